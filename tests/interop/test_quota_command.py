@@ -58,6 +58,31 @@ def test_more_promised_than_there_is_is_said(file, capsys):
     )
 
 
+NESTED = """
+total: {gpu: 96}
+quotas:
+  org: {max: {gpu: 96}, min: {gpu: 96}}
+  vision: {parent: org, max: {gpu: 96}, min: {gpu: 48}}
+  speech: {parent: org, max: {gpu: 96}, min: {gpu: 48}}
+owners:
+  train: {quota: vision, amounts: {gpu: 8}, count: 9, running: RUNNING}
+"""
+
+
+@pytest.mark.parametrize("running", [0, 1, 9])
+def test_minimums_that_add_up_to_the_total_are_not_said_to_be_scaled(tmp_path, capsys, running):
+    path = tmp_path / "nested.yaml"
+    text = NESTED.replace("RUNNING", str(running))
+    path.write_text(text if running else text[: text.index("owners")])
+    assert cli.main(["quota", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "promised" not in out and "scaled" not in out
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if " gpu " in line}
+    assert [rows[name][3] for name in ("org", "speech", "vision")] == ["96", "48", "48"]
+    assert cli.main(["quota", str(path), "--total", "gpu=50"]) == 0
+    assert "min is scaled down of org, speech, vision.\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["picture.svg", "picture.png", "picture.PNG"])
 def test_it_draws_what_it_prints(file, tmp_path, capsys, name):
     out = tmp_path / name

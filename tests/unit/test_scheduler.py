@@ -818,6 +818,14 @@ def test_more_than_there_is_in_all_is_rejected():
     ]
 
 
+def test_a_job_is_rejected_with_a_hint_where_quotas_have_no_total():
+    scheduler = Scheduler(quotas=QuotaTree([Quota("a", max={"gpu": 16})]))
+    scheduler.submit(Job("job", "a", 10), 0.0)
+    assert scheduler.decide(0.0) == [
+        Reject("job", "asks for 10 of 'gpu', and the total has none: set_total")
+    ]
+
+
 def test_a_forecast_while_victims_stop():
     racks = NetworkTopology([], {"n0": {}, "n1": {}})
     racks.set_slots([1, 1])

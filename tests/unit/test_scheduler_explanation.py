@@ -52,6 +52,15 @@ def test_a_limit_that_would_have_to_be_raised_is_named():
     assert "max of b were gpu: 15" in found.text
 
 
+def test_a_total_that_would_have_to_be_raised_is_named():
+    tree = QuotaTree([Quota("b", max={"gpu": 8}), Quota("c", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=tree)
+    for name, quota in (("one", "b"), ("two", "c")):
+        scheduler.submit(Job(name, quota, 8), now=0.0)
+        scheduler.decide(0.0)
+    assert "it would start if the total were gpu: 16" in scheduler.explain("two").text
+
+
 def test_nodes_that_would_have_to_come_back_are_named():
     for part in ({"topology": network()}, {"cells": cell_cluster()}, {"devices": machines()}):
         scheduler = Scheduler(**part)

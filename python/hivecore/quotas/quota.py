@@ -19,12 +19,13 @@ class Quota:
         a core), each 0 to 2**62. Only these dimensions are its business, and each must be its
         parent's as well.
     :param min: what it is entitled to in any case, at most ``max``; what is not named is 0.
-    :param weight: by what it shares in what is spare; what is not named is 0, and who has 0 gets
-        its ``min`` at most. ``None``: as ``max``.
+    :param weight: by what it shares in what is spare; what is not named is 0, and a quota of weight
+        0 gets its ``min`` at most. ``None``: as ``max``.
     :param lends: whether others may use what of ``min`` is not asked for.
-    :param scales: whether ``min`` may be scaled down where more is promised than there is.
+    :param scales: whether ``min`` may be scaled down where it and those beside it add up to more
+        than their parent can ever have.
     :param outside: it is at the top, may always use its ``max``, and what it uses is taken off the
-        tree's total before that is shared out; for the pods of the system.
+        tree's total before the others get any; for the pods of the system.
     :param tree: of one at the top: the tree. Others are in their parent's.
     :raises ValueError: an amount is out of range, or does not go with another one.
     :raises TypeError: an argument is of a wrong type.

@@ -34,7 +34,7 @@ class QuotaDecision:
     :ivar request: what was decided on; of several that were asked for together: all of them.
     :ivar outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
         "wait": neither.
-    :ivar victims: who would have to go, the most important first.
+    :ivar victims: the owners that would have to leave, the most important first.
     :ivar borrows: something on the path would be used beyond its runtime.
     :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
     """

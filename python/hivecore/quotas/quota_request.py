@@ -19,9 +19,9 @@ class QuotaRequest:
         the quota has no maximum of are none of its business.
     :param count: how many members there are, 1 to 2**31 - 1; all of them count as asked for.
     :param min_count: with how many it can start; ``None``: with all.
-    :param priority: who stays when somebody has to go, -2**31 to 2**31 - 1; more is better.
-    :param preemptible: whether it may have to go at all. If not, it has to fit into the minimum of
-        its quota.
+    :param priority: owners of higher priority stay longer, -2**31 to 2**31 - 1.
+    :param preemptible: whether it may have to leave at all. If not, it has to fit into the minimum
+        of its quota, together with all in and below it that cannot be preempted.
     :raises ValueError: something is out of range, or it is more than 2**62 in all.
     :raises TypeError: an argument is of a wrong type.
 

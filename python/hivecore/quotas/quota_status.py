@@ -15,7 +15,8 @@ class QuotaStatus:
     :param limited_request: of that as much as its maximum lets through to its parent.
     :param used: of owners that run.
     :param non_preemptible: of these, of owners that cannot be preempted.
-    :param min: its minimum, scaled down where more is promised than there is.
+    :param min: its minimum, scaled down where it and those beside it add up to more than their
+        parent can ever have, whatever is asked for now.
     :param runtime: what it may use now.
     """
 

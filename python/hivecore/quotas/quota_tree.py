@@ -38,17 +38,22 @@ class QuotaTree(Stateful):
     """Quotas, one below the other, with the owners in them.
 
     :param quotas: in any order.
-    :param total: what the default tree has, by dimension.
-    :param limit: what a quota may use: its "runtime", or "max": then it may borrow what nobody uses
-        beyond its runtime, until somebody reclaims it.
-    :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too.
-    :param scale_min: whether minimums are scaled down where more is promised than there is.
-    :param guarantee: whether what runs is never taken back: it raises the minimum, nobody lends.
-    :param parity: minimums are scaled as Koordinator scales them, for whoever compares: in floats,
-        rounded down each, those on the path of the quota that is read (``runtimes``: of each quota
-        in its order); others keep what they had. So a read changes what the next one finds. A
-        dimension of which nothing is said has a total of 0 here, too, which Koordinator leaves out
-        when it scales.
+    :param total: what the default tree has, by dimension; it has nothing of a dimension that is not
+        named. Without a total no owner is admitted until ``set_total``, and refusals say so.
+    :param limit: what a quota may use: its "runtime", or "max": then it may borrow what is unused
+        beyond its runtime, until another quota reclaims it.
+    :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too. If
+        not, no owner has to leave because of them.
+    :param scale_min: whether the minimums of a quota's children are scaled down where they add up
+        to more than the quota can ever have: its maximum, or what the minimums of its siblings
+        leave.
+    :param guarantee: whether what runs is never taken back: it raises the minimum, up to the
+        maximum, and no quota lends.
+    :param parity: minimums are scaled as Koordinator scales them, for comparisons: in floats,
+        rounded down each, by the runtime of the parent, those on the path of the quota that is read
+        (``runtimes``: of each quota in its order); others keep what they had. So a read changes
+        what the next one finds. A dimension of which nothing is said has a total of 0 here, too,
+        which Koordinator leaves out when it scales.
     :raises KeyError: a parent is missing.
     :raises ValueError: quotas do not go together, or there is no such limit.
     :raises TypeError: an argument is of a wrong type.
@@ -56,14 +61,14 @@ class QuotaTree(Stateful):
     A quota's *runtime* is what it may use now: at most what it asks for, at least its minimum if it
     asks for that much, and a share by weight of what others leave. Everything that is asked for
     counts, whether it runs or waits. Runtimes are always current: a change marks the quotas on its
-    path, and who reads works out what is stale above him.
+    path, and a read works out what is stale above the quota.
 
     An owner is submitted (``submit``), then admitted as a whole, with ``min_count`` members
     (``schedule``, ``commit``), may ``grow``, may be evicted (``evict``: it is pending again) and
     ends with ``release``. If it is refused, though it would be within the runtimes of its path,
-    ``schedule`` names those who have to go: owners of quotas that use more than their runtime.
-    Reclaiming ends: who was evicted may come back within the runtimes at any time, but may borrow
-    only after something else has happened: an owner came or went, or a limit or total changed.
+    ``schedule`` names victims: owners of quotas that use more than their runtime. Reclaiming ends:
+    an owner that was evicted may come back within the runtimes at any time, but may borrow only
+    after something else has happened: an owner came or went, or a limit or total changed.
 
     Amounts are exact integers, up to 2**62 each, sums included. There are at most 64 dimensions at
     a time. One object may be used by several threads: calls take turns. Cost: a change is O(depth x
@@ -461,8 +466,10 @@ class QuotaTree(Stateful):
     def schedule(self, request: _Asked, *, members: int | None = None) -> QuotaDecision:
         """Decide whether owners are admitted, all together; nothing changes.
 
-        :param request: an owner who was submitted, by name, or a request, as if it had been; or
-            several of them, who are admitted together or not at all.
+        :param request: an owner that was submitted, by name, or a request, as if it had been; or
+            several of them, which are admitted together or not at all. Each is held against its
+            limits as if the others had been admitted before it, so what owners of outside quotas
+            ask for is taken off the total of the others.
         :param members: of one owner: how many more of its members; ``None``: ``min_count`` if it is
             pending, one if it runs.
         :raises KeyError: there is no such owner or quota.
@@ -471,14 +478,17 @@ class QuotaTree(Stateful):
         :raises TypeError: an argument is of a wrong type.
 
         It is refused with code "runtime" or "max" where that would be exceeded, "min" where owners
-        that cannot be preempted would be beyond their quota's minimum, "total" where the tree has
-        no more, "evicted" where it would borrow again before anything has happened. The part is
-        the quota that refuses; if the tree does, "". What the quota itself refuses comes first,
-        then from the top down. The victims of those who are within their runtimes are of the
-        quotas that are most over theirs, as a part of the total (of equals that whose path of names
-        comes first); of one quota those of lower priority, then those admitted last, leave first;
-        who turns out not to be needed stays, the most important first. A quota that its weakest
-        owners bring within its runtime gives up no stronger one, even where that one would do.
+        that cannot be preempted would be beyond the minimum of their quota, together with those
+        below it, "total" where the tree has no more, "evicted" where an owner would borrow again
+        before anything has happened. The part is the quota that would be exceeded; if it is the
+        total, "". What the quota itself refuses comes first, then from the top down.
+
+        Victims are named for owners that are within the runtimes of their path, or of their own
+        quota where ancestors are not checked. They are of the quotas that are most over theirs, as
+        a part of the total (of equals the first by its path of names); of one quota those of lower
+        priority, then those admitted last, leave first; a victim that turns out not to be needed
+        stays, the most important first. A quota that its weakest owners bring within its runtime
+        gives up no stronger one, even where that one would do.
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:

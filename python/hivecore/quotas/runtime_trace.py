@@ -20,7 +20,9 @@ class RuntimeLevel:
     :param dimension: which.
     :param amount: what the parent had.
     :param request: what the child asked for, as far as its maximum lets it.
-    :param minimum: its minimum, scaled down where more was promised than there was.
+    :param minimum: its minimum as it counted here: scaled down to the amount where children ask for
+        more than that and all minimums are more, too; else as of `QuotaStatus`. With a guarantee
+        what runs, if that is more.
     :param base: what it had before the spare was shared out.
     :param bases: of all children together.
     :param weight: its weight.

@@ -7,10 +7,10 @@
 // event from outside; so between two events each owner borrows once at most, and between two that
 // borrow the sum only falls.
 //
-// Where ancestors are not checked, an admission may raise the sum at ancestors, but it ends all the
-// same. A victim is in a quota that is over its runtime by its own limit, and that quota gets over
-// it again only by an admission further down. Its owner was a victim itself then, in a quota that
-// is further down, and so on: the depth of the tree ends it.
+// Where ancestors are not checked, an admission may bring ancestors over their runtimes, but it ends
+// all the same. A victim leaves a quota that is over its runtime. For a state to come again, that
+// quota has to get over it again, by an admission of an owner further down that was a victim before:
+// of a quota further down that was over its runtime, and so on until there is none further down.
 
 #include <algorithm>
 #include <bit>

@@ -60,8 +60,8 @@ class QuotaStage:
         for dimension, amount in kind.amounts.items():
             if dimension in limited and amount > total.get(dimension, 0):
                 in_all = total.get(dimension, 0)
-                hint = "" if in_all else ": see set_total"
-                return f"asks for {amount} of {dimension!r}, and there are {in_all} in all{hint}"
+                known = f"there are {in_all} in all" if in_all else "the total has none: set_total"
+                return f"asks for {amount} of {dimension!r}, and {known}"
         return ""
 
     def submit(self, unit: Unit) -> None:
