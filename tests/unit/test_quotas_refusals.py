@@ -85,6 +85,20 @@ def test_victims_make_room_for_an_outside_quota_and_the_others_that_ask_beside_i
     )
 
 
+@both
+def test_no_owner_of_an_outside_quota_has_to_leave_for_others(make):
+    """It would change what the others may use."""
+    tree = make(limit="max")
+    tree.set_total({"x": 22})
+    tree.set_quota(Quota("sys", max={"x": 5}, outside=True))
+    for name in "ab":
+        tree.set_quota(Quota(name, max={"x": 20}, min={"x": 5}))
+    tree.run(one("sys", 12))
+    tree.run(one("b", 8))
+    tree.submit(one("a", 5))
+    assert (tree.decide("of a"), tree.victims("of a")) == (("preempt",), ("of b",))
+
+
 # --- which quota is named
 
 

@@ -485,10 +485,10 @@ class QuotaTree(Stateful):
 
         Victims are named for owners that are within the runtimes of their path, or of their own
         quota where ancestors are not checked. They are of the quotas that are most over theirs, as
-        a part of the total (of equals the first by its path of names); of one quota those of lower
-        priority, then those admitted last, leave first; a victim that turns out not to be needed
-        stays, the most important first. A quota that its weakest owners bring within its runtime
-        gives up no stronger one, even where that one would do.
+        a part of the total (of equals the first by its path of names), but of no outside quota; of
+        one quota those of lower priority, then those admitted last, leave first; a victim that
+        turns out not to be needed stays, the most important first. A quota that its weakest owners
+        bring within its runtime gives up no stronger one, even where that one would do.
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:

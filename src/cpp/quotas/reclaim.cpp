@@ -7,10 +7,11 @@
 // event from outside; so between two events each owner borrows once at most, and between two that
 // borrow the sum only falls.
 //
-// Where ancestors are not checked, an admission may bring ancestors over their runtimes, but it ends
-// all the same. A victim leaves a quota that is over its runtime. For a state to come again, that
-// quota has to get over it again, by an admission of an owner further down that was a victim before:
-// of a quota further down that was over its runtime, and so on until there is none further down.
+// Where ancestors are not checked, an admission may bring ancestors over their runtimes, but it
+// ends all the same. A victim leaves a quota that is over its runtime. For a state to come again,
+// that quota has to get over it again, by an admission of an owner further down that was a victim
+// before: of a quota further down that was over its runtime, and so on until there is none further
+// down.
 
 #include <algorithm>
 #include <bit>
@@ -181,8 +182,9 @@ class QuotaTree::Reclaim {
     }
 
     void consider(QuotaId quota) {
+        // What outside quotas use is taken off the total, so runtimes would move.
         const auto running = tree_.node(quota).running.size();
-        if (running == 0) {
+        if (running == 0 || tree_.is_outside(quota)) {
             return;
         }
         const auto root = tree_.roots() == 1 ? 0 : tree_.root_of(quota);
