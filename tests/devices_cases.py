@@ -8,11 +8,27 @@ from hivecore.devices import (
     Device,
     DeviceNeed,
     DeviceRequest,
+    LabelExpression,
     NodeDevices,
     Partition,
     PartitionTable,
     VirtualFunctionGroup,
 )
+
+
+def selector(random):
+    """Labels, or rules of every kind about them."""
+    if random.random() < 0.5:
+        return random.choice(LABELS[:3])
+    rules = [
+        ("ring", random.choice("ab")),
+        LabelExpression("ring", "In", random.choice((["a"], ["a", "b"], ["b", "c"]))),
+        LabelExpression("ring", "NotIn", random.choice((["a"], ["a", "b"], ["c"]))),
+        LabelExpression(random.choice(("ring", "kind", "none")), "Exists"),
+        LabelExpression(random.choice(("ring", "kind", "none")), "DoesNotExist"),
+    ]
+    return random.sample(rules, random.choice((1, 1, 2)))
+
 
 LABELS = ({}, {"ring": "a"}, {"ring": "b"}, {"ring": "a", "kind": "fast"})
 MEMORY = 1000
@@ -119,7 +135,7 @@ def request(random, inventory, name="new"):
     if random.random() < 0.05:
         there = dict.fromkeys(there, 1)
     wishes = {
-        "selector": random.choice(LABELS[:3]) if random.random() < 0.2 else {},
+        "selector": selector(random) if random.random() < 0.3 else {},
         "exclusive": random.choice((None,) * 8 + ("device", "pcie")),
         "scope": random.choice((None,) * 5 + ("device", "pcie", "numa", "socket", "node")),
         "preferred_scope": random.choice((None, None, None, "pcie", "numa")),
@@ -136,7 +152,9 @@ def request(random, inventory, name="new"):
             )
         )
     nics = random.choice((0, 0, 1, 1, 2, 3, "all")) if there["rdma"] else 0
-    nic_wishes = {"vf_selector": random.choice((None,) * 6 + ({}, {"ring": "a"}))}
+    nic_wishes = {"vf_selector": random.choice((None,) * 6 + ({}, selector(random)))}
+    if random.random() < 0.15:
+        nic_wishes["selector"] = selector(random)
     nic_wishes["scope"] = random.choice((None,) * 6 + ("device", "pcie", "numa", "socket"))
     if random.random() < 0.1:
         nic_wishes["exclusive"] = random.choice(("device", "pcie"))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from devices_cases import LABELS, MEMORY, machine
+from devices_cases import LABELS, MEMORY, machine, selector
 
 from hivecore import _devices
 from hivecore.devices import (
@@ -114,13 +114,13 @@ def silent_request(random, inventory, name="new"):
         {"core": 50, "memory": 5},
     )
     exclusive = random.choice((None, None, "pcie"))
-    selector = random.choice(({}, {}, {}, LABELS[1]))
+    rules = random.choice(({}, {}, {}, LABELS[1], selector(random)))
     need = DeviceNeed(
         "gpu",
         random.choice((1, 1, 2)),
         random.choice(shares),
         exclusive=exclusive,
-        selector=selector,
+        selector=rules,
         scope=random.choice((None, None, "pcie")),
     )
     return DeviceRequest(name, needs=[need])
@@ -235,8 +235,8 @@ def _need(random, type, count, amounts):
         1 if every else count,
         amounts,
         every=every,
-        selector=random.choice(({},) * 12 + (LABELS[1], LABELS[2])),
-        vf_selector=random.choice((None,) * 4 + ({}, LABELS[1])) if type == "rdma" else None,
+        selector=random.choice(({},) * 12 + (LABELS[1], selector(random))),
+        vf_selector=random.choice((None,) * 4 + ({}, selector(random))) if type == "rdma" else None,
         exclusive=random.choice((None,) * 6 + ("device", "pcie")),
         scope=random.choice((None,) * 8 + ("device", "pcie", "pcie", "numa", "numa", "node")),
     )

@@ -100,6 +100,7 @@ class DeviceKernel(KernelObject):
         visible: Sequence[int] | None = None,
         without: Iterable[int] = (),
         plan: bool = True,
+        designated: Iterable[tuple[int, int, Sequence[int], int, int, int]] = (),
     ) -> tuple[int, int, Plan | None]: ...
     def through(
         self,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from interop.koordinator_objects import HINT, JOINT, SPEC, broken, pod
 from profiles import examples
 
-from hivecore.devices import DeviceRequest
+from hivecore.devices import DeviceRequest, LabelExpression
 from hivecore.interop.koordinator import COMBINATIONS, read_pod, with_default_shared
 
 K = "koordinator.sh/"
@@ -212,6 +212,33 @@ def test_all_nics_with_a_label_are_asked_for_at_once():
     assert found.exclusive == "pcie"
 
 
+def test_expressions_of_a_selector_are_read_as_kubernetes_has_them():
+    expressions = [
+        {"key": "zone", "operator": "In", "values": ["b", "a"]},
+        {"key": "type", "operator": "NotIn", "values": ["storage"]},
+        {"key": "ready", "operator": "Exists", "values": []},
+        {"key": "old", "operator": "DoesNotExist"},
+    ]
+    selector = {"matchLabels": {"rack": "r"}, "matchExpressions": expressions}
+    hint = {"rdma": {"selector": selector, "vfSelector": selector}}
+    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert found.selector == found.vf_selector
+    assert found.selector == (
+        ("rack", "r"),
+        LabelExpression("old", "DoesNotExist"),
+        LabelExpression("ready", "Exists"),
+        LabelExpression("type", "NotIn", ["storage"]),
+        LabelExpression("zone", "In", ["a", "b"]),
+    )
+
+
+def test_labels_that_contradict_expressions_match_no_device():
+    expressions = [{"key": "a", "operator": "In", "values": ["2"]}]
+    hint = {"rdma": {"selector": {"matchLabels": {"a": "1"}, "matchExpressions": expressions}}}
+    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert found.selector == (("a", "1"), LabelExpression("a", "In", ["2"]))
+
+
 @pytest.mark.parametrize("strategy", ["ApplyForAll", "RequestsAsCount"])
 def test_hundreds_of_percent_are_devices_whatever_the_strategy(strategy):
     request = ask(K + "rdma", 200, annotations={HINT: {"rdma": {"allocateStrategy": strategy}}})
@@ -241,20 +268,36 @@ def test_hints_of_types_that_are_not_asked_for_have_no_effect():
         (HINT, {"gpu": {"requiredTopologyScope": "Rack"}}, "must be one of Device, PCIe"),
         (
             HINT,
-            {"gpu": {"selector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
-            "selector.matchExpressions[0]: only operator In with one value",
+            {"gpu": {"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}},
+            "[0]: operator must be one of In, NotIn, Exists, DoesNotExist, not 'Gt'",
+        ),
+        (
+            HINT,
+            {"gpu": {"selector": {"matchExpressions": [{"operator": "Exists"}]}}},
+            "gpu.selector.matchExpressions[0].key: is missing",
+        ),
+        (
+            HINT,
+            {"gpu": {"selector": {"matchExpressions": [{"key": "a"}]}}},
+            "gpu.selector.matchExpressions[0].operator: is missing",
+        ),
+        (
+            HINT,
+            {"gpu": {"vfSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
+            "gpu.vfSelector.matchExpressions[0]: values: operator 'In' needs one value at least",
         ),
         (
             HINT,
             {
                 "gpu": {
                     "selector": {
-                        "matchLabels": {"a": "1"},
-                        "matchExpressions": [{"key": "a", "operator": "In", "values": ["2"]}],
+                        "matchExpressions": [
+                            {"key": "a", "operator": "DoesNotExist", "values": ["1"]}
+                        ]
                     }
                 }
             },
-            "'a' cannot be '1' and '2'",
+            "matchExpressions[0]: values=['1']: operator 'DoesNotExist' takes none",
         ),
         (JOINT, {"deviceTypes": ["gpu", "gpu"]}, "deviceTypes[1]: 'gpu' stands there twice"),
         (JOINT, {"deviceTypes": ["gpu"], "requiredScope": "SameNUMA"}, "must be one of SamePCIe"),

@@ -12,6 +12,24 @@ from hivecore.reference.devices.choice import Choice, choose
 from hivecore.reference.devices.node_state import NodeState
 
 
+def keeps(selector, thing):
+    """Whether its labels keep all rules, which Kubernetes writes as text."""
+    pairs = dict(thing.labels)
+    for rule in selector:
+        text = rule if isinstance(rule, tuple) else str(rule)
+        if isinstance(text, tuple):
+            kept = text in thing.labels
+        elif " in (" in text:
+            kept = pairs.get(rule.key) in rule.values
+        elif " notin (" in text:
+            kept = pairs.get(rule.key) not in rule.values
+        else:
+            kept = (rule.key in pairs) != text.startswith("!")
+        if not kept:
+            return False
+    return True
+
+
 class Oracle:
     """What may be chosen, and how good it is, said again without the twin's words."""
 
@@ -45,7 +63,7 @@ class Oracle:
             used = sum(charge.amounts.get(name, 0) for charge in self.used(device))
             if name not in have or used + amount > have[name]:
                 return False
-        if not set(need.selector) <= set(device.labels):
+        if not keeps(need.selector, device):
             return False
         if any(charge.exclusive for charge in self.used(device)):
             return False
@@ -60,7 +78,7 @@ class Oracle:
                 function.bus_id
                 for group in device.vf_groups
                 for function in group.functions
-                if set(need.vf_selector) <= set(group.labels) and function.bus_id not in gone
+                if keeps(need.vf_selector, group) and function.bus_id not in gone
             ]
             return bool(left)
         return True
@@ -137,8 +155,8 @@ class Oracle:
         selector = need.vf_selector
         return (
             fits
-            and set(need.selector) <= set(device.labels)
-            and (selector is None or any(set(selector) <= set(g.labels) for g in groups))
+            and keeps(need.selector, device)
+            and (selector is None or any(keeps(selector, g) for g in groups))
         )
 
 

@@ -14,6 +14,7 @@ from hivecore.devices import (
     DeviceAllocation,
     DeviceCluster,
     DeviceRequest,
+    LabelExpression,
     NodeDevices,
     PartitionTable,
     VirtualFunction,
@@ -23,6 +24,7 @@ from hivecore.devices.proof import check_placement
 from hivecore.errors import CertificateError
 from hivecore.reference.devices.choice import scope_of
 from hivecore.reference.devices.eligible import View, charge_of
+from hivecore.reference.devices.labels import selects
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 SCOPES = ("device", "pcie", "numa", "socket", "node")
@@ -90,7 +92,19 @@ def unhealthy(case, one):
 
 def without_its_labels(case, one):
     case.with_device(one, labels={})
-    return case.asked.need(one.type).selector and "lacks the label"
+    selector = case.asked.need(one.type).selector
+    return not selects(selector, ()) and "lacks the label|labels do not match"
+
+
+def with_labels_that_are_not_wanted(case, one):
+    selector = case.asked.need(one.type).selector
+    unwanted = {
+        rule.key: rule.values[0] if rule.values else "any"
+        for rule in selector
+        if isinstance(rule, LabelExpression) and rule.operator in ("NotIn", "DoesNotExist")
+    }
+    case.with_device(one, labels=unwanted)
+    return unwanted and "lacks the label|labels do not match"
 
 
 def less_than_asked(case, one):
@@ -197,7 +211,7 @@ def one_too_many(case, one):
         return False
     minor = min(free)
     spare = next(d for d in case.inventory.of_type(one.type) if d.minor == minor)
-    if not set(need.selector) <= set(spare.labels):
+    if not selects(need.selector, spare.labels):
         return False
     amounts = charge_of(need, spare)
     if any(dict(spare.amounts).get(name, 0) < amount for name, amount in amounts.items()):
@@ -246,6 +260,7 @@ BROKEN = [
     not_there,
     unhealthy,
     without_its_labels,
+    with_labels_that_are_not_wanted,
     less_than_asked,
     more_than_asked,
     something_else_besides,

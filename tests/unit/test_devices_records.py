@@ -12,6 +12,7 @@ from hivecore.devices import (
     DeviceCluster,
     DeviceNeed,
     DeviceRequest,
+    LabelExpression,
     NodeDevices,
     Partition,
     PartitionTable,
@@ -36,6 +37,8 @@ def nic(minor=0, functions=(), **fields):
 
 
 RECORDS = [
+    LabelExpression("ring", "NotIn", ["b", "a"]),
+    DeviceNeed("rdma", 1, {"share": 50}, selector=[("a", "b"), LabelExpression("c", "Exists")]),
     VirtualFunction("0000:01:00.2", 3),
     VirtualFunctionGroup(["a", "b"], {"ring": "1"}),
     gpu(1, numa=0, pcie="2", labels={"b": "1", "a": "2"}),
@@ -230,6 +233,19 @@ def refused(error, match, make, *arguments, **options):
 
 MANY = tuple(gpu(i) for i in range(257))
 INVALID = [
+    # label expressions
+    refused(ValueError, "operator must be one of In, NotIn", LabelExpression, "a", "Gt", ["1"]),
+    refused(ValueError, "operator must be one of In, NotIn", LabelExpression, "a", "in", ["1"]),
+    refused(ValueError, "values: operator 'In' needs one value", LabelExpression, "a", "In"),
+    refused(ValueError, "operator 'NotIn' needs one value", LabelExpression, "a", "NotIn", []),
+    refused(ValueError, "operator 'Exists' takes none", LabelExpression, "a", "Exists", ["1"]),
+    refused(ValueError, "'DoesNotExist' takes none", LabelExpression, "a", "DoesNotExist", [""]),
+    refused(ValueError, "key", LabelExpression, "", "Exists"),
+    refused(TypeError, "values", LabelExpression, "a", "In", "xy"),
+    refused(TypeError, "values", LabelExpression, "a", "In", [1]),
+    refused(TypeError, "key", LabelExpression, 1, "Exists"),
+    refused(TypeError, "selector", DeviceNeed, "gpu", 1, {"core": 1}, selector=[3]),
+    refused(TypeError, "selector", DeviceNeed, "gpu", 1, {"core": 1}, selector=["ab"]),
     # amounts
     refused(ValueError, r"amounts\['core'\]", Device, "gpu", 0, {"core": -1}),
     refused(ValueError, r"amounts\['memory'\]", Device, "gpu", 0, {"memory": HUGE}),
@@ -517,3 +533,69 @@ def test_a_table_of_the_node_replaces_that_of_its_model():
 )
 def test_a_model_brings_its_table_if_it_is_of_a_known_board(fields, known):
     assert bool(NodeDevices((gpu(0), gpu(1)), **fields).partition_rows()) is known
+
+
+# --- label selectors
+
+RULES = {
+    "ring in (a, b)": (LabelExpression("ring", "In", ["b", "a"]), {"a", "b"}),
+    "ring in (c)": (LabelExpression("ring", "In", ["c"]), set()),
+    "ring notin (a)": (LabelExpression("ring", "NotIn", ["a"]), {"b", None}),
+    "ring notin (a, b)": (LabelExpression("ring", "NotIn", ["a", "b"]), {None}),
+    "ring": (LabelExpression("ring", "Exists"), {"a", "b"}),
+    "!ring": (LabelExpression("ring", "DoesNotExist"), {None}),
+    "nowhere": (LabelExpression("nowhere", "Exists"), set()),
+    "!nowhere": (LabelExpression("nowhere", "DoesNotExist"), {"a", "b", None}),
+    "nowhere notin (a)": (LabelExpression("nowhere", "NotIn", ["a"]), {"a", "b", None}),
+}
+
+
+def labels_of(ring):
+    return {"kind": "fast"} | ({} if ring is None else {"ring": ring})
+
+
+@pytest.mark.parametrize("mode", ["strict", "koordinator"])
+@pytest.mark.parametrize("text", RULES)
+def test_devices_and_functions_match_expressions_as_in_kubernetes(text, mode):
+    rule, matching = RULES[text]
+    assert str(rule) == text
+    for ring in ("a", "b", None):
+        labels = labels_of(ring)
+        group = VirtualFunctionGroup(["vf"], labels)
+        node = NodeDevices([Device("rdma", 0, {"share": 100}, labels=labels, vf_groups=[group])])
+        for wish in ({"selector": [rule]}, {"vf_selector": [rule]}):
+            need = DeviceNeed("rdma", 1, {"share": 1}, **wish)
+            decision = DeviceCluster({"n": node}, mode=mode).schedule(
+                DeviceRequest("pod", needs=[need])
+            )
+            assert (decision.outcome == "bind") == (ring in matching)
+            if decision.outcome == "bind" and mode == "strict":
+                decision.verify(node)
+
+
+@pytest.mark.parametrize("selector", [(), {}, []])
+def test_a_selector_without_rules_matches_everything(selector):
+    node = NodeDevices([nic(0)])
+    need = DeviceNeed("rdma", 1, {"share": 1}, selector=selector)
+    assert need.selector == ()
+    assert DeviceCluster({"n": node}).fits(DeviceRequest("pod", needs=[need]))
+
+
+def test_all_rules_of_a_selector_must_hold():
+    rules = [
+        LabelExpression("ring", "Exists"),
+        ("kind", "fast"),
+        LabelExpression("old", "NotIn", ["y"]),
+    ]
+    need = DeviceNeed("rdma", 1, {"share": 1}, selector=rules)
+    assert need.selector == (("kind", "fast"), rules[2], rules[0])
+    assert need == DeviceNeed("rdma", 1, {"share": 1}, selector=tuple(reversed(rules)))
+    for labels, fits in (
+        ({"ring": "a", "kind": "fast"}, True),
+        ({"ring": "a", "kind": "fast", "old": "n"}, True),
+        ({"ring": "a", "kind": "fast", "old": "y"}, False),
+        ({"ring": "a", "kind": "slow"}, False),
+        ({"kind": "fast"}, False),
+    ):
+        node = NodeDevices([Device("rdma", 0, {"share": 100}, labels=labels)])
+        assert DeviceCluster({"n": node}).fits(DeviceRequest("pod", needs=[need])) == fits

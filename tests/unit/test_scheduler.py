@@ -1,11 +1,19 @@
 """What a scheduler says, event by event."""
 
+import json
+
 import numpy as np
 import pytest
 from scheduler_lives import NIC, NODES, cell_cluster, machines, network, quota_tree
 
 from hivecore.cells import AffinityGroup
-from hivecore.devices import DeviceCluster, DeviceNeed, DeviceRequest, NodeDevices
+from hivecore.devices import (
+    DeviceCluster,
+    DeviceNeed,
+    DeviceRequest,
+    LabelExpression,
+    NodeDevices,
+)
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
@@ -507,7 +515,23 @@ def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
     scheduler.check()
 
 
+RULES = [("ring", "a"), LabelExpression("net", "NotIn", ["slow", "old"])]
 JOBS = [
+    Job(
+        "rules",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"selector": RULES}))],
+    ),
+    Job(
+        "functions",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": RULES[1:]}))],
+    ),
+    Job(
+        "any function",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": {}}))],
+    ),
     Job("plain", "a", 2),
     Job("gang", "a", [Role("w", 4, 8, min_pods=2, resources={"cpu": 7})], priority=3),
     Job("nic", "a", [Role("l", 1, 0), Role("w", 2, devices=NIC)], quota="q", preemptible=False),
@@ -525,7 +549,7 @@ JOBS = [
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_jobs_are_plain_data_and_back(job):
     plain = plain_job(job)
-    again = job_of_plain(plain)
+    again = job_of_plain(json.loads(json.dumps(plain)))
     assert plain_job(again) == plain
     assert plain.keys() <= {"name", "tenant", "roles", *job.__slots__}
     assert all(

@@ -7,6 +7,7 @@ from hivecore.devices.device_decision import DeviceDecision
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
+from hivecore.devices.label_expression import LabelExpression
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint
 from hivecore.devices.numa_policies import NumaMerge, merge_numa_hints
@@ -25,6 +26,7 @@ __all__ = [
     "DeviceRequest",
     "DeviceReservation",
     "Feasibility",
+    "LabelExpression",
     "NodeDevices",
     "NodeShortage",
     "NumaHint",

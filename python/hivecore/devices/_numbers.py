@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from hivecore import _devices
+from hivecore.devices._pairs import Labels
 from hivecore.devices.device import AMOUNTS, TYPES, Device, VirtualFunction
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import SCOPES, DeviceNeed, DeviceRequest
+from hivecore.devices.label_expression import LabelExpression, Selector
 from hivecore.devices.node_devices import NodeDevices
 
 __all__ = ["EXCLUSIVE", "Masks", "Numbers", "healthy_masks"]
@@ -26,7 +28,7 @@ class Numbers:
     """
 
     def __init__(self) -> None:
-        self.labels: dict[tuple[str, str], int] = {}
+        self.labels: dict[tuple[str, str | None], int] = {}  # a value that is None: the key
         self.providers: dict[str, int] = {"": 0}
         self.models: dict[str, int] = {}
         self.functions: dict[str, int] = {}
@@ -167,21 +169,37 @@ class Numbers:
         return VirtualFunction(name)
 
     def _need(self, need: DeviceNeed, raw: bool) -> tuple[Any, ...]:
-        functions = None if need.vf_selector is None else self._labels(need.vf_selector)
+        functions = None if need.vf_selector is None else self._selector(need.vf_selector)
         return (
             _TYPE_NUMBERS[need.type],
             need.count,
             need.every,
             _in_order(need.amounts, need.type),
-            self._labels(need.selector),
+            self._selector(need.selector),
             functions,
             EXCLUSIVE.index(need.exclusive),
             len(SCOPES) if raw and need.scope is None else SCOPES.index(need.scope or "node"),
             -1 if need.preferred_scope is None else SCOPES.index(need.preferred_scope),
         )
 
-    def _labels(self, labels: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
-        return tuple(sorted(self.labels.setdefault(one, len(self.labels)) for one in labels))
+    def _labels(self, labels: Labels) -> tuple[int, ...]:
+        """What has these labels: numbers of the labels and of their keys, ascending."""
+        keys = [(key, None) for key, _ in labels]
+        return tuple(sorted(self._label(*one) for one in (*labels, *keys)))
+
+    def _label(self, key: str, value: str | None) -> int:
+        return self.labels.setdefault((key, value), len(self.labels))
+
+    def _selector(self, selector: Selector) -> tuple[tuple[tuple[int, ...], bool], ...]:
+        """For each rule numbers of which a device must have one, or none if it is negative."""
+        return tuple(self._rule(one) for one in selector)
+
+    def _rule(self, one: tuple[str, str] | LabelExpression) -> tuple[tuple[int, ...], bool]:
+        if not isinstance(one, LabelExpression):
+            return (self._label(*one),), False
+        values = one.values or (None,)  # without any it is about the key
+        numbers = tuple(self._label(one.key, value) for value in values)
+        return numbers, one.operator in ("NotIn", "DoesNotExist")
 
     def provider(self, name: str) -> int:
         """The number of an isolation provider."""

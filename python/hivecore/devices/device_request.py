@@ -17,12 +17,10 @@ from hivecore.devices._pairs import (
     MOST,
     Amounts,
     AmountsLike,
-    Labels,
-    LabelsLike,
     as_amounts,
-    as_labels,
 )
 from hivecore.devices.device import AMOUNTS, MOST_DEVICES, TYPES
+from hivecore.devices.label_expression import Selector, SelectorLike, as_selector
 
 __all__ = ["SCOPES", "DeviceNeed", "DeviceRequest", "Scope"]
 
@@ -40,8 +38,10 @@ class DeviceNeed:
     :param amounts: what each of them gives, by name, see `Device`; some of it at least. Of a GPU
         either "memory" or "memory_ratio", 100 at most, not both.
     :param every: instead of ``count``: all that the selectors let through, at least one.
-    :param selector: labels that the devices must have.
-    :param vf_selector: each gives a virtual function, of a group with these labels; ``None``: none.
+    :param selector: what labels the devices must have: a mapping, or (key, value) pairs and
+        `LabelExpression`; all must hold, and none matches every device.
+    :param vf_selector: each gives a virtual function, of a group with such labels, said alike;
+        ``None``: none.
     :param exclusive: "device": of no device that is used in part; "pcie": and none where another
         device of the type on the same PCIe switch is used. Later owners have to keep off, too.
     :param scope: the tightest scope around all of them must be this, or tighter.
@@ -52,8 +52,8 @@ class DeviceNeed:
     count: int
     amounts: Amounts
     every: bool
-    selector: Labels
-    vf_selector: Labels | None
+    selector: Selector
+    vf_selector: Selector | None
     exclusive: Literal["device", "pcie"] | None
     scope: Scope | None
     preferred_scope: Scope | None
@@ -65,8 +65,8 @@ class DeviceNeed:
         amounts: AmountsLike = (),
         *,
         every: bool = False,
-        selector: LabelsLike = (),
-        vf_selector: LabelsLike | None = None,
+        selector: SelectorLike = (),
+        vf_selector: SelectorLike | None = None,
         exclusive: Literal["device", "pcie"] | None = None,
         scope: Scope | None = None,
         preferred_scope: Scope | None = None,
@@ -85,8 +85,8 @@ class DeviceNeed:
         set_field(self, "every", as_bool(every, "every"))
         if self.every and self.count != 1:
             raise ValueError(f"count={count}: not together with every=True")
-        set_field(self, "selector", as_labels(selector, "selector"))
-        functions = None if vf_selector is None else as_labels(vf_selector, "vf_selector")
+        set_field(self, "selector", as_selector(selector, "selector"))
+        functions = None if vf_selector is None else as_selector(vf_selector, "vf_selector")
         set_field(self, "vf_selector", functions)
         if exclusive is not None:
             exclusive = as_choice(exclusive, "exclusive", ("device", "pcie"))  # type: ignore[assignment]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from hivecore.devices.device import Device
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
+from hivecore.devices.label_expression import LabelExpression, is_selected
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.errors import CertificateError
 
@@ -89,8 +90,9 @@ def _check_device(
     others: tuple[DeviceAllocation, ...],
 ) -> None:
     _need(device.healthy, f"{where}: is unhealthy")
-    for key, value in set(need.selector) - set(device.labels):
-        raise CertificateError(f"{where}: lacks the label {key}={value}")
+    for rule in need.selector:
+        if not is_selected((rule,), device.labels):
+            raise CertificateError(f"{where}: {_mismatch(rule)}")
     _need(one.exclusive == need.exclusive, f"{where}: is exclusive as nobody asked for")
     here = [other for other in others if (other.type, other.minor) == (one.type, one.minor)]
     has = dict(device.amounts)
@@ -109,12 +111,18 @@ def _check_device(
         function.bus_id
         for group in device.vf_groups
         for function in group.functions
-        if set(need.vf_selector) <= set(group.labels)
+        if is_selected(need.vf_selector, group.labels)
     }
     name = one.function.bus_id if one.function is not None else ""
     _need(name in fitting, f"{where}: gives no virtual function as asked for")
     taken = {other.function.bus_id for other in others if other.function is not None}
     _need(name not in taken, f"{where}: its virtual function {name} is taken")
+
+
+def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
+    if isinstance(rule, LabelExpression):
+        return f"its labels do not match {str(rule)!r}"
+    return f"lacks the label {'='.join(rule)}"
 
 
 def _amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
@@ -181,9 +189,9 @@ def _check_every(
         able = device.healthy and all(has.get(name, 0) >= asked[name] for name in asked)
         groups = [group for group in device.vf_groups if group.functions]
         functions = need.vf_selector is None or any(
-            set(need.vf_selector) <= set(group.labels) for group in groups
+            is_selected(need.vf_selector, group.labels) for group in groups
         )
-        if able and functions and set(need.selector) <= set(device.labels):
+        if able and functions and is_selected(need.selector, device.labels):
             meant.add(device.minor)
     got = {one.minor for one in given if one.type == need.type}
     holds = got == meant if of_all else got <= meant

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "devices/selector.hpp"
+
 namespace hivecore::devices {
 
 enum Type : std::int8_t { kGpu, kRdma, kFpga, kHost, kTypes };
@@ -36,16 +38,14 @@ enum class Policy : std::int8_t {
 };
 inline constexpr int kPolicies = 9;
 
-using Labels = std::vector<std::int32_t>;  // numbers of (key, value) pairs, ascending
-
 struct Need {
     Type type = kGpu;
     int count = 1;
     bool every = false;
     Amounts amounts{};
-    Labels selector;
+    Selector selector;
     bool functions = false;  // each device gives a virtual function
-    Labels function_selector;
+    Selector function_selector;
     Exclusive exclusive = Exclusive::kNo;
     Scope scope = kMachine;
     int preferred = -1;  // a Scope; -1: none

@@ -10,14 +10,18 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
     cdef enum PolicyNumber "hivecore::devices::Policy":
         pass
 
+    cdef cppclass LabelRule:
+        Labels numbers
+        bool_t is_negative
+
     cdef cppclass NeedRecord "hivecore::devices::Need":
         DeviceType type
         int count
         bool_t every
         int64_t* amounts
-        Labels selector
+        vector[LabelRule] selector
         bool_t functions
-        Labels function_selector
+        vector[LabelRule] function_selector
         ExclusiveNumber exclusive
         ScopeNumber scope
         int preferred
@@ -36,6 +40,17 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         uint64_t bytes() noexcept
 
 
+cdef vector[LabelRule] as_selector(object rules) except *:
+    """A (numbers, whether none of them may be there) for each rule."""
+    cdef vector[LabelRule] selector
+    cdef LabelRule rule
+    for numbers, is_negative in rules:
+        rule.numbers = as_label_numbers(sorted(numbers))
+        rule.is_negative = as_flag(is_negative, "is_negative")
+        selector.push_back(rule)
+    return selector
+
+
 cdef NeedRecord as_need(object value) except *:
     """A (type, count, every, amounts, selector, function selector or None, exclusive, scope,
     preferred).
@@ -46,10 +61,10 @@ cdef NeedRecord as_need(object value) except *:
     need.count = <int> within(count, 1, MOST_DEVICES)
     need.every = every
     fill_amounts(&need.amounts[0], amounts)
-    need.selector = as_label_numbers(selector)
+    need.selector = as_selector(selector)
     need.functions = functions is not None
     if functions is not None:
-        need.function_selector = as_label_numbers(functions)
+        need.function_selector = as_selector(functions)
     need.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
     need.scope = <ScopeNumber> <int> within(scope, 0, 5)
     need.preferred = <int> within(preferred, -1, 4)

@@ -2,7 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+from hivecore.devices import LabelExpression
 from hivecore.devices.device_request import Scope
+from hivecore.devices.label_expression import Selector, as_selector
 from hivecore.interop.koordinator.names import DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 from hivecore.interop.kubernetes.fields import Field
 
@@ -18,14 +20,12 @@ _POLICIES: dict[str, Literal["restricted", "best-effort"]] = {
 }
 _FASTEST = 2**62
 
-_Labels = dict[str, str]
-
 
 class Hint(NamedTuple):
     """How the devices of one type are chosen; the fields are those of `DeviceNeed`."""
 
-    selector: _Labels
-    vf_selector: _Labels | None
+    selector: Selector
+    vf_selector: Selector | None
     strategy: Literal["all", "count"] | None
     """"all": every device that the selector lets through; "count": as many as are asked for."""
     exclusive: Literal["device", "pcie"] | None
@@ -39,7 +39,7 @@ class Hint(NamedTuple):
         return wishes
 
 
-NO_HINT = Hint({}, None, None, None, None)
+NO_HINT = Hint((), None, None, None, None)
 
 
 class Joint(NamedTuple):
@@ -59,7 +59,7 @@ class PartitionWish(NamedTuple):
 def read_hints(pod: Field) -> dict[str, Hint]:
     """The hints of a pod by the types of devices; types of no meaning here are left out.
 
-    :raises ValueError: an unknown word, or a selector that is more than labels.
+    :raises ValueError: an unknown word, or an expression that Kubernetes does not allow.
 
     >>> pod = {"metadata": {"annotations": {
     ...     "scheduling.koordinator.sh/device-allocate-hint":
@@ -88,17 +88,20 @@ def _hint(hint: Field) -> Hint:
     )
 
 
-def _selector(selector: Field) -> _Labels:
-    """The labels that a device must have; of expressions those that come down to labels."""
+def _selector(selector: Field) -> Selector:
+    """The rules of a label selector; an expression that comes down to a label is one."""
     labels = selector["matchLabels"].texts()
-    for expression in selector["matchExpressions"].entries():
-        key, values = expression["key"].name(), expression["values"].entries()
-        if expression["operator"].name() != "In" or len(values) != 1:
-            raise expression.error("only operator In with one value can be met")
-        value = values[0].text()
-        if labels.setdefault(key, value) != value:
-            raise expression.error(f"{key!r} cannot be {labels[key]!r} and {value!r}")
-    return labels
+    expressions = []
+    for entry in selector["matchExpressions"].entries():
+        key, operator = entry["key"].name(), entry["operator"].name()
+        values = tuple(value.text() for value in entry["values"].entries())
+        with entry.named():
+            rule = LabelExpression(key, operator, values)  # type: ignore[arg-type]
+        is_label = rule.operator == "In" and len(rule.values) == 1
+        if not is_label or labels.setdefault(key, rule.values[0]) != rule.values[0]:
+            expressions.append(rule)
+    with selector.named():
+        return as_selector([*labels.items(), *expressions], "selector")
 
 
 def read_joint(pod: Field) -> Joint:

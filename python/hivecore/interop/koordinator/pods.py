@@ -29,8 +29,9 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
     partition where GPUs are shared.
 
     :param pod: the object of Kubernetes as plain data; what has no meaning here is not looked at.
-    :raises ValueError: what is asked for together is none of `COMBINATIONS`, or breaks its rule; a
-        selector is more than labels; something else is out of range. The message has the path.
+    :raises ValueError: what is asked for together is none of `COMBINATIONS`, or breaks its rule; an
+        expression of a selector is none of Kubernetes; something else is out of range. The message
+        has the path.
     :raises TypeError: something is of a wrong type.
 
     Source: Koordinator, ``deviceshare/utils.go``, ``devicehandler_*.go``. There, words of hints

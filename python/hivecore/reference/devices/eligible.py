@@ -9,6 +9,7 @@ the card all the same.
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from hivecore.reference.devices.labels import selects
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 __all__ = ["View", "charge_of", "columns", "left_after", "primary"]
@@ -108,7 +109,7 @@ class View:
         return sorted(
             function.bus_id
             for group in device.vf_groups
-            if set(selector) <= set(group.labels)
+            if selects(selector, group.labels)
             for function in group.functions
             if function.bus_id not in used and self._may_give(device, function.bus_id)
         )
@@ -127,7 +128,7 @@ class View:
 
     def matches(self, device: Any, need: Any) -> bool:
         """Whether the need may have this device at all, were nobody on the node."""
-        if not self.is_visible(device) or not set(need.selector) <= set(device.labels):
+        if not self.is_visible(device) or not selects(need.selector, device.labels):
             return False
         have = columns(device)
         wanted = charge_of(need, device)
@@ -138,7 +139,7 @@ class View:
         if need.vf_selector is None:
             return True
         return any(
-            group.functions and set(need.vf_selector) <= set(group.labels)
+            group.functions and selects(need.vf_selector, group.labels)
             for group in device.vf_groups
         )
 

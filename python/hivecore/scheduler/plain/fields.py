@@ -16,7 +16,7 @@ def told_fields(thing: Any, defaults: Mapping[str, Any]) -> Plain:
     for name, usual in defaults.items():
         value = getattr(thing, name)
         if value != usual:
-            pairs = isinstance(value, tuple) and value and isinstance(value[0], tuple)
+            pairs = value and type(value) is tuple and all(type(one) is tuple for one in value)
             found[name] = dict(value) if pairs else list(value) if type(value) is tuple else value
     return found
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.decisions import Refusal
-from hivecore.devices import DeviceNeed, DeviceRequest
+from hivecore.devices import DeviceNeed, DeviceRequest, LabelExpression
 from hivecore.scheduler.actions import (
     Action,
     Move,
@@ -184,12 +184,36 @@ def _plain_role(role: Role) -> Plain:
     if role.devices is None:
         made["gpus"] = role.gpus
     else:
-        needs = [
-            {"type": need.type, "amounts": dict(need.amounts)} | told_fields(need, _NEED)
-            for need in role.devices.needs
-        ]
+        needs = [_plain_need(need) for need in role.devices.needs]
         made["devices"] = {"needs": needs} | told_fields(role.devices, _DEVICES)
     return made
+
+
+def _plain_need(need: DeviceNeed) -> Plain:
+    made = {"type": need.type, "amounts": dict(need.amounts)} | told_fields(need, _NEED)
+    for name in _SELECTORS:
+        rules = getattr(need, name)
+        if any(isinstance(rule, LabelExpression) for rule in rules or ()):
+            made[name] = [_plain_rule(rule) for rule in rules]
+    return made
+
+
+def _plain_rule(rule: tuple[str, str] | LabelExpression) -> Any:
+    if isinstance(rule, LabelExpression):
+        return {"key": rule.key, "operator": rule.operator, "values": list(rule.values)}
+    return list(rule)
+
+
+def _selector(data: Any) -> Any:
+    """Labels as a mapping, or a list of pairs and expressions."""
+    if data is None or isinstance(data, Mapping):
+        return data
+    return [
+        LabelExpression(**read_fields(rule, "selector", ("key", "operator"), {"values"}))
+        if isinstance(rule, Mapping)
+        else as_tuple(rule, "selector")
+        for rule in as_tuple(data, "selector")
+    ]
 
 
 def _role(data: Any) -> Role:
@@ -207,10 +231,13 @@ def _role(data: Any) -> Role:
 def _devices(data: Any) -> DeviceRequest:
     given = read_fields(data, "devices", ("needs",), set(_DEVICES))
     needs = [
-        DeviceNeed(**read_fields(need, "need", ("type", "amounts"), set(_NEED)))
+        DeviceNeed(**read_fields(need, "need", ("type", "amounts"), set(_NEED), **_SELECTORS))
         for need in as_tuple(given.pop("needs"), "needs")
     ]
     return DeviceRequest("any pod", needs=needs, **given)
+
+
+_SELECTORS = {"selector": _selector, "vf_selector": _selector}
 
 
 def _shared(found: Plain) -> Plain:

@@ -10,10 +10,6 @@ namespace {
 constexpr std::array<std::pair<int, std::int64_t>, 3> kResidualWeights{
     {{2, 1}, {4, 100}, {8, 10'000}}};
 
-bool has_all(const Labels& labels, const Labels& wanted) {
-    return std::ranges::includes(labels, wanted);
-}
-
 // What the device would be charged, in its own unit of memory; false: it lacks something.
 bool charge_of(const Need& need, const DeviceColumn& column, int device, Amounts& charge) {
     charge = need.amounts;
@@ -42,7 +38,7 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
     for (int device = 0; device < column.count; ++device) {
         Amounts charge;
         if (!charge_of(need, column, device, charge) ||
-            !has_all(column.labels[device], need.selector)) {
+            !matches(need.selector, column.labels[device])) {
             continue;
         }
         fitted.matching.add(device);
@@ -63,7 +59,7 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
             continue;
         }
         for (int f = column.first_function[device]; f < column.first_function[device + 1]; ++f) {
-            if (has_all(column.function_labels[f], need.function_selector)) {
+            if (matches(need.function_selector, column.function_labels[f])) {
                 fitted.functions[f / 64] |= std::uint64_t{1} << (f % 64);
                 fitted.with_functions.add(device);
             }

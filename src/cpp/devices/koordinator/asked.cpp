@@ -12,10 +12,6 @@ namespace {
 constexpr std::int64_t kAnything = std::numeric_limits<std::int64_t>::min();
 constexpr std::array<std::pair<int, std::int64_t>, 3> kWorth{{{8, 10'000}, {4, 100}, {2, 1}}};
 
-bool has_all(const Labels& labels, const Labels& wanted) {
-    return std::ranges::includes(labels, wanted);
-}
-
 AskedNeed ask(const Need& need, const DeviceColumn& column) {
     AskedNeed asked;
     for (int amount = 0; amount < kAmounts; ++amount) {
@@ -35,11 +31,11 @@ AskedNeed ask(const Need& need, const DeviceColumn& column) {
     }
     asked.functions.resize(column.function_words);
     for (int i = 0; i < column.count; ++i) {
-        if (has_all(column.labels[i], need.selector)) {
+        if (matches(need.selector, column.labels[i])) {
             asked.matching.add(i);
         }
         for (int f = column.first_function[i]; f < column.first_function[i + 1]; ++f) {
-            if (need.functions && has_all(column.function_labels[f], need.function_selector)) {
+            if (need.functions && matches(need.function_selector, column.function_labels[f])) {
                 asked.functions[f / 64] |= std::uint64_t{1} << (f % 64);
             }
         }

@@ -6,6 +6,7 @@ from typing import Any
 from hivecore.reference.devices.koordinator.amounts import Amounts
 from hivecore.reference.devices.koordinator.node_view import View
 from hivecore.reference.devices.koordinator.outcome import TYPES, Failure
+from hivecore.reference.devices.labels import selects
 from hivecore.reference.devices.node_state import NodeState
 
 __all__ = ["Demand", "demands_of"]
@@ -43,9 +44,8 @@ def demands_of(
         if need.every and type != "gpu":
             count = len(whole[type].total)
             if need.selector:
-                labels = set(need.selector)
                 devices = state.devices.get(type, {}).values()
-                count = sum(labels <= set(device.labels) for device in devices)
+                count = sum(selects(need.selector, device.labels) for device in devices)
         if not whole[type].total or not count:
             return Failure("no_devices", False, f"the node has no such device of type {type}")
         demands[type] = Demand(need, count, dict(need.amounts))

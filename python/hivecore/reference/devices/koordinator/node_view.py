@@ -21,6 +21,7 @@ from hivecore.reference.devices.koordinator.amounts import (
     plus,
 )
 from hivecore.reference.devices.koordinator.outcome import TYPES
+from hivecore.reference.devices.labels import selects
 from hivecore.reference.devices.node_state import NodeState
 
 __all__ = [
@@ -144,11 +145,10 @@ def restricted(
 
 
 def _visible(state: NodeState, need: Any, numa: frozenset[int] | None) -> set[int]:
-    labels = set(need.selector)
     return {
         minor
         for minor, device in state.devices.get(need.type, {}).items()
-        if labels <= set(device.labels)
+        if selects(need.selector, device.labels)
         and (numa is None or (has_place(device) and (numa_of(device) == -1 or device.numa in numa)))
     }
 

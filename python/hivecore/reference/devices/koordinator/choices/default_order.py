@@ -18,6 +18,7 @@ from hivecore.reference.devices.koordinator.node_view import (
 )
 from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.koordinator.scores import score
+from hivecore.reference.devices.labels import selects
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 __all__ = ["charge_of", "dealt", "in_default_order", "ranked", "switches_of"]
@@ -105,14 +106,13 @@ def _free_function(
     device = state.devices.get(type, {}).get(minor)
     if device is None:
         return None
-    labels = set(demand.need.vf_selector)
     designated = restriction.functions.get(type, {}).get(minor)
     taken = state.used_functions(type, minor)
     return min(
         (
             function.bus_id
             for group in device.vf_groups
-            if labels <= set(group.labels)
+            if selects(demand.need.vf_selector, group.labels)
             for function in group.functions
             if function.bus_id not in taken
             and (designated is None or function.bus_id in designated)
