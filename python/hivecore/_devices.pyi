@@ -100,8 +100,9 @@ class DeviceKernel(KernelObject):
         visible: Sequence[int] | None = None,
         without: Iterable[int] = (),
         plan: bool = True,
-        designated: Iterable[tuple[int, int, Sequence[int], int, int, int]] = (),
+        designated: Iterable[_Charge] = (),
     ) -> tuple[int, int, Plan | None]: ...
+    def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(
         self,
         query: Query,

@@ -89,7 +89,7 @@ def test_a_percentage_is_charged_in_bytes_rounded_down_and_given_back_in_full(pe
     assert amounts == ({"memory": percent * total // 100} if percent * total >= 100 else {})
     left = total - amounts.get("memory", 0)
     assert left == 0 or code(cluster, 1, memory=left) is None
-    assert code(cluster, 1, memory=left + 1) in ("capacity", "no match")
+    assert code(cluster, 1, memory=left + 1) in ("capacity", "too small")
     cluster.release("x")
     assert cluster.to_bytes() == before
 
@@ -155,8 +155,8 @@ def test_all_memory_in_percent_is_a_whole_card_whatever_its_compute():
 def test_an_amount_that_a_device_does_not_name_cannot_be_had():
     cluster = one_node(NodeDevices((Device("gpu", 0, {"memory_ratio": 100}),)))
     assert code(cluster, 1, memory_percent=10) is None
-    assert code(cluster, 1, memory_percent=10, core=1) == "no match"
-    assert code(cluster, 1, memory=1) == "no match"
+    assert code(cluster, 1, memory_percent=10, core=1) == "too small"
+    assert code(cluster, 1, memory=1) == "too small"
 
 
 def test_the_host_gives_processors_and_memory():
@@ -164,7 +164,7 @@ def test_the_host_gives_processors_and_memory():
     cluster = one_node(NodeDevices((*NodeDevices.uniform(gpus=1).devices, host)))
     bound(cluster, "x", cpu_milli=3000, host_memory=10)
     assert code(cluster, 1, cpu_milli=1001) == "capacity"
-    assert code(cluster, 1, cpu_milli=4001) == "no match"
+    assert code(cluster, 1, cpu_milli=4001) == "too small"
     assert bound(cluster, "y", 1, cpu_milli=1000, host_memory=90) == {"gpu": [0], "host": [0]}
 
 
@@ -607,7 +607,7 @@ def test_health_flaps_under_owners_that_stay():
     bound(cluster, "x", 2)
     cluster.set_health("n", False, type="gpu")
     assert cluster.owners("n") == ("x",)
-    assert code(cluster, 1) == "no match"
+    assert code(cluster, 1) == "unhealthy"
     assert code(cluster, nics=4) is None
     cluster.set_health("n", True, type="gpu", minor=0)
     assert code(cluster, 1) == "capacity"

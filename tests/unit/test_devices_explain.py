@@ -60,12 +60,12 @@ def test_nodes_are_counted_by_reason_and_those_that_come_nearest_are_described()
     occupied(cluster, "full", {"a": (range(8), 100, 0)})
     occupied(cluster, "torn", {"b": ((0, 2, 4, 6), 100, 0)})
     found = cluster.explain(DeviceRequest("x", gpus=2, gpu_wishes={"scope": "pcie"}))
-    assert found.counts == (("no devices", 2), ("no match", 1), ("capacity", 1), ("scope", 1))
+    assert found.counts == (("no devices", 2), ("too few", 1), ("capacity", 1), ("scope", 1))
     assert found.reason == cluster.schedule(found.cheapest.request).reason
     assert [(one.node, one.code, one.type) for one in found.shortages] == [
         ("torn", "scope", "gpu"),
         ("full", "capacity", "gpu"),
-        ("small", "no match", "gpu"),
+        ("small", "too few", "gpu"),
     ]
     assert [one.part for one in found.refusals] == ["torn", "full", "small"]
     assert all(one.stage == "devices" for one in found.refusals)
@@ -79,7 +79,7 @@ SLICED = {"scope": "numa"}
     ("inventory", "owners", "arguments", "code", "detail"),
     [
         (NodeDevices(()), {}, {"gpus": 1}, "no devices", "1 gpu wanted, 0 healthy there"),
-        (EIGHT, {}, {"gpus": 9}, "no match", "9 gpu wanted, 8 healthy there"),
+        (EIGHT, {}, {"gpus": 9}, "too few", "9 gpu wanted, it has 8"),
         (
             EIGHT,
             {},

@@ -437,8 +437,9 @@ class DeviceCluster(Stateful):
     ) -> DeviceDecision:
         if asked is None and self._nodes.holes:
             asked = list(self._nodes.by_name.values())
-        codes = self._core.filter(query, policy, asked)[0]
-        return made_decision(request, "", count_codes(codes), None, self, None, ())
+        counts = count_codes(self._core.filter(query, policy, asked)[0])
+        impossible = bool(counts) and not self._core.is_possible(query, asked)
+        return made_decision(request, "", counts, None, self, None, (), impossible=impossible)
 
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.

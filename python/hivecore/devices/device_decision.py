@@ -25,7 +25,7 @@ class DeviceDecision:
     >>> decision.outcome, decision.node, [one.minor for one in decision.placement]
     ('bind', 'n0', [0])
     >>> cluster.schedule(DeviceRequest("big", gpus=3)).reason
-    '1 node: too few devices that match'
+    '1 node: too few devices of a type'
     """
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
@@ -37,6 +37,7 @@ class DeviceDecision:
         "reservation": 'The reservation that it would use; "": none.',
         "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
         "empty when it binds.",
+        "impossible": "Whether it waits and no node would serve it idle and healthy.",
         "_plan": None,
         "_cluster": None,
         "_inventory": None,
@@ -51,6 +52,7 @@ class DeviceDecision:
     victims: tuple[str, ...]
     reservation: str
     counts: tuple[tuple[str, int], ...]
+    impossible: bool
     if TYPE_CHECKING:
         _plan: Any
         _cluster: Any
@@ -141,6 +143,7 @@ class DeviceDecision:
             self.victims,
             self.reservation,
             self._of_all,
+            self.impossible,
         )
 
     def __repr__(self) -> str:
@@ -151,7 +154,7 @@ _set_placement = DeviceDecision.__dict__["_placement"].__set__
 _make = Maker(
     DeviceDecision,
     (
-        *("request", "outcome", "node", "victims", "reservation", "counts"),
+        *("request", "outcome", "node", "victims", "reservation", "counts", "impossible"),
         *("_plan", "_cluster", "_inventory", "_of_all", "_placement", "_mark"),
     ),
 ).make
@@ -175,10 +178,21 @@ def _loose_decision(
     victims: tuple[str, ...],
     reservation: str,
     of_all: bool,
+    impossible: bool = False,
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
     return made_decision(
-        request, node, counts, plan, None, None, placement, victims, reservation, of_all
+        request,
+        node,
+        counts,
+        plan,
+        None,
+        None,
+        placement,
+        victims,
+        reservation,
+        of_all,
+        impossible=impossible,
     )
 
 
@@ -194,11 +208,13 @@ def made_decision(
     reservation: str = "",
     of_all: bool = True,
     mark: object = None,
+    impossible: bool = False,
 ) -> DeviceDecision:
     """A decision, with what it takes to commit it, and the inventory that it was made for.
 
     :param of_all: see `check_placement`.
     :param mark: that of its node in the cluster.
+    :param impossible: no node could serve it, were all idle and healthy.
     """
     outcome = "wait" if plan is None else ("preempt" if victims else "bind")
     return _make(  # type: ignore[no-any-return]
@@ -209,6 +225,7 @@ def made_decision(
             victims,
             reservation,
             counts,
+            impossible,
             plan,
             cluster,
             inventory,

@@ -14,6 +14,7 @@ from hivecore.devices.device import TYPES, Device, share_of_memory
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
+from hivecore.devices.label_expression import is_selected, rule_text
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.preemption import cheapest_leavers
 
@@ -132,8 +133,10 @@ def _detail(
     healthy = [device for device in inventory.of_type(type) if device.healthy]
     used = {one.minor for one in held if one.type == type}
     idle = [device for device in healthy if device.minor not in used]
-    if code in ("no devices", "no match", "no functions"):
+    if code in ("no devices", "no functions"):
         return f"{wanted} wanted, {len(healthy)} healthy there"
+    if code in ("too few", "no match", "too small", "unhealthy"):
+        return f"{wanted} {_unsuited(need, inventory, code)}"
     if code == "model":
         return f"one of {', '.join(request.models)} wanted, it has {inventory.model!r}"
     if code == "isolation":
@@ -169,6 +172,23 @@ def _detail(
         f"{wanted} wanted, {len(idle)} idle on switches {places}; "
         f"the others are idle on switches {others}"
     )
+
+
+def _unsuited(need: DeviceNeed, inventory: NodeDevices, code: str) -> str:
+    """What is wanted of devices that the node has too few of, and how many it has."""
+    devices = inventory.of_type(need.type)
+    if code == "too few":
+        return f"wanted, it has {len(devices)}"
+    labelled = [one for one in devices if is_selected(need.selector, one.labels)]
+    if code == "no match":
+        rules = ", ".join(map(rule_text, need.selector))
+        return f"with {rules} wanted, {len(labelled)} of {len(devices)} match"
+    large = [one for one in labelled if _has_free(one, [], need)]
+    if code == "too small":
+        amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
+        return f"with {amounts} wanted, {len(large)} of {len(labelled)} have as much"
+    healthy = sum(one.healthy for one in large)
+    return f"wanted, {healthy} of {len(large)} healthy"
 
 
 def _has_free(device: Device, held: list[DeviceAllocation], need: DeviceNeed) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 from hivecore._arguments import as_choice, as_name, as_text, as_tuple
 from hivecore.devices._pairs import Labels, LabelsLike, as_labels
 
-__all__ = ["LabelExpression", "Selector", "SelectorLike", "as_selector", "is_selected"]
+__all__ = ["LabelExpression", "Selector", "SelectorLike", "as_selector", "is_selected", "rule_text"]
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 _OPERATORS: tuple[Operator, ...] = get_args(Operator)
@@ -84,3 +84,8 @@ def is_selected(selector: Selector, labels: Labels) -> bool:
         rule.holds(labels) if isinstance(rule, LabelExpression) else rule in labels
         for rule in selector
     )
+
+
+def rule_text(rule: tuple[str, str] | LabelExpression) -> str:
+    """The rule as Kubernetes writes it."""
+    return str(rule) if isinstance(rule, LabelExpression) else "=".join(rule)

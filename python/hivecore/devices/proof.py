@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hivecore.devices.device import Device
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
-from hivecore.devices.label_expression import LabelExpression, is_selected
+from hivecore.devices.label_expression import LabelExpression, is_selected, rule_text
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.errors import CertificateError
 
@@ -121,8 +121,8 @@ def _check_device(
 
 def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
     if isinstance(rule, LabelExpression):
-        return f"its labels do not match {str(rule)!r}"
-    return f"lacks the label {'='.join(rule)}"
+        return f"its labels do not match {rule_text(rule)!r}"
+    return f"lacks the label {rule_text(rule)}"
 
 
 def _amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:

@@ -663,6 +663,41 @@ Verdict DeviceCluster::through(Query& query, Policy policy, std::int32_t owner,
         });
 }
 
+bool DeviceCluster::is_possible(Query& query, const std::int64_t* nodes, std::int64_t count) {
+    query.possible.resize(std::max<std::size_t>(query.possible.size(), states_.shapes()), -1);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto node = static_cast<std::int32_t>(nodes == nullptr ? i : nodes[i]);
+        const auto number = nodes_[node].shape;
+        if (number < 0) {
+            continue;
+        }
+        auto& known = query.possible[number];
+        if (known < 0) {
+            known = decide_idle(query, node).code == Code::kFits ? 1 : 0;
+        }
+        if (known == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What the node would say without owners, were all its devices healthy.
+Verdict DeviceCluster::decide_idle(Query& query, std::int32_t node) {
+    const auto number = nodes_[node].shape;
+    Visible all;
+    for (int type = 0; type < kTypes; ++type) {
+        for (int i = 0; i < states_.shape(number).of(static_cast<Type>(type)).count; ++i) {
+            all[type].add(i);
+        }
+    }
+    const auto words = built(node, nodes_[node].owners, all);
+    return is_koordinator_ ? examine_as_koordinator(query, Policy::kBinPack, number, words.data(),
+                                                    nullptr, nullptr, nullptr)
+                           : decide(query, Policy::kBinPack, node, {}, words.data(), nullptr, false,
+                                    nullptr, nullptr);
+}
+
 // --- audit
 
 std::string DeviceCluster::audit() const {

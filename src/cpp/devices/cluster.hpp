@@ -70,6 +70,7 @@ struct Query {
     std::vector<std::unique_ptr<Fitted>> fitted;             // by shape
     std::vector<std::unique_ptr<koordinator::Asked>> asked;  // the same of raw shapes
     std::array<Ranking, kPolicies> rankings;                 // by policy
+    std::vector<std::int8_t> possible;  // by shape, of an idle and healthy node; -1: not known
 
     std::uint64_t bytes() const;
 };
@@ -152,6 +153,10 @@ class DeviceCluster {
                     std::span<const std::int32_t> without, std::span<const Charge> designated,
                     std::vector<Charge>* charges, bool* idle);
 
+    // Whether one of these nodes, or of the first so many where `nodes` is nullptr, would serve it
+    // idle and healthy.
+    bool is_possible(Query& query, const std::int64_t* nodes, std::int64_t count);
+
     std::string audit() const;
     std::uint64_t bytes() const;
     std::size_t states() const { return states_.live(); }
@@ -189,6 +194,7 @@ class DeviceCluster {
     std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
+    Verdict decide_idle(Query& query, std::int32_t node);
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
                    const std::uint64_t* words, const Visible* visible, bool is_confined,
                    std::vector<Charge>* charges, bool* idle);

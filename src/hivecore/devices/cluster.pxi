@@ -86,6 +86,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
             QueryKernel&, PolicyNumber, int32_t, uint32_t, DrawRecord, vector[ChargeRecord]&,
             bool_t&, WorthRecord&
         ) except +
+        bool_t is_possible(QueryKernel&, const int64_t*, int64_t) except +
         string audit() except +
         uint64_t bytes() noexcept
         size_t states() noexcept
@@ -566,6 +567,23 @@ cdef class DeviceKernel(KernelObject):
         if <int> verdict.code != 0:
             return <int> verdict.code, None, 0, 0
         return 0, as_plan(self.kernel.node_of(holder), charges, idle), worth.preferred, worth.score
+
+    def is_possible(self, Query query not None, nodes=None):
+        """Whether one of these nodes, or of all, would serve it idle and healthy."""
+        cdef Guard guard
+        cdef const int64_t* numbers = NULL
+        cdef cnp.npy_intp count
+        cdef cnp.ndarray asked = None
+        if nodes is not None:
+            asked = as_int64_array(nodes, "nodes", 0)
+        guard.lock(self.mutex)
+        self.use(query)
+        count = self.kernel.nodes()
+        if asked is not None:
+            check_range(asked, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
+            count = cnp.PyArray_SIZE(asked)
+        return bool(self.kernel.is_possible(query.kernel[0], numbers, count))
 
     # --- the state as a whole
 

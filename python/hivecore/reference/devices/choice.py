@@ -35,12 +35,15 @@ __all__ = ["CODES", "Choice", "Failure", "choose", "choose_in", "scope_of"]
 CODES = (
     "fits",
     "no devices",
+    "too few",
     "no match",
+    "too small",
     "no functions",
     "model",
     "isolation",
     "unshareable",
     "template",
+    "unhealthy",
     "capacity",
     "partition",
     "scope",
@@ -122,12 +125,16 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
     for need in request.needs:
         if not view.node.devices.get(need.type):
             return "no devices", need.type
-        healthy = view.healthy(need.type)
-        matching = [device for device in healthy if view.matches(device, need)]
-        if len(matching) < need.count:
-            return "no match", need.type
-        if sum(view.has_functions(device, need) for device in matching) < need.count:
-            return "no functions", need.type
+        devices = [one for one in view.node.devices[need.type].values() if view.is_visible(one)]
+        for code, is_suited in (
+            ("too few", lambda device, need: True),
+            ("no match", view.has_labels),
+            ("too small", view.is_large_enough),
+            ("no functions", view.has_functions),
+        ):
+            devices = [device for device in devices if is_suited(device, need)]
+            if len(devices) < need.count:
+                return code, need.type
     gpu = next((need for need in request.needs if need.type == "gpu"), None)
     if gpu is not None and request.models and view.node.inventory.model not in request.models:
         return "model", "gpu"
@@ -139,14 +146,18 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
     if gpu is not None and template_of(gpu, view.node.inventory) is None:
         return "template", "gpu"
     for need in request.needs:
-        fitting = len(view.eligible(need))
-        if fitting < (len(_wanted(view, need)) if need.every else need.count):
+        suited = _suited(view, need)
+        if len(suited) < need.count:
+            return "unhealthy", need.type
+        if len(view.eligible(need)) < (len(suited) if need.every else need.count):
             return "capacity", need.type
     return None
 
 
-def _wanted(view: View, need: Any) -> list[Any]:
-    """All devices that a need for every device wants."""
+def _suited(view: View, need: Any) -> list[Any]:
+    """The healthy devices that could serve a need if they were idle; all that a need for every
+    device wants.
+    """
     return [
         device
         for device in view.healthy(need.type)

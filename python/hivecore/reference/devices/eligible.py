@@ -128,8 +128,18 @@ class View:
 
     def matches(self, device: Any, need: Any) -> bool:
         """Whether the need may have this device at all, were nobody on the node."""
-        if not self.is_visible(device) or not selects(need.selector, device.labels):
-            return False
+        return (
+            self.is_visible(device)
+            and self.has_labels(device, need)
+            and self.is_large_enough(device, need)
+        )
+
+    def has_labels(self, device: Any, need: Any) -> bool:
+        """Whether its labels are those that the need wants."""
+        return selects(need.selector, device.labels)
+
+    def is_large_enough(self, device: Any, need: Any) -> bool:
+        """Whether it has as much as the need wants of it."""
         have = columns(device)
         wanted = charge_of(need, device)
         return all(name in have and amount <= have[name] for name, amount in wanted.items())

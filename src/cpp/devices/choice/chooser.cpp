@@ -123,6 +123,27 @@ void Chooser<W>::find_eligible(int i) {
     eligible_[i] = able;
 }
 
+// Whether too few devices are of the right kind, healthy or not.
+template <int W>
+Code Chooser<W>::unsuited(int i) const {
+    const auto& need = request_.needs[i];
+    const auto& fitted = fitted_.needs[i];
+    const auto seen = visible_ == nullptr ? ~Set{} : (*visible_)[need.type].template as<W>();
+    if ((visible_ == nullptr ? column(i).count : seen.count()) < need.count) {
+        return Code::kTooFewDevices;
+    }
+    if ((seen & fitted.labelled.template as<W>()).count() < need.count) {
+        return Code::kNoMatch;
+    }
+    if ((seen & fitted.matching.template as<W>()).count() < need.count) {
+        return Code::kTooSmall;
+    }
+    if ((seen & fitted.with_functions.template as<W>()).count() < need.count) {
+        return Code::kNoFunctions;
+    }
+    return Code::kFits;
+}
+
 template <int W>
 Verdict Chooser<W>::lacking() {
     const int needs = static_cast<int>(request_.needs.size());
@@ -136,15 +157,8 @@ Verdict Chooser<W>::lacking() {
         if (eligible_[i].count() >= need.count && !need.every) {
             continue;  // more than can match, then
         }
-        auto matching = healthy(i) & fitted_.needs[i].matching.template as<W>();
-        if (visible_ != nullptr) {
-            matching = matching & (*visible_)[need.type].template as<W>();
-        }
-        if (matching.count() < need.count) {
-            return {Code::kNoMatch, need.type};
-        }
-        if ((matching & fitted_.needs[i].with_functions.template as<W>()).count() < need.count) {
-            return {Code::kNoFunctions, need.type};
+        if (const auto code = unsuited(i); code != Code::kFits) {
+            return {code, need.type};
         }
     }
     if (!fitted_.has_model) {
@@ -161,15 +175,17 @@ Verdict Chooser<W>::lacking() {
     }
     for (int i = 0; i < needs; ++i) {
         const auto& need = request_.needs[i];
-        int wanted = need.count;
-        if (need.every) {
-            auto all = healthy(i) & fitted_.needs[i].with_functions.template as<W>();
-            if (visible_ != nullptr) {
-                all = all & (*visible_)[need.type].template as<W>();
-            }
-            wanted = all.count();
+        if (eligible_[i].count() >= need.count && !need.every) {
+            continue;
         }
-        if (eligible_[i].count() < wanted) {
+        auto suited = healthy(i) & fitted_.needs[i].with_functions.template as<W>();
+        if (visible_ != nullptr) {
+            suited = suited & (*visible_)[need.type].template as<W>();
+        }
+        if (suited.count() < need.count) {
+            return {Code::kUnhealthy, need.type};
+        }
+        if (eligible_[i].count() < (need.every ? suited.count() : need.count)) {
             return {Code::kCapacity, need.type};
         }
     }

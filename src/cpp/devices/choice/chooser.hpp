@@ -18,12 +18,15 @@ namespace hivecore::devices {
 enum class Code : std::int8_t {
     kFits,
     kNoDevices,
+    kTooFewDevices,
     kNoMatch,
+    kTooSmall,
     kNoFunctions,
     kModel,
     kIsolation,
     kUnshareable,
     kTemplate,
+    kUnhealthy,
     kCapacity,
     kPartition,
     kScope,
@@ -151,6 +154,7 @@ class Chooser {
     bool has_function(const FittedNeed& fitted, int begin, int end, int at) const;
     Set fitting(int need) const;
     void find_eligible(int need);
+    Code unsuited(int need) const;
     Verdict lacking();
     template <class Visit>
     void each_group(Visit visit) const;

@@ -37,8 +37,11 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
     std::array<bool, kAmounts> asked{};
     for (int device = 0; device < column.count; ++device) {
         Amounts charge;
-        if (!charge_of(need, column, device, charge) ||
-            !matches(need.selector, column.labels[device])) {
+        if (!matches(need.selector, column.labels[device])) {
+            continue;
+        }
+        fitted.labelled.add(device);
+        if (!charge_of(need, column, device, charge)) {
             continue;
         }
         fitted.matching.add(device);

@@ -11,8 +11,9 @@ namespace hivecore::devices {
 struct FittedNeed {
     std::vector<std::int64_t> charge;      // [column * count + device]
     std::vector<std::int8_t> columns;      // those of which something is needed
-    WideMask matching;                     // could serve it if nobody were there
-    WideMask with_functions;               // have virtual functions that will do
+    WideMask labelled;                     // match the selector
+    WideMask matching;                     // could serve it if they were healthy and idle
+    WideMask with_functions;               // of these: have virtual functions that will do
     WideMask takes_all;                    // would be taken as a whole
     std::vector<std::uint64_t> functions;  // virtual functions that will do
 };
