@@ -68,20 +68,24 @@ class Change:
     """Something after which a request would be admitted: it was tried on a copy.
 
     :param kind: "preempt": owners that the request may preempt leave. "release": others leave, too.
-        "relax": the request gives up some of its wishes. "limits": limits are raised.
+        "relax": the request gives up some of its wishes. "limits": limits are raised. "health":
+        what is unhealthy works again.
     :param owners: who has to leave, for "preempt" and "release".
-    :param cost: how much they hold together, or by how much limits are raised, in the stage's unit.
+    :param cost: how much they hold together, by how much limits are raised, or how much has to work
+        again, in the stage's unit.
     :param relaxed: the arguments that are given up, for "relax".
     :param request: what to schedule after the change.
     :param limits: what is raised, and to what, for "limits", in the words of the stage.
+    :param nodes: those on which something has to work again, for "health".
     """
 
-    kind: Literal["preempt", "release", "relax", "limits"]
+    kind: Literal["preempt", "release", "relax", "limits", "health"]
     owners: tuple[str, ...]
     cost: int
     relaxed: tuple[str, ...]
     request: Any
     limits: tuple[Any, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What a cluster says of a request that waits: counts, what is missing, who would have to go."""
 
 import itertools
+import pickle
 import random
 
 import pytest
@@ -13,6 +14,7 @@ from hivecore.devices import (
     Device,
     DeviceAllocation,
     DeviceCluster,
+    DeviceNeed,
     DeviceRequest,
     NodeDevices,
     preemption,
@@ -185,6 +187,85 @@ def test_nobody_is_named_where_nobodys_end_would_help():
     assert cluster.explain(DeviceRequest("x", gpus=7)).cheapest.owners == ("a",)
 
 
+def two_cards(healthy=True):
+    """A node with two cards of 80 units, all healthy or none."""
+    amounts = {"core": 100, "memory": 80}
+    cards = [Device("gpu", i, amounts, healthy=healthy, labels={"i": str(i)}) for i in range(2)]
+    return DeviceCluster({"n": NodeDevices(cards)})
+
+
+def change_named(cluster, request):
+    change = cluster.explain(request).cheapest
+    return change.kind, change.relaxed, change.nodes, change.cost, change.request
+
+
+def asking(count, memory, **wishes):
+    return DeviceRequest("x", needs=[DeviceNeed("gpu", count, {"memory": memory}, **wishes)])
+
+
+def test_each_cause_of_a_refusal_has_its_own_code_reason_and_change():
+    causes = [
+        (two_cards(False), asking(1, 10), "unhealthy", ("health", (), ("n",), 1, asking(1, 10))),
+        (
+            two_cards(),
+            asking(1, 100),
+            "too small",
+            ("relax", ("gpu amounts",), (), 0, asking(1, 80)),
+        ),
+        (two_cards(), asking(3, 80), "too few", ("relax", ("gpu count",), (), 0, asking(2, 80))),
+        (
+            two_cards(),
+            asking(2, 80, selector={"i": "1"}),
+            "no match",
+            ("relax", ("gpu selector",), (), 0, asking(2, 80)),
+        ),
+    ]
+    reasons = set()
+    for cluster, asked, code, change in causes:
+        decision = cluster.schedule(asked)
+        assert decision.refusal.code == code
+        assert decision.impossible == (code != "unhealthy")
+        found = cluster.explain(asked)
+        assert (found.impossible, found.reason) == (decision.impossible, decision.reason)
+        assert change_named(cluster, asked) == change
+        reasons |= {decision.reason, found.refusals[0].reason}
+    assert len(reasons) == 2 * len(causes)
+
+
+def test_as_few_devices_as_will_do_have_to_be_healthy_again():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    for minor in range(6):
+        cluster.set_health("a", False, type="gpu", minor=minor)
+    for minor in range(5):
+        cluster.set_health("b", False, type="gpu", minor=minor)
+    cluster.set_health("b", False, type="rdma")
+    kind, _, nodes, cost, _ = change_named(cluster, DeviceRequest("x", gpus=4))
+    assert (kind, nodes, cost) == ("health", ("b",), 1)
+    with_nic = DeviceRequest("x", gpus=4, nics=1)
+    kind, _, nodes, cost, _ = change_named(cluster, with_nic)
+    assert (kind, nodes, cost) == ("health", ("a",), 2)
+
+
+def test_a_request_is_impossible_only_if_no_idle_and_healthy_node_would_serve_it():
+    cluster = DeviceCluster({"a": EIGHT, "b": NodeDevices.uniform(gpus=4)})
+    occupied(cluster, "a", {"o": (range(8), 100, 0)})
+    cluster.set_health("a", False, type="gpu", minor=3)
+    scope = {"scope": "socket"}
+    for gpus, nodes, wishes, impossible in (
+        (8, None, {}, False),
+        (8, ("b",), {}, True),
+        (8, None, scope, True),
+        (4, ("a",), scope, False),
+        (9, None, {}, True),
+    ):
+        request = DeviceRequest("x", gpus=gpus, gpu_wishes=wishes)
+        decision = cluster.schedule(request, nodes=nodes)
+        assert (decision.outcome, decision.impossible) == ("wait", impossible)
+        assert pickle.loads(pickle.dumps(decision)).impossible == impossible
+    assert not cluster.schedule(DeviceRequest("x", gpus=1)).impossible
+    assert not DeviceCluster({}).schedule(DeviceRequest("x", gpus=1)).impossible
+
+
 def test_low_priorities_go_first_even_if_they_hold_more():
     cluster = DeviceCluster({"n": EIGHT})
     occupied(cluster, "n", {"low": (range(6), 100, -1), "high": ((6, 7), 100, 5)})
@@ -287,6 +368,19 @@ def fits_without(cluster, asked, gone):
     return branch.fits(asked)
 
 
+def check_other_changes(cluster, asked, found):
+    """What is to be healthy, or given up, lets the request start."""
+    for change in found.changes:
+        branch = cluster.copy()
+        assert change.owners == ()
+        if change.kind == "health":
+            assert change.request == asked
+            branch.set_health(change.nodes[0], True)
+        else:
+            assert change.kind == "relax" and change.request != asked
+        assert branch.fits(change.request)
+
+
 @examples(300)
 @given(SEEDS)
 def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
@@ -309,8 +403,9 @@ def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
                 if (best is None or cost < best) and fits_without(cluster, asked, gone):
                     best = cost
     change = found.cheapest
-    if change is None:
+    if change is None or change.kind != "release":
         assert best is None
+        check_other_changes(cluster, asked, found)
         return
     assert change.request == asked
     assert fits_without(cluster, asked, change.owners)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.decisions import Change, Explanation, Refusal
+from hivecore.devices.changes import other_changes
 from hivecore.devices.device import TYPES, Device, share_of_memory
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
@@ -49,16 +50,22 @@ class DeviceExplanation(Explanation):
 
     :param counts: how many nodes cannot serve it for which code, the most hopeful code last.
     :param shortages: of the nodes that come nearest, three at most, what they lack.
+    :param impossible: whether no node would serve it idle and healthy.
 
     ``changes`` names the cheapest owners to release on one node: those whose highest priority is
     the lowest, then those that hold least, counted in hundredths of devices; of equals those on the
     node that was added first. None of them can be left out. Up to 256 nodes are looked at, those
     that come nearest first; where a search of 10,000 steps does not settle who holds least, the
     least that was found is named.
+
+    Where no owner's end would do, they name the fewest devices of a node that would have to be
+    healthy again ("health"; cost: their number), and what the request could give up ("relax"): one
+    wish, or devices or amounts beyond what is there, such as ``("gpu count",)``.
     """
 
     counts: tuple[tuple[str, int], ...]
     shortages: tuple[NodeShortage, ...]
+    impossible: bool = False
 
 
 def explain(
@@ -82,11 +89,19 @@ def explain(
     )
     candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
     found = cheapest_leavers(cluster, query, number, candidates)
-    changes: tuple[Change, ...] = ()
     if found is not None:
-        changes = (Change("release", found.names, found.held, (), request),)
+        changes: tuple[Change, ...] = (Change("release", found.names, found.held, (), request),)
+    else:
+        names = [cluster._nodes.names[int(numbers[i])] or "" for i in order[:_TRIED]]
+        changes = other_changes(cluster, request, policy, names)
     return DeviceExplanation(
-        "wait", decision.reason, refusals, changes, count_codes(codes), shortages
+        "wait",
+        decision.reason,
+        refusals,
+        changes,
+        count_codes(codes),
+        shortages,
+        decision.impossible,
     )
 
 
