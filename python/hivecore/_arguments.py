@@ -21,6 +21,20 @@ def as_int(value: Any, name: str, low: int, high: int) -> int:
     return number
 
 
+def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object as a dict, or a ValueError if a key is there twice.
+
+    It is the ``object_pairs_hook`` of `json.loads`, which would keep the last of equal keys.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        shown = twice if len(twice) <= 60 else twice[:40] + "..."
+        raise ValueError(f"an object has the key {shown!r} twice")
+    return found
+
+
 def as_bool(value: Any, name: str) -> bool:
     """The truth value, or a TypeError that names the argument; of numpy's kind as well."""
     if isinstance(value, bool):

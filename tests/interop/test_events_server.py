@@ -280,6 +280,9 @@ def test_the_command_serves_with_a_token_until_it_is_told_to_end(state_file, tmp
     ("options", "says"),
     [
         (["--log", "x", "hived.yaml", "--no-bind"], "--log needs --scheduler"),
+        (["--max-step", "9", "hived.yaml", "--no-bind"], "--max-step needs --scheduler"),
+        (["--scheduler", "x", "--max-step", "0"], "must be seconds, more than 0"),
+        (["--scheduler", "x", "--max-step", "nan"], "must be seconds, more than 0"),
         (["--scheduler", "x", "--foreign", "a"], "--foreign has no meaning for --scheduler"),
         (["--scheduler", "x", "--lease", "a/b"], "--lease has no meaning for --scheduler"),
         (["--scheduler", "x", "--gpushare", "MiB"], "not allowed with argument"),

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
+import time
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -16,6 +18,7 @@ from hivecore.interop.events import bodies, service, told
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.process import serve_scheduler
+from hivecore.interop.kubernetes import json_text
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
 from hivecore.interop.scheduler_file import SchedulerSpec
@@ -393,6 +396,118 @@ def test_a_wrong_body_is_refused_and_changes_nothing(caller, path, body, says):
     assert caller.scheduler.to_bytes() == before
 
 
+TWICE = [
+    b'{"event":"finish","job":"a","job":"b"}',
+    b'{"event":"finish","event":"cancel","job":"a"}',
+    b'{"event":"finish","job":"a","\\u006aob":"b"}',
+    b'[{"event":"advance"},{"event":"advance","now":1,"now" :2}]',
+    b'{"event":"submit","job":{"name":"x","tenant":"a","name":"y","roles":[{"name":"w"}]}}',
+    b'{"event":"submit","job":{"name":"x","tenant":"a","roles":[{"name":"w","gpus":1,"gpus":2}]}}',
+    b'{"event":"set_total","total":{"gpu":1,"gpu"\t:\n2}}',
+    b'{"event":"set_node","node":"a\\\\","healthy":true,"healthy":false}',
+    b'{"event":"finish","job":"\\":","job":":"}',
+]
+
+
+@pytest.mark.parametrize("body", TWICE)
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/what-if"])
+@pytest.mark.parametrize("has_orjson", [True, False])
+def test_an_object_with_a_key_twice_is_refused(monkeypatch, caller, path, body, has_orjson):
+    if not has_orjson:
+        monkeypatch.setattr(json_text, "_orjson", lambda: None)
+    caller.take(submit("a"))
+    before = caller.scheduler.to_bytes()
+    status, found = caller.ask(path, body)
+    assert status == 400
+    assert re.search("an object has the key '(job|event|now|name|gpus?|healthy)' twice", str(found))
+    assert caller.scheduler.to_bytes() == before
+
+
+KEYS = st.sampled_from(["a", "b", ":", '"', '":', "\\", '\\":', "a\\", " :", "\n:", "\u00e9", ""])
+OBJECTS = st.recursive(
+    KEYS | st.integers(-5, 5) | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(st.tuples(KEYS, inner), max_size=4).map(lambda pairs: (dict, pairs))
+    ),
+    max_leaves=12,
+)
+
+
+def text_of(value, rng):
+    """JSON in which an object may have a key twice, with white space here and there."""
+
+    def space():
+        return rng.choice(["", "", "", " ", "\n", "\t"])
+
+    if isinstance(value, tuple):
+        pairs = [
+            f"{space()}{json.dumps(key, ensure_ascii=rng.random() < 0.5)}{space()}:{space()}"
+            + text_of(one, rng)
+            for key, one in value[1]
+        ]
+        return "{" + ",".join(pairs) + space() + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(text_of(one, rng) + space() for one in value) + "]"
+    return json.dumps(value)
+
+
+def repeats(value):
+    if isinstance(value, tuple):
+        keys = [key for key, _ in value[1]]
+        return len(keys) > len(set(keys)) or any(repeats(one) for _, one in value[1])
+    return isinstance(value, list) and any(map(repeats, value))
+
+
+@examples(200)
+@given(value=OBJECTS, rng=st.randoms(use_true_random=False))
+def test_keys_that_are_there_twice_are_found_in_any_json_and_in_no_other(value, rng):
+    text = text_of(value, rng)
+    if repeats(value):
+        with pytest.raises(ValueError, match="an object has the key"):
+            json_text.read_body(text.encode())
+        with pytest.raises(ValueError, match="an object has the key"):
+            json_text.read_body(text)
+    else:
+        assert json_text.read_body(text.encode()) == json.loads(text)
+
+
+def test_an_event_in_the_far_future_is_refused_and_the_next_is_not(caller):
+    caller.take(submit("a", now=10.0))
+    before = caller.scheduler.to_bytes()
+    week = 7 * 86400.0
+    for now in (1e12, 2.0**40, 10.0 + week + 1e-6):
+        event = {"event": "advance", "now": now}
+        status, found = caller.ask("/v1/events", event)
+        assert status == 409
+        assert found["Error"] == f"now={now!r}: allowed are 10.0 to {10 + week!r}, see --max-step"
+        assert caller.take(event)["errors"] == [{"event": 0, **found}]
+    assert caller.scheduler.to_bytes() == before
+    found = caller.take(
+        {"event": "advance", "now": 1e12}, finish("a", now=11.0), {"event": "advance", "now": 1e9}
+    )
+    assert [one["event"] for one in found["errors"]] == [0, 2]
+    assert caller.scheduler.now == 11.0
+    assert caller.take({"event": "advance", "now": 11.0 + week})["errors"] == []
+    caller.time = 50.0  # the clock has gone on by as much
+    assert caller.take({"event": "advance", "now": 61.0 + 2 * week})["errors"] == []
+    for now in (5.0, -1.0, 0.0):
+        assert caller.ask("/v1/events", {"event": "advance", "now": now})[0] in (400, 409)
+    status, _ = caller.ask("/v1/what-if", {"event": "advance", "now": 1e12})
+    assert status == 200  # nothing comes after it
+
+
+def test_the_first_time_may_be_that_of_today():
+    today = time.time()
+    for now, status in ((1e12, 409), (1e3 * today, 400), (today + 8 * 86400, 409), (today, 200)):
+        caller = Caller()
+        assert caller.ask("/v1/events", {"event": "advance", "now": now})[0] == status
+        caller.runner.close()
+    caller = Caller(max_step=2e12)
+    assert caller.take({"event": "advance", "now": 1e12})["errors"] == []
+    caller.runner.close()
+
+
 def test_too_many_events_are_refused():
     with pytest.raises(BadCall, match="10001 events: at most 10000 are taken at once") as caught:
         bodies.events_of(b"[" + b",".join([b"{}"] * 10_001) + b"]")
@@ -407,7 +522,7 @@ def test_half_characters_are_refused_whatever_reads_json(monkeypatch):
         bodies.events_of(b'{"event": "advance", "now": NaN}')
 
 
-@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@given((st.binary(max_size=200) | st.text(max_size=200).map(str.encode)).filter(b"[]".__ne__))
 @examples(300)
 def test_bytes_that_are_no_event_are_a_bad_call(body):
     with pytest.raises(BadCall):

@@ -39,6 +39,9 @@ def get(extender, path, body=None):
     return json.loads(json.dumps(answer))
 
 
+LONG = ",".join(f'"node-{number}"' for number in range(500))
+NAMES_TWICE = f'{{"Pod":{{}},"NodeNames" :["n1"],"NodeNames":["n1",{LONG}]}}'.encode()
+POD_TWICE = f'{{"Pod":{{"name":"a","name":"b"}},"NodeNames":["n1",{LONG}]}}'.encode()
 NOTHING = {
     FILTER: {
         "Nodes": None,
@@ -245,6 +248,10 @@ BOMB = "a: &a [x]\n" + "".join(
     [
         *((path, None, "the body must be an object, not nothing") for path in (FILTER, BIND)),
         (PREEMPT, [], "the body must be an object, not a list"),
+        (FILTER, b'{"Pod":{},"Pod":{}}', "an object has the key 'Pod' twice"),
+        (BIND, b'{"Node":"n1","PodName":"p","Node" : "n2"}', "an object has the key 'Node' twice"),
+        (FILTER, NAMES_TWICE, "an object has the key 'NodeNames' twice"),
+        (FILTER, POD_TWICE, "an object has the key 'name' twice"),
         (FILTER, b"{", "the body is no JSON"),
         (FILTER, b"\xff", "the body is no JSON"),
         (FILTER, "[" * 100_000, "the body is no JSON"),

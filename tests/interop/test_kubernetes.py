@@ -120,3 +120,8 @@ def test_paths_quote_keys_that_are_no_plain_names():
 def test_json_that_is_too_deep_is_a_mistake_of_its_field():
     with pytest.raises(ValueError, match=r"^a: is no JSON"):
         Field("[" * 100_000, "a").json()
+
+
+def test_json_of_an_annotation_with_a_key_twice_is_a_mistake_of_its_field():
+    with pytest.raises(ValueError, match=r"^a: is no JSON: an object has the key 'gpu' twice"):
+        Field('[{"gpu": 1, "x": 2, "gpu": 3}]', "a").json()

@@ -245,6 +245,23 @@ def test_a_process_that_is_killed_in_the_middle_can_be_recovered(tmp_path):
     replay(path).check()
 
 
+def test_a_line_with_a_key_twice_is_named(tmp_path):
+    path = tmp_path / "log"
+    scheduler = make_scheduler(("quotas",), log=path)
+    scheduler.submit(Job("one", "a", 1), 0.0)
+    scheduler.decide(0.0)
+    scheduler.finish("one", 1.0)
+    scheduler.close()
+    last, out = 0, []
+    for line in path.read_bytes().splitlines():
+        body = line[: line.rindex(b',"hash"')].replace(b'"now":1.0', b'"now":1.0,"now":1.0')
+        last = zlib.crc32(body, last)
+        out.append(body + b',"hash":"%08x"}\n' % last)
+    path.write_bytes(b"".join(out))
+    with pytest.raises(CorruptStateError, match="line 4: an object has the key 'now' twice"):
+        recover(path)
+
+
 def test_each_line_is_json(tmp_path):
     path = tmp_path / "log"
     written(path)

@@ -18,11 +18,13 @@ from hivecore.interop.serve_options import (
     add_binding,
     add_hived,
     add_listening,
+    add_scheduler,
 )
 
 __all__ = ["add_serve_command"]
 
 _OF_CLUSTER = "kubeconfig", "in_cluster"
+_OF_SCHEDULER = "log", "max_step"
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
@@ -66,12 +68,7 @@ def add_serve_command(commands: Any) -> None:
     add_binding(one.add_argument_group("who binds pods").add_mutually_exclusive_group())
     add_listening(one.add_argument_group("listening"))
     add_hived(one.add_argument_group("of HiveD"))
-    one.add_argument_group("of --scheduler").add_argument(
-        "--log",
-        type=Path,
-        metavar="FILE",
-        help="its decisions are written there; if there are some already it goes on from them",
-    )
+    add_scheduler(one.add_argument_group("of --scheduler"))
     one.add_argument(
         "--log-level", choices=LEVELS, default="info", help="of the JSON lines on standard error"
     )
@@ -114,8 +111,10 @@ def _check(arguments: argparse.Namespace) -> None:
     cluster = arguments.kubeconfig is not None or arguments.in_cluster
     if arguments.scheduler is not None:
         _refuse(arguments, _OF_HIVED, "--scheduler")
-    elif arguments.log is not None:
-        raise ValueError("--log needs --scheduler")
+    else:
+        for name in _OF_SCHEDULER:
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} needs --scheduler")
     if arguments.gpushare is not None:
         _refuse(arguments, (*_OF_HIVED, *_OF_CLUSTER), "gpushare")
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
@@ -213,7 +212,13 @@ def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.extender.process import PodOptions, serve_scheduler
     from hivecore.interop.kubernetes.serving.server import run
 
-    options = PodOptions(_api(arguments), _binder(arguments), arguments.no_bind)
+    given = {"max_step": arguments.max_step}
+    options = PodOptions(
+        _api(arguments),
+        _binder(arguments),
+        arguments.no_bind,
+        **{name: value for name, value in given.items() if value is not None},
+    )
     with opened(arguments.scheduler, arguments.log) as (scheduler, told):
         run(serve_scheduler(scheduler, listening, told, options))
     return 0

@@ -14,6 +14,7 @@ __all__ = [
     "add_binding",
     "add_hived",
     "add_listening",
+    "add_scheduler",
 ]
 
 MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
@@ -82,6 +83,25 @@ def add_listening(group: Any) -> None:
     )
 
 
+def add_scheduler(group: Any) -> None:
+    """Options of a scheduler.
+
+    :param group: what ``add_argument_group`` of `argparse` gave.
+    """
+    group.add_argument(
+        "--log",
+        type=Path,
+        metavar="FILE",
+        help="its decisions are written there; if there are some already it goes on from them",
+    )
+    group.add_argument(
+        "--max-step",
+        type=_seconds,
+        metavar="SECONDS",
+        help="refuse events that are further ahead of the service's clock (default 604800, a week)",
+    )
+
+
 def add_hived(group: Any) -> None:
     """What HiveD alone knows.
 
@@ -128,6 +148,18 @@ def _number(text: str, low: int, high: int) -> int:
     if text.isdecimal() and len(text) <= 20 and low <= int(text) <= high:
         return int(text)
     raise argparse.ArgumentTypeError(f"must be an integer from {low} to {high}, not {text!r}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if 0.0 < found <= 2.0**40:
+        return found
+    raise argparse.ArgumentTypeError(
+        f"must be seconds, more than 0 and at most 2**40, not {text!r}"
+    )
 
 
 def _url(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import NamedTuple
 
 from hivecore.errors import StaleDecisionError
@@ -39,12 +40,15 @@ def take(
     events: Iterable[SchedulerEvent],
     now: float,
     decided: Callable[[float], object] = lambda seconds: None,
+    latest: Callable[[float], float] = lambda now: inf,
 ) -> Round:
     """Tell a scheduler some events in this order, and have it decide at the end of each moment.
 
     :param now: when those happen that do not say it, in seconds; if the scheduler is there already,
         now is when it is.
     :param decided: is told how long each decision took, in seconds.
+    :param latest: the latest time that an event may have when it is so late; a later event is
+        refused.
     :returns: what came of it; if all events are refused, nothing has changed.
 
     >>> from hivecore.interop.events.rounds import take
@@ -66,6 +70,10 @@ def take(
 
     for index, event in enumerate(events):
         moment = max(now, scheduler.now) if event.now is None else event.now
+        if (last := latest(max(now, scheduler.now))) < moment:
+            message = f"now={moment!r}: allowed are {scheduler.now!r} to {last!r}, see --max-step"
+            found.errors.append(RefusedEvent(index, 409, message))
+            continue
         if is_open and moment > scheduler.now:
             decide()
             is_open = False

@@ -24,7 +24,9 @@ from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
 from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_action
 
-__all__ = ["SchedulerService"]
+__all__ = ["MAX_STEP", "SchedulerService"]
+
+MAX_STEP = 7 * 86400.0  # seconds
 
 _EVENTS, _WHAT_IF, _ACTIONS, _STATUS, _JOBS = (
     f"/v1/{name}" for name in ("events", "what-if", "actions", "status", "jobs")
@@ -48,8 +50,11 @@ class SchedulerService:
     :param scheduler: nobody else may change it.
     :param told: the actions that it has told before; ``None``: none.
     :param clock: for events that do not say when they happen; it never goes back, in seconds.
+    :param max_step: how many seconds an event may be ahead of this clock. An event that is later is
+        refused, for all events that come after it would be in the past. As long as no time has
+        been given yet, the time may also be that of today in Unix time.
 
-    Whoever waits already is decided on at once.
+    Jobs that wait already are decided on at once.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class SchedulerService:
         scheduler: Scheduler,
         told: ToldActions | None = None,
         clock: Callable[[], float] = time.monotonic,
+        max_step: float = MAX_STEP,
     ) -> None:
         self.not_ready = ""
         """Why requests cannot be answered; "": they can."""
@@ -66,7 +72,7 @@ class SchedulerService:
         """What has failed then."""
         self._scheduler = scheduler
         self._told = ToldActions() if told is None else told
-        self._clock = Clock(scheduler.now, clock)
+        self._clock, self._max_step = Clock(scheduler.now, clock), max_step
         self._turn = asyncio.Lock()
         self._branches = asyncio.Semaphore(_BRANCHES)
         self._more = asyncio.Event()
@@ -136,7 +142,8 @@ class SchedulerService:
 
     async def _decided(self, events: list[SchedulerEvent]) -> Round:
         """Take events; it is our turn."""
-        arguments = self._scheduler, events, self._clock.now(), self.metrics.round_took
+        now = self._clock.now()
+        arguments = self._scheduler, events, now, self.metrics.round_took, self._latest
         self._is_known = False
         try:
             if sum(map(_size, events)) <= _FEW:
@@ -148,6 +155,11 @@ class SchedulerService:
             raise
         self._note(events, found)
         return found
+
+    def _latest(self, now: float) -> float:
+        """The latest time that an event may have now."""
+        first = time.time() if self._scheduler.now == 0.0 else now
+        return max(now, first) + self._max_step
 
     def _fail(self, error: Exception) -> None:
         self.not_ready, self.failure = "the service has failed", error

@@ -5,7 +5,9 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
+from hivecore.interop.events.service import MAX_STEP
 from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.link import PodLink
 from hivecore.interop.extender.service import PodService
@@ -22,16 +24,18 @@ _SWITCH = 0.0005  # seconds: whoever explains in a thread lets requests in
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """How the process is connected with Kubernetes.
+    """How the process is connected with Kubernetes, and what its service allows.
 
     :param api: makes the connection to its API server; ``None``: there is none.
     :param binder: binds pods where there is no such connection.
     :param others_bind: whether whoever calls the bind verb binds the pod.
+    :param max_step: see `SchedulerService`.
     """
 
     api: Callable[[], Awaitable[ApiServer]] | None = None
     binder: PostingBinder | None = None
     others_bind: bool = False
+    max_step: float = MAX_STEP
 
 
 async def serve_scheduler(
@@ -50,7 +54,8 @@ async def serve_scheduler(
     sys.setswitchinterval(_SWITCH)
     given = PodOptions() if options is None else options
     if given.api is None:
-        service = PodService(scheduler, told, binder=given.binder, others_bind=given.others_bind)
+        binding: Any = {"binder": given.binder, "others_bind": given.others_bind}
+        service = PodService(scheduler, told, max_step=given.max_step, **binding)
         try:
             async with HttpServer(service, listening) as server:
                 await _listen(server, service)
@@ -59,7 +64,8 @@ async def serve_scheduler(
                 await given.binder.close()
         return
     api = await given.api()
-    service = PodService(scheduler, told, binder=api.bind, find_pod=api.find_pod)
+    binding = {"binder": api.bind, "find_pod": api.find_pod}
+    service = PodService(scheduler, told, max_step=given.max_step, **binding)
     link = PodLink(service, api)
     try:
         async with HttpServer(service, listening) as server:

@@ -6,7 +6,7 @@ Names of fields are written as in kube-scheduler's types (``NodeNames``) and rea
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hivecore.interop.kubernetes.json_text import read_json
+from hivecore.interop.kubernetes.json_text import read_body
 from hivecore.interop.kubernetes.messages import is_blank, show
 
 __all__ = [
@@ -59,7 +59,7 @@ def parsed(body: Any) -> Any:
     """The plain data in the body of a request, which may be plain data already."""
     if isinstance(body, (str, bytes, bytearray)):
         try:
-            return read_json(body)
+            return read_body(body)
         except ValueError as error:
             raise BadCall(400, f"the body is no JSON: {error}") from None
     return body

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from hivecore._arguments import as_int, as_text
+from hivecore._arguments import as_int, as_object, as_text
 from hivecore.interop.kubernetes.messages import is_blank, show
 from hivecore.interop.kubernetes.quantities import read_exactly, read_quantity
 
@@ -157,7 +157,7 @@ class Field:
     def json(self) -> "Field":
         """What this string holds as JSON."""
         try:
-            return Field(json.loads(self.text()), self.path)
+            return Field(json.loads(self.text(), object_pairs_hook=as_object), self.path)
         except (ValueError, RecursionError) as error:
             raise self.error(f"is no JSON: {error}") from None
 

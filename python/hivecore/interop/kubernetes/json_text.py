@@ -4,7 +4,9 @@ import json
 from functools import cache
 from typing import Any
 
-__all__ = ["read_json", "write_json"]
+from hivecore._arguments import as_object
+
+__all__ = ["read_body", "read_json", "write_json"]
 
 
 @cache
@@ -31,6 +33,25 @@ def read_json(text: str | bytes | bytearray) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_body(text: str | bytes | bytearray) -> Any:
+    """The value of what a client has sent, where every object has each of its keys once.
+
+    :raises ValueError: it is no JSON, or an object has a key twice: a reader that keeps the last
+        of them, as JSON libraries do, might do something else than the client has meant.
+
+    >>> from hivecore.interop.kubernetes.json_text import read_body
+    >>> read_body(b'[{"a": 1, "a": 2}]')
+    Traceback (most recent call last):
+    ValueError: an object has the key 'a' twice
+    """
+    value = read_json(text)
+    try:
+        json.loads(text, object_pairs_hook=as_object)  # orjson keeps the last, and does not say it
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
 
 
 def write_json(value: Any) -> bytes:

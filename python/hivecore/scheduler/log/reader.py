@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from hivecore._arguments import as_object
 from hivecore.errors import CorruptStateError
 from hivecore.scheduler.log.writer import VERSION
 
@@ -145,7 +146,7 @@ def read_lines(path: "str | os.PathLike[str]") -> Iterator[Line]:
 def _record(number: int, text: str) -> LogRecord:
     where = f"line {number + 1}"
     try:
-        fields = json.loads(f"{text}}}")
+        fields = json.loads(f"{text}}}", object_pairs_hook=as_object)
         told, event = fields.pop("n"), fields.pop("event")
         now = float(fields.pop("now", 0.0))
     except (AttributeError, KeyError, TypeError, ValueError) as error:

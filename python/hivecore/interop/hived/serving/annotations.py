@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from hivecore._arguments import as_object
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.problems import ConfigError, Problems
 from hivecore.interop.hived.pods import RequestError
@@ -57,7 +58,7 @@ def read_bind_info(text: str) -> Mapping[str, Any]:
     {'node': 'n1', 'gpuIsolation': [4]}
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=as_object)
     except (ValueError, RecursionError):
         return _read(text, BIND_INFO)
     return _mapping(found, BIND_INFO)

@@ -6,11 +6,12 @@ the text. What is before it is read as an object of its own, so that the end can
 something else.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from hivecore.cells import NodeSet
 from hivecore.interop.kubernetes.calls import BadCall, names_of, parsed
-from hivecore.interop.kubernetes.json_text import read_json, write_json
+from hivecore.interop.kubernetes.json_text import read_body, read_json, write_json
 
 __all__ = ["NamesAtEnd", "split_names"]
 
@@ -74,10 +75,10 @@ def split_names(body: Any, last: NamesAtEnd | None) -> tuple[Any, NamesAtEnd | N
         else:
             names.node_set()  # they come again, and may do so often
         if names is not None:
-            try:
-                return read_json(body[: len(body) - names.length] + b"}"), names
-            except ValueError:
-                pass  # it is part of something else, or what is before it says more
+            with suppress(ValueError):  # it is part of something else
+                found = read_body(body[: len(body) - names.length] + b"}")
+                if "NodeNames" not in found:
+                    return found, names
     return parsed(body), None
 
 
