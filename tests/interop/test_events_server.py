@@ -23,7 +23,6 @@ from hivecore import cli
 from hivecore.interop.events.process import opened, read_scheduler
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
-from hivecore.interop.kubernetes.serving import server
 from hivecore.scheduler import Scheduler, event_of_plain, plain_action, plain_job, replay
 
 LIMIT = 20_000
@@ -177,9 +176,8 @@ def test_a_body_that_comes_too_slowly_is_given_up_and_nobody_waits_for_it():
         assert list(scheduler) == ["x"]
 
 
-def test_a_head_that_comes_too_slowly_ends_its_connection(monkeypatch):
-    monkeypatch.setattr(server, "_IDLE", 0.5)
-    with client_of(Scheduler()) as client:
+def test_a_head_that_comes_too_slowly_ends_its_connection():
+    with client_of(Scheduler(), head_seconds=0.5) as client:
         with raw(client, b"POST /v1/events HTTP/1.1\r\nHost:") as slow:
             assert slow.recv(4096) == b""
         assert client.get("/v1/status").status_code == 200

@@ -103,6 +103,7 @@ def _listening(arguments: argparse.Namespace, port: int, max_body: int) -> Any:
         max_body if arguments.max_body is None else arguments.max_body,
         _tls(arguments),
         "" if arguments.token_file is None else read_token(arguments.token_file),
+        head_seconds=arguments.header_seconds,
     )
 
 

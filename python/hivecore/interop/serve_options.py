@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 __all__ = [
     "GPUSHARE_PORT",
+    "HEADER_SECONDS",
     "HIVED_PORT",
     "MAX_BODY",
     "MAX_EVENTS",
@@ -19,6 +20,7 @@ __all__ = [
 
 MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
 MAX_EVENTS = 8 * 1024 * 1024  # bytes of a body for a scheduler
+HEADER_SECONDS = 5.0
 HIVED_PORT, GPUSHARE_PORT, SCHEDULER_PORT = 9096, 32766, 9097
 
 
@@ -65,6 +67,14 @@ def add_listening(group: Any) -> None:
         type=_bytes,
         metavar="BYTES",
         help=f"largest request (default {MAX_BODY}, of a scheduler {MAX_EVENTS})",
+    )
+    group.add_argument(
+        "--header-seconds",
+        type=_seconds,
+        default=HEADER_SECONDS,
+        metavar="SECONDS",
+        help="end a connection whose request has no whole header by then (default "
+        f"{HEADER_SECONDS:g})",
     )
     group.add_argument(
         "--token-file",

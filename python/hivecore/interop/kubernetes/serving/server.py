@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.serving.logs import LOG
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from hivecore.interop.kubernetes.serving._connections import Connections
     from hivecore.interop.kubernetes.serving.metrics import Metrics
 
 __all__ = ["HttpServer", "Listening", "Service", "read_token", "run", "tls_context"]
@@ -62,7 +64,12 @@ class Listening:
     :param max_body: size in bytes of the largest request that is read.
     :param tls: ``None``: no TLS.
     :param token: who asks has to know it, but for probes; "": anybody may ask.
-    :param body_seconds: how long the body of a request may take to come.
+    :param body_seconds: how long the body of a request may take to come, and the client to take the
+        answer.
+    :param head_seconds: how long a connection may take, from its beginning or from the first byte
+        after an answer, until the head of a request is there.
+    :param connections: how many may be open; then a new one ends the one that is missed least.
+        ``None``: half of the files that the process may open, and at most 4096.
     """
 
     host: str
@@ -71,6 +78,8 @@ class Listening:
     tls: ssl.SSLContext | None = None
     token: str = field(default="", repr=False)
     body_seconds: float = 60.0
+    head_seconds: float = 5.0
+    connections: int | None = None
 
 
 class HttpServer:
@@ -80,7 +89,8 @@ class HttpServer:
     always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 401
     without the token, where there is one (``Authorization: Bearer ...``), but for ``/livez``,
     ``/readyz`` and ``/healthz``; 404 for an unknown path, 405 for a wrong method, 408 for a body
-    that comes too slowly, 413 for a request that is too large, 500 when the service fails.
+    that comes too slowly, 413 for a request that is too large, 400 for one that is no HTTP, 500
+    when the service fails. Connections are limited in number and time, see `Listening`.
     """
 
     def __init__(self, service: Service, listening: Listening) -> None:
@@ -91,24 +101,34 @@ class HttpServer:
         app = web.Application(client_max_size=listening.max_body)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)
         self._token = listening.token.encode()
-        self._runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=_LAST_ANSWERS, keepalive_timeout=_IDLE
-        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LAST_ANSWERS)
+        self._connections: Connections | None = None
 
     async def listen(self) -> str:
         """Listen from now on; prints and returns the URL.
 
         :raises OSError: the address cannot be listened on.
         """
-        from aiohttp import web
+        from hivecore.interop.kubernetes.serving._connections import (
+            Connections,
+            Phase,
+            most_connections,
+        )
 
         given = self._listening
-        site = web.TCPSite(
-            self._runner, given.host, given.port, ssl_context=given.tls, backlog=2048
-        )
-        await site.start()
+        most = most_connections() if given.connections is None else given.connections
+        seconds = {
+            Phase.HEAD: given.head_seconds,
+            Phase.IDLE: _IDLE,
+            Phase.BODY: given.body_seconds + _LAST_ANSWERS,  # it is answered before
+            Phase.WRITING: given.body_seconds,
+        }
+        server = self._runner.server
+        assert server is not None
+        self._connections = Connections(server, given.tls, most, seconds)
+        port = await self._connections.listen(given.host, given.port)
         shown = f"[{given.host}]" if ":" in given.host else given.host
-        url = f"{'https' if given.tls else 'http'}://{shown}:{self._runner.addresses[0][1]}"
+        url = f"{'https' if given.tls else 'http'}://{shown}:{port}"
         print(f"hivecore listens on {url}", flush=True)
         return url
 
@@ -117,13 +137,18 @@ class HttpServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._connections is not None:
+            await self._connections.close()
         await self._runner.cleanup()
 
     async def _handle(self, request: "web.Request") -> "web.StreamResponse":
         started = time.perf_counter()
         path = request.path
+        connection: Any = request.protocol
+        connection.answers()
         status, content, headers = await self._answer(request, path)
         self._service.metrics.answered(path, status, time.perf_counter() - started)
+        connection.sends()
         if len(content) > _AT_ONCE and request.method == "GET":
             return await _in_parts(request, content)
         return _response(status, content, headers)
@@ -131,8 +156,6 @@ class HttpServer:
     async def _answer(
         self, request: "web.Request", path: str
     ) -> tuple[int, bytes, Mapping[str, str]]:
-        from aiohttp import web
-
         service = self._service
         if self._token and path not in _PROBES and not self._knows_token(request):
             return _refusal(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
@@ -154,23 +177,44 @@ class HttpServer:
             return _refusal(503, f"not ready: {service.not_ready}")
         if path == "/readyz":
             return 200, write_json({"status": "ok"}), {}
-        seconds = self._listening.body_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                body = await request.read() if method == "POST" else b""
-        except web.HTTPRequestEntityTooLarge:
-            return _refusal(413, f"the request has more than {self._listening.max_body} bytes")
-        except ConnectionResetError:
-            return _refusal(400, "the connection has ended before the body")
-        except TimeoutError:
-            message = f"the body has not come within {seconds:g} seconds"
-            return _refusal(408, message, {"Connection": "close"})
+        body = b""
+        if method == "POST":
+            try:
+                body = await self._body(request)
+            except BadCall as error:
+                return _refusal(error.status, str(error), {"Connection": "close"})
         try:
             status, text = await service.answer(path, body, request.query)
         except Exception:
             LOG.exception("a request could not be answered", extra={"fields": {"path": path}})
             return _refusal(500, "the service has failed; its log says more")
         return status, text, {}
+
+    async def _body(self, request: "web.Request") -> bytes:
+        """The body of a request; raises `BadCall`."""
+        from aiohttp import web
+
+        given = self._listening
+        connection: Any = request.protocol
+        connection.takes_body()
+        try:
+            if (request.content_length or 0) > given.max_body:
+                raise web.HTTPRequestEntityTooLarge(given.max_body, request.content_length or 0)
+            async with asyncio.timeout(given.body_seconds):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise BadCall(413, f"the request has more than {given.max_body} bytes") from None
+        except ConnectionResetError:
+            raise BadCall(400, "the connection has ended before the body") from None
+        except TimeoutError:
+            message = f"the body has not come within {given.body_seconds:g} seconds"
+            raise BadCall(408, message) from None
+        except Exception as error:  # of the many that aiohttp has for chunks and encodings
+            raise BadCall(
+                400, f"the body cannot be read: {' '.join(str(error).split())[:200]}"
+            ) from None
+        finally:
+            connection.answers()
 
     def _knows_token(self, request: "web.Request") -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -192,7 +236,9 @@ async def _in_parts(request: "web.Request", content: bytes) -> "web.StreamRespon
     response.content_length = len(content)
     await response.prepare(request)
     view = memoryview(content)
+    connection: Any = request.protocol
     for start in range(0, len(content), _AT_ONCE):
+        connection.sends()
         await response.write(view[start : start + _AT_ONCE])
         await asyncio.sleep(0)  # a connection that takes everything makes nobody wait
     return response

@@ -1,0 +1,335 @@
+"""Connections that send little, read little, or are too many: others are answered all the same."""
+
+import json
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+import trustme
+from interop.servers import served
+from scheduler_lives import COMPOSITIONS, make_scheduler
+
+from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.gpushare.service import GpushareService
+from hivecore.interop.kubernetes.serving import _connections
+from hivecore.interop.kubernetes.serving._connections import most_connections
+from hivecore.scheduler import Job, Scheduler
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="has no limit of open files")
+PROBES = ("/healthz", "/livez", "/readyz")
+HEAD = b"POST /v1/events HTTP/1.1\r\nHost: x\r\n"
+KINDS = {
+    "nothing": b"",
+    "half a request line": b"POST /v1",
+    "half a head": HEAD + b"A: b\r\n",
+    "half a body": HEAD + b"Content-Length: 200\r\n\r\n{",
+    "half a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{",
+    "a probe, and nothing more": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a probe, and half a head": b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /",
+    "a long wait": b"GET /v1/actions?after=0&wait=60 HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+def address(url):
+    host, _, port = url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+def opened(stack, url, text):
+    found = stack.enter_context(socket.create_connection(address(url), timeout=20))
+    found.sendall(text)
+    return found
+
+
+def is_ended(connection):
+    """Whether the server ends a connection before it says anything, or after what it says."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from hivecore.cli import main
+main(["serve", "--port", "0", "--log-level", "error", *sys.argv[1:]])
+"""
+
+
+@contextmanager
+def limited(*options):
+    """The URL of the command in a process that may open 128 files."""
+    command = [sys.executable, "-c", LIMITED, *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            yield re.fullmatch(r"hivecore listens on (http://127\.0\.0\.1:\d+)\n", line)[1]
+        finally:
+            process.kill()
+
+
+@posix
+@pytest.mark.parametrize("kind", KINDS)
+def test_200_connections_of_a_process_with_128_files_keep_no_probe_out(tmp_path, kind):
+    state = tmp_path / "state"
+    state.write_bytes(make_scheduler(COMPOSITIONS["all with cells"]).to_bytes())
+    options = ("--scheduler", state, "--log", tmp_path / "log")
+    with limited(*options) as url, ExitStack() as stack:
+        for _ in range(200):
+            opened(stack, url, KINDS[kind])
+        for path in PROBES * 5:
+            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
+        roles = [{"name": "w", "gpus": 1}]
+        event = {"event": "submit", "job": {"name": "train", "tenant": "a", "roles": roles}}
+        assert httpx.post(f"{url}/v1/events", json=event, timeout=20).json()["last"] == 1
+        for _ in range(100):
+            opened(stack, url, KINDS[kind])
+        assert httpx.get(f"{url}/v1/status", timeout=20).json()["jobs"]["running"] == 1
+
+
+@posix
+def test_gpushare_is_reached_as_well():
+    with limited("--gpushare", "MiB", "--no-bind") as url, ExitStack() as stack:
+        for _ in range(200):
+            opened(stack, url, KINDS["half a head"])
+        for path in ("/livez", "/readyz"):
+            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
+
+
+def test_of_all_connections_the_one_that_is_missed_least_gives_way():
+    scheduler = Scheduler()
+    with (
+        served(lambda: SchedulerService(scheduler), 1000, connections=4) as url,
+        ExitStack() as stack,
+    ):
+        order = ("a long wait", "half a body", "a probe, and nothing more", "half a head")
+        connections = []
+        for kind in order:
+            connections.append(opened(stack, url, KINDS[kind]))
+            if kind == "a probe, and nothing more":
+                assert connections[-1].recv(4096).startswith(b"HTTP/1.1 200 ")
+        # A round trip of one of them: the server has seen what the others have sent before.
+        connections[2].sendall(KINDS["a probe, and nothing more"])
+        assert connections[2].recv(4096).startswith(b"HTTP/1.1 200 ")
+        for ended in (3, 2, 1, 0):
+            stack.enter_context(httpx.Client(base_url=url, timeout=20)).get("/healthz")
+            if ended == 3:
+                assert is_ended(connections[3])
+        assert is_ended(connections[2])
+        # Connections that were probed and are idle now give way to new ones before these do.
+        for connection in connections[:2]:
+            connection.settimeout(0.2)
+            assert not is_ended(connection)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "half a head", "a probe, and half a head"])
+def test_a_head_has_its_time(kind):
+    with (
+        served(lambda: SchedulerService(Scheduler()), 1000, head_seconds=0.3) as url,
+        ExitStack() as stack,
+    ):
+        connections = [opened(stack, url, KINDS[kind]) for _ in range(5)]
+        if kind == "a probe, and half a head":
+            for connection in connections:
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+                connection.sendall(b" HTTP")
+        assert all(map(is_ended, connections))
+        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+
+
+@posix
+def test_tls_handshakes_have_their_time_and_are_counted():
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    options = {"tls": context, "head_seconds": 1.0, "connections": 4}
+    with (
+        served(lambda: SchedulerService(Scheduler()), 1000, **options) as url,
+        ExitStack() as stack,
+    ):
+        half = [opened(stack, url, b"\x16\x03\x01\x02") for _ in range(20)]
+        for path in PROBES:
+            assert httpx.get(url + path, verify=trusting, timeout=20).json() == {"status": "ok"}
+        assert all(map(is_ended, half))
+        assert httpx.get(f"{url}/healthz", verify=trusting, timeout=20).status_code == 200
+
+
+def test_a_head_that_comes_byte_by_byte_has_no_more_time():
+    with (
+        served(lambda: SchedulerService(Scheduler()), 1000, head_seconds=0.5) as url,
+        ExitStack() as stack,
+    ):
+        connection = opened(stack, url, b"GET / HTTP/1.1\r\nA: ")
+        stop = threading.Event()
+
+        def drip():
+            try:
+                while not stop.wait(0.05):
+                    connection.sendall(b"a")
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            assert is_ended(connection)
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_client_that_does_not_read_is_given_up():
+    scheduler = Scheduler()
+    for number in range(4000):
+        scheduler.submit(Job(f"{number:0900}", "a", 1), 0.0)
+    path = b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        served(lambda: SchedulerService(scheduler), 1000, body_seconds=0.5) as url,
+        ExitStack() as stack,
+    ):
+        whole = len(httpx.get(f"{url}/v1/jobs", timeout=20).content)
+        slow = []
+        for _ in range(3):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(20)
+            connection.connect(address(url))
+            connection.sendall(path)
+            slow.append(connection)
+        ended = threading.Event()
+        while not ended.wait(0.1):  # until the server has closed its ends
+            with socket.socket() as probe:
+                probe.connect(address(url))
+            if all(is_reset(connection) for connection in slow):
+                ended.set()
+        assert whole > 3_000_000
+
+
+def is_reset(connection):
+    """Whether the other end is gone, with all that is still to be read."""
+    try:
+        connection.sendall(b" ")
+    except OSError:
+        return True
+    return False
+
+
+RAW = [
+    (HEAD + b"\r\n", 400),
+    (HEAD + b"Content-Length: -1\r\n\r\n", 400),
+    (HEAD + b"Content-Length: abc\r\n\r\n", 400),
+    (HEAD + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
+    (HEAD + b"Content-Length: 99999999999999\r\n\r\n", 413),
+    (HEAD + b"Content-Length: 1001\r\n\r\n", 413),
+    (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n[]", 400),
+    (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n[]", 400),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n[]\r\n", 400),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n[]\r\n0\r\n\r\n", 400),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n[]xx0\r\n\r\n", 400),
+    (HEAD + b"Transfer-Encoding: gzip\r\n\r\n[]", 400),
+    (HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n[]", 400),
+    (HEAD + b"Expect: nonsense\r\nContent-Length: 2\r\n\r\n[]", 417),
+    (b"nonsense\r\n\r\n", 400),
+    (b"GET\r\n\r\n", 400),
+    (b"GET / HTTP/9.9\r\n\r\n", 400),
+    (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+    (b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+    (b"GET http://[::1/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 9000 + b"\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nbad header\r\n\r\n", 400),
+    (b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400),
+    (b"\0\0\0\0\r\n\r\n", 400),
+    (b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+    (b"DELETE /v1/events HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+]
+
+
+def test_whatever_is_sent_the_answer_is_json(caplog):
+    scheduler = Scheduler()
+    with served(lambda: SchedulerService(scheduler), 1000, head_seconds=1.0) as url:
+        for text, status in RAW:
+            with ExitStack() as stack:
+                connection = opened(stack, url, text)
+                answer = b""
+                while b"\r\n\r\n" not in answer or not answer.endswith(b"}"):
+                    part = connection.recv(65536)
+                    assert part, (text, answer)
+                    answer += part
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert int(head.split()[1]) == status, text
+            assert b"\r\nContent-Type: application/json" in head, text
+            assert list(json.loads(body)) == ["Error"], text
+            assert len(body) < 500
+        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+    assert len(scheduler) == 0
+    assert [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")] == []
+
+
+def test_half_of_the_open_files_are_for_connections(monkeypatch):
+    resource = pytest.importorskip("resource")
+    for soft, most in (
+        (128, 64),
+        (1024, 512),
+        (1, 1),
+        (10**6, 4096),
+        (resource.RLIM_INFINITY, 4096),
+    ):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert most_connections() == most
+
+
+def test_a_connection_that_cannot_be_accepted_makes_room(monkeypatch):
+    """As if another part of the process had taken the last file."""
+    refuse = []
+    drop = _connections.Connections._drop_one
+
+    def dropped(self):
+        refuse.clear()
+        drop(self)
+
+    monkeypatch.setattr(_connections.Connections, "_drop_one", dropped)
+    accept = socket.socket.accept
+
+    def refused(self):
+        found = accept(self)
+        if refuse:
+            found[0].close()
+            raise OSError(24, "Too many open files")
+        return found
+
+    monkeypatch.setattr(socket.socket, "accept", refused)
+    with served(lambda: SchedulerService(Scheduler()), 1000) as url, ExitStack() as stack:
+        idle = opened(stack, url, KINDS["half a head"])
+        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+        refuse.append(True)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{url}/healthz", timeout=20)
+        assert is_ended(idle)
+        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+
+
+def test_services_of_the_extenders_have_the_same_connections():
+    with (
+        served(lambda: GpushareService("MiB", None), 1000, connections=2) as url,
+        ExitStack() as stack,
+    ):
+        first, *_ = [opened(stack, url, b"GET") for _ in range(3)]
+        assert httpx.get(f"{url}/livez", timeout=20).status_code == 200
+        assert is_ended(first)
