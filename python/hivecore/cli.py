@@ -37,6 +37,7 @@ from hivecore.sim.console import (
     file_names,
     number,
     positive,
+    print_dropped,
     print_sentence,
     print_table,
     print_times,
@@ -404,7 +405,8 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
     muri = _muri_options(arguments, policies)
     watch = Watch()
     with watch("read"):
-        jobs = Jobs.of(load_training(arguments.traces[0]))
+        trace = load_training(arguments.traces[0])
+        jobs = Jobs.of(trace)
     nodes, seed = _given(arguments.nodes, 8), _given(arguments.seed, 0)
     failures = RandomFailures(
         len(jobs),
@@ -420,6 +422,7 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
             outcomes[policy] = schedule(jobs, policy, nodes, muri, failures, record=record)
             figures[policy] = job_figures(jobs, outcomes[policy])
     print_table(jobs_table(figures))
+    print_dropped(trace.dropped)
     if arguments.plots:
         with watch("plots"):
             say_written(save_job_plots(jobs, nodes, outcomes, arguments.plots))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hivecore.cli import main
 from hivecore.traces import FORMATS, Trace, TraceFormatError, load, load_virtual_clusters, save_csv
 
 PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
@@ -94,6 +95,79 @@ def test_swf_takes_requested_processors_and_queues_and_counts_what_never_ran(wri
     assert trace.dropped == {"unknown run time": 1, "unknown size": 1, "zero duration": 1}
 
 
+def swf_line(job, submit, run, status, allocated=4, requested=4, queue=3):
+    return (
+        f"{job} {submit} 5 {run} {allocated} -1 -1 {requested} 90 -1 {status} 1 1 1 {queue} 1 -1 -1"
+    )
+
+
+SUMMARY = swf_line(7, 10, 100, 1)
+PARTS = [swf_line(7, 10, 40, 2), swf_line(7, -1, 35, 2), swf_line(7, -1, 25, 3)]
+OTHER = swf_line(8, 30, 50, 1, requested=2)
+
+
+def swf_rows(write, *lines):
+    trace = load(write("\n".join(lines) + "\n", "log.swf"), "swf")
+    return [row[:1] + row[2:] for row in rows(trace)], dict(trace.dropped)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_partial_executions_are_in_the_line_about_all_of_their_job(write, seed):
+    lines = [SUMMARY, *PARTS, OTHER]
+    order = np.random.default_rng(seed).permutation(len(lines))
+    found = swf_rows(write, *(lines[at] for at in order))
+    assert found == ([("7", 0.0, 100.0, 4), ("8", 20.0, 50.0, 2)], {})
+
+
+@pytest.mark.parametrize(
+    ("lines", "job"),
+    [
+        (PARTS, ("7", 0.0, 100.0, 4)),
+        (PARTS[::-1], ("7", 0.0, 100.0, 4)),
+        (PARTS[:2], ("7", 0.0, 75.0, 4)),
+        (PARTS[:1], ("7", 0.0, 40.0, 4)),
+        ([swf_line(7, 10, 40, 4)], ("7", 0.0, 40.0, 4)),
+        ([SUMMARY, PARTS[2]], ("7", 0.0, 100.0, 4)),
+        ([swf_line(7, -1, 100, 0), PARTS[0]], ("7", 0.0, 100.0, 4)),
+        ([swf_line(7, 10, -1, 0), *PARTS], ("7", 0.0, 100.0, 4)),
+        ([swf_line(7, 10, -1, 5), *PARTS], ("7", 0.0, 100.0, 4)),
+        ([swf_line(7, 10, 100, 1, -1, -1), *PARTS], ("7", 0.0, 100.0, 4)),
+        ([PARTS[0], swf_line(7, -1, -1, 2), PARTS[2]], ("7", 0.0, 65.0, 4)),
+        ([swf_line(7, 10, 40, 2, 8, -1), swf_line(7, 60, 60, 3, 6, -1)], ("7", 0.0, 100.0, 8)),
+    ],
+)
+def test_partial_executions_without_all_of_their_lines_are_one_job(write, lines, job):
+    assert swf_rows(write, *lines, OTHER) == ([job, ("8", 20.0, 50.0, 2)], {})
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (PARTS[1:], "unknown submit time"),
+        ([swf_line(7, 10, -1, 2), swf_line(7, -1, -1, 3)], "unknown run time"),
+        ([swf_line(7, 10, 40, 2), swf_line(7, -1, -30, 3)], "negative run time"),
+        ([swf_line(7, 10, 40, 3, -1, -1)], "unknown size"),
+        ([swf_line(7, 10, -30, 1)], "negative run time"),
+        ([swf_line(7, 10, 30, 1, -2, -1)], "negative size"),
+        ([swf_line(7, 10, 0, 2), swf_line(7, -1, 0, 3)], "zero duration"),
+    ],
+)
+def test_a_job_of_which_too_little_is_known_is_dropped_once(write, lines, reason):
+    assert swf_rows(write, *lines, OTHER) == ([("8", 0.0, 50.0, 2)], {reason: 1})
+
+
+def test_partial_executions_without_a_job_number_belong_to_those_beside_them(write):
+    lines = [swf_line(-1, at, 10, status) for at, status in ((0, 2), (-1, 3), (5, 2), (-1, 4))]
+    found, dropped = swf_rows(write, *lines, OTHER)
+    assert [row[2] for row in found] == [20.0, 20.0, 50.0]
+    assert dropped == {}
+
+
+def test_only_a_partial_execution_may_lack_its_submission(write):
+    with pytest.raises(TraceFormatError, match="field 'submit time': -1 is not a number"):
+        swf_rows(write, swf_line(9, -1, 10, 1), *PARTS)
+
+
 def test_the_own_layout_names_the_tenant_in_each_row(write):
     assert rows(load(write(CSV), "csv")) == [("b", "y", 0.0, 30.0, 1), ("a", "x", 9.5, 60.0, 8)]
 
@@ -133,9 +207,8 @@ def malformed(format, old, new, line, field=None):
         malformed("csv", "0.5", "inf", 3, "submit"),
         malformed("csv", "0.5", "-0.5", 3, "submit"),
         malformed("csv", "0.5", "", 3, "submit"),
-        malformed("csv", ",30,", ",-30,", 3, "duration"),
+        malformed("csv", ",30,", ",3O,", 3, "duration"),
         malformed("csv", "60,8", "60,1.5", 2, "gpus"),
-        malformed("csv", "60,8", "60,-8", 2, "gpus"),
         malformed("csv", "60,8", "60,1e300", 2, "gpus"),
         malformed("csv", ",x,", ", ,", 2, "tenant"),
         malformed("csv", "a,x,", ",x,", 2, "job_id"),
@@ -152,17 +225,14 @@ def malformed(format, old, new, line, field=None):
         malformed("philly", ",8,", ",eight,", 3, "num_gpus"),
         malformed("philly", "6214e9", "", 3, "cluster"),
         malformed("itp", "5016", "x", 3, "submission_time"),
-        malformed("itp", "2066", "-1", 3, "duration"),
-        malformed("itp", ",16", ",", 3, "num_gpu"),
+        malformed("itp", ",16", ",-1.5", 3, "num_gpu"),
         malformed("muri", "3000", "?", 3, "submit_time"),
-        malformed("muri", "vgg16,1000", "vgg16,-1000", 3, "duration"),
         malformed("muri", "1,8,", "1,0.5,", 3, "num_gpu"),
         malformed("swf", "  2  130", "  2  soon", 4, "submit time"),
         malformed("swf", "  2  130", "  2  -1", 4, "submit time"),
-        malformed("swf", "  0  30 16", "  0  -30 16", 4, "run time"),
         malformed("swf", "  0  30 16", "  0  nan 16", 4, "run time"),
         malformed("swf", " 30 16 -1 -1 -1", " 30 16 -1 -1 1.5", 4, "requested processors"),
-        malformed("swf", " 30 16", " 30 -2", 4, "allocated processors"),
+        malformed("swf", " 30 16", " 30 1.5", 4, "allocated processors"),
         malformed("swf", " 7 1 -1 -1\n", " 7 1 -1\n", 4),
         malformed("swf", "  3  131", "  3 9 131", 6),
         malformed("swf", "4 1 2 1 -1 -1\n  4", "4 1 2 1 -1 x\n  4", 6, "field 18"),
@@ -178,15 +248,76 @@ def test_a_malformed_line_is_named(format, old, new, line, field, write):
     assert str(caught.value).startswith(f"{path}:{line}: ")
 
 
+COLUMNS = {
+    "philly": ("30.5", "8,244.0", 1),
+    "itp": ("2066", "16\n", 1),
+    "muri": ("vgg16,1000", "1,8,3000", 0.001),
+    "csv": (",30,1", "60,8", 1),
+}
+
+
+@pytest.mark.parametrize("format", COLUMNS)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "missing"),
+        (" ", "missing"),
+        ("None", "missing"),
+        ("NULL", "missing"),
+        ("nan", "missing"),
+        ("N/A", "missing"),
+        ("\\N", "missing"),
+        ("-1", "negative"),
+        ("-4.0", "negative"),
+        ("0", "zero"),
+        ("0.0", "zero"),
+    ],
+)
+def test_a_job_without_a_duration_or_gpus_is_dropped_and_counted(format, text, reason, write):
+    duration, gpus, _ = COLUMNS[format]
+    digits = "".join(one for one in duration.rpartition("vgg16,")[2] if one in "0123456789.")
+    first = duration.replace(digits.strip(","), text, 1)
+    if format == "csv":
+        first = f",{text},1"
+    whole = {
+        "philly": f"{text},244.0",
+        "itp": f"{text}\n",
+        "muri": f"1,{text},3000",
+        "csv": f"60,{text}",
+    }
+    for old, new, what in ((duration, first, "duration"), (gpus, whole[format], "GPUs")):
+        assert old in GOOD[format]
+        trace = load(write(GOOD[format].replace(old, new, 1)), format)
+        assert (trace.jobs, trace.dropped) == (1, {f"{reason} {what}": 1})
+
+
+def test_an_endless_job_is_dropped(write):
+    trace = load(write(CSV.replace(",30,", ",inf,")), "csv")
+    assert (trace.job_id.tolist(), trace.dropped) == (["a"], {"infinite duration": 1})
+
+
+def test_a_job_is_dropped_for_one_reason(write):
+    trace = load(write(CSV + "c,x,5,None,\n"), "csv")
+    assert (trace.jobs, trace.dropped) == (2, {"missing duration": 1})
+
+
+def test_a_trace_of_which_no_job_ran_says_why(write):
+    with pytest.raises(
+        TraceFormatError, match="dropped are jobs: 1 of negative duration, 1 of zer"
+    ):
+        load(write("job_id,tenant,submit,duration,gpus\na,x,0,-1,1\nb,x,0,1,0\n"), "csv")
+
+
 def test_of_several_malformed_lines_the_first_is_named(write):
     jobs = [f"{job},x,{job},60,8" for job in range(500)]
     jobs[333] = "333,x,333,60,eight"
-    jobs[222] = "222,x,222,none,8"
+    jobs[111] = "111,x,111,none,8"
+    jobs[222] = "222,x,222,ten,8"
     jobs[444] = "444,x"
     with pytest.raises(TraceFormatError) as caught:
         load(write("job_id,tenant,submit,duration,gpus\n" + "\n".join(jobs)), "csv")
     assert (caught.value.line, caught.value.field) == (224, "duration")
-    assert "'none' is not a finite number" in str(caught.value)
+    assert "'ten' is not a finite number" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -263,3 +394,21 @@ def test_virtual_clusters_are_read_in_file_order(write):
 def test_malformed_virtual_clusters_are_errors(text, says, write):
     with pytest.raises(TraceFormatError, match=says):
         load_virtual_clusters(write(text))
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [("storage", ["--storage", "silod"]), ("muri", ["--policy", "srtf", "--nodes", "1"])],
+)
+def test_the_command_says_which_jobs_of_a_trace_are_left_out(format, options, write, capsys):
+    texts = {
+        "storage": "job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit\n"
+        "a,x,100,1,114,1,0\nb,x,100,,114,1,0\n",
+        "muri": "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time,"
+        "resource_time_0,resource_time_1,resource_time_2\n"
+        "a,1,0,10,bert,1,200,82,75,66\nb,1,0,,bert,1,200,82,75,66\n",
+    }
+    path = str(write(texts[format]))
+    assert main(["replay", path, "--format", format, *options]) == 0
+    missing = {"storage": "epochs", "muri": "iterations"}[format]
+    assert f"1 jobs of the trace dropped: missing {missing}." in capsys.readouterr().out

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from hivecore.sim.specs import TraceJobs
 from hivecore.traces import (
     GpuNodes,
     GpuPods,
@@ -58,6 +59,18 @@ def test_times_are_read_where_there_are_some(file):
     assert (pods.created.tolist(), pods.deleted.tolist()) == ([7.0], [9.0])
 
 
+def test_pods_without_a_time_that_makes_sense_are_read_and_never_ran(file):
+    header = f"{SPECS},creation_time,deletion_time"
+    times = ("7,9", "9,7", "5,5", ",9", "7,None", "4,nan")
+    pods = load_openb_pods(file(header, *(f"{i},1,2,1,460,,{two}" for i, two in enumerate(times))))
+    assert len(pods) == 6
+    assert np.isnan(pods.deleted).tolist() == [False] * 4 + [True] * 2
+    jobs = TraceJobs.of_pods(pods, "x")
+    assert jobs.duration.tolist() == [2.0]
+    expected = {"missing duration": 3, "negative duration": 1, "zero duration": 1}
+    assert jobs.dropped == expected
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
@@ -108,7 +121,7 @@ def pods_with(**columns):
         ({"gpu_milli": np.array([1001, 0])}, ValueError, "not 1001 of pod a"),
         ({"name": np.array(["a", "a"])}, ValueError, "name 'a' is there twice"),
         ({"models": (frozenset(),)}, ValueError, "models must have one entry for each of 2"),
-        ({"created": np.array([0.0, np.nan])}, ValueError, "created must be finite"),
+        ({"created": np.array([0.0, np.inf])}, ValueError, "created must be finite, or nan"),
     ],
 )
 def test_columns_that_are_no_pods_are_refused(columns, error, says):

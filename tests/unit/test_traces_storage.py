@@ -43,9 +43,8 @@ def test_a_column_total_gb_takes_the_place_of_epochs(trace):
             "b,y,0,1,8,4,0",
             "jobs.csv:3: field 'dataset_gb': '0' is not a finite and positive number",
         ),
-        ("b,y,20,-1,8,4,0", "jobs.csv:3: field 'epochs': '-1' is not a finite and positive"),
+        ("b,y,20,one,8,4,0", "jobs.csv:3: field 'epochs': 'one' is not a finite number"),
         ("b,y,20,1,nan,4,0", "jobs.csv:3: field 'rate_mbps': 'nan' is not"),
-        ("b,y,20,1,8,0,0", "jobs.csv:3: field 'gpus': '0' is not a whole number of at least 1"),
         ("b,y,20,1,8,1.5,0", "field 'gpus': '1.5' is not a whole number"),
         ("b,y,20,1,8,1,-1", "field 'submit': '-1' is not a finite number that is not negative"),
         ("b,,20,1,8,1,0", "field 'dataset': '' is not a name"),
@@ -58,6 +57,22 @@ def test_a_faulty_line_is_named(row, says, trace):
         load_storage(trace("a,x,100,2,114,1,0", row))
 
 
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("b,y,20,-1,8,4,0", "negative epochs"),
+        ("b,y,20,,8,4,0", "missing epochs"),
+        ("b,y,20,0,8,4,0", "zero epochs"),
+        ("b,y,20,1,8,0,0", "zero GPUs"),
+        ("b,y,20,1,8,None,0", "missing GPUs"),
+        ("b,y,20,1,8,-1,0", "negative GPUs"),
+    ],
+)
+def test_a_job_that_never_ran_is_dropped_and_counted(row, reason, trace):
+    found = load_storage(trace("a,x,100,2,114,1,0", row))
+    assert (found.job_id.tolist(), found.dropped) == (["a"], {reason: 1})
+
+
 def test_a_missing_column_is_named(trace):
     with pytest.raises(TraceFormatError, match=r"jobs\.csv:1: no column 'rate_mbps'"):
         load_storage(trace("a,x,100,2,1,0", header=HEADER.replace("rate_mbps,", "")))
@@ -68,7 +83,8 @@ def test_what_is_saved_is_read_back_bit_for_bit(name, tmp_path):
     trace = generate_storage(jobs=50, seed=3)
     save_storage(trace, tmp_path / name)
     again = load_storage(tmp_path / name)
-    for column in StorageTrace.__slots__:
+    assert again.dropped == trace.dropped == {}
+    for column in set(StorageTrace.__slots__) - {"dropped"}:
         assert getattr(again, column).tolist() == getattr(trace, column).tolist()
 
 

@@ -39,18 +39,26 @@ def test_restarts_cost_what_the_table_says(trace):
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "reason"),
     [
-        ("c,0,0,1,bert,1,1,0,1,1,1,1,0", "gpus must be positive, not as of job c"),
-        ("c,1,0,0,bert,1,1,0,1,1,1,1,0", "iterations must be positive, not as of job c"),
-        ("c,1,0,1,bert,1,1,0,0,1,1,1,0", "iteration_ms must be positive, not as of job c"),
-        ("c,1,0,1,bert,1,1,0,1,0,0,0,0", "stages_ms must be positive, not as of job c"),
-        ("c,1,0,1,bert,1,1,0,1,-1,0,0,0", "field 'resource_time_0': '-1' is not a finite number"),
+        ("c,0,0,1,bert,1,1,0,1,1,1,1,0", "zero GPUs"),
+        ("c,None,0,1,bert,1,1,0,1,1,1,1,0", "missing GPUs"),
+        ("c,1,0,0,bert,1,1,0,1,1,1,1,0", "zero iterations"),
+        ("c,1,0,,bert,1,1,0,1,1,1,1,0", "missing iterations"),
+        ("c,1,0,1,bert,1,,0,1,1,1,1,0", "missing duration"),
+        ("c,1,0,1,bert,1,-4,0,1,1,1,1,0", "negative duration"),
+        ("c,1,0,1,bert,1,1,0,0,1,1,1,0", "zero iteration time"),
+        ("c,1,0,1,bert,1,1,0,1,0,0,0,0", "zero stage times"),
     ],
 )
-def test_a_job_that_could_not_run_is_named(trace, row, says):
-    with pytest.raises(TraceFormatError, match=says):
-        load_training(trace(*ROWS, row))
+def test_a_job_that_could_not_run_is_dropped_and_counted(trace, row, reason):
+    found = load_training(trace(*ROWS, row))
+    assert (found.jobs, found.dropped) == (2, {reason: 1})
+
+
+def test_a_field_of_training_that_makes_no_sense_is_named(trace):
+    with pytest.raises(TraceFormatError, match="field 'resource_time_0': '-1' is not a finite"):
+        load_training(trace(*ROWS, "c,1,0,1,bert,1,1,0,1,-1,0,0,0"))
 
 
 def test_equal_seeds_give_equal_jobs_and_others_do_not():

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = [
     "file_names",
     "number",
     "positive",
+    "print_dropped",
     "print_sentence",
     "print_table",
     "print_times",
@@ -155,6 +156,15 @@ def say_written(paths: Sequence[Path]) -> None:
     """
     for path in paths:
         print(f"wrote {path}")
+
+
+def print_dropped(dropped: Mapping[str, int]) -> None:
+    """Print how many jobs of a trace are left out, and why.
+
+    :param dropped: as of a trace.
+    """
+    for reason, count in dropped.items():
+        print_sentence(f"{count:,} jobs of the trace dropped: {reason}.")
 
 
 def print_times(watch: Watch) -> None:

@@ -1,13 +1,21 @@
 """What a format's reader hands over: the columns of one file, before tenants become codes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Part", "stem"]
+__all__ = ["Part", "jobs_that_ran", "stem"]
+
+_FAULTS = {
+    "missing": np.isnan,
+    "negative": lambda values: values < 0,
+    "zero": lambda values: values == 0,
+    "infinite": np.isinf,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,53 @@ class Part:
     duration: npt.NDArray[np.float64]
     gpus: npt.NDArray[np.int64]
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_jobs_that_ran(
+        cls,
+        job_id: npt.NDArray[Any],
+        tenant: Sequence[str],
+        submit: npt.NDArray[np.float64],
+        duration: npt.NDArray[np.float64],
+        gpus: npt.NDArray[np.float64],
+    ) -> Self:
+        """The jobs with a duration and GPUs; the others are counted.
+
+        :param duration: nan where a job has none.
+        :param gpus: nan where a job has none.
+        """
+        kept, dropped = jobs_that_ran({"duration": duration, "GPUs": gpus})
+        return cls(
+            job_id=job_id[kept].astype(np.str_),
+            tenant=[tenant[row] for row in np.flatnonzero(kept).tolist()],
+            submit=submit[kept],
+            duration=duration[kept],
+            gpus=gpus[kept].astype(np.int64),
+            dropped=dropped,
+        )
+
+
+def jobs_that_ran(
+    columns: Mapping[str, npt.NDArray[np.float64]],
+) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+    """Which rows are positive and finite in all columns, and how many are not, by reason.
+
+    A row counts once, for its first fault.
+
+    >>> kept, dropped = jobs_that_ran({"duration": np.array([5.0, -4.0, np.nan])})
+    >>> kept.tolist(), dropped
+    ([True, False, False], {'missing duration': 1, 'negative duration': 1})
+    """
+    rows = len(next(iter(columns.values())))
+    kept = np.ones(rows, dtype=bool)
+    dropped = {}
+    for name, values in columns.items():
+        for fault, is_faulty in _FAULTS.items():
+            faulty = kept & is_faulty(values)
+            if faulty.any():
+                dropped[f"{fault} {name}"] = int(faulty.sum())
+                kept &= ~faulty
+    return kept, dropped
 
 
 def stem(path: Path) -> str:

@@ -21,6 +21,8 @@ from hivecore.traces.errors import TraceFormatError
 
 __all__ = [
     "COUNT",
+    "DURATION",
+    "GPUS",
     "NAME",
     "SECONDS",
     "TIMESTAMP",
@@ -29,6 +31,9 @@ __all__ = [
     "read_columns",
     "read_text",
 ]
+
+#: How logs say that a job has no duration or no number of GPUs.
+_NOTHING = frozenset(("", "-", "none", "null", "nil", "na", "n/a", "nat", "\\n", "unknown"))
 
 Column = npt.NDArray[Any]
 
@@ -56,6 +61,22 @@ def _count(cells: list[str]) -> Column:
     return values.astype(np.int64)
 
 
+def _measure(cells: list[str]) -> Column:
+    """Numbers, nan where there is none."""
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        known = ["nan" if cell.strip().lower() in _NOTHING else cell for cell in cells]
+        return np.array(known, dtype=np.float64)
+
+
+def _whole_measure(cells: list[str]) -> Column:
+    values = _measure(cells)
+    if (values != np.floor(values))[~np.isnan(values)].any() or (np.abs(values) > 2**53).any():
+        raise ValueError
+    return values
+
+
 def _timestamp(cells: list[str]) -> Column:
     # NumPy would read "2017" or "NaT" too; all cells of the format have one length.
     if any(len(cell) != len("YYYY-MM-DD HH:MM:SS") for cell in cells):
@@ -71,6 +92,9 @@ def _name(cells: list[str]) -> Column:
 
 SECONDS = Kind("a finite number that is not negative", _seconds)
 COUNT = Kind("a whole number that is not negative", _count)
+#: For jobs that may not have run: a cell without a number is nan, and a number may be negative.
+DURATION = Kind("a finite number", _measure)
+GPUS = Kind("a whole number", _whole_measure)
 TIMESTAMP = Kind("a time of the form YYYY-MM-DD HH:MM:SS", _timestamp)
 NAME = Kind("a name", _name)
 

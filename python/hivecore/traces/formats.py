@@ -39,9 +39,10 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     :raises TraceFormatError: a file that does not follow its format, with its line and field.
 
     Jobs that were submitted at the same time stay in the order of the files and of their lines.
-    Jobs that never ran (no duration or no GPU) are dropped and counted in `Trace.dropped`; negative
-    values, values that are no number and missing fields are errors. Cost: O(jobs log jobs), and
-    about 2 us per job.
+    A job without a duration or without GPUs (the field is empty, says "None" or the like, or is 0
+    or negative) is dropped and counted in `Trace.dropped`. A duration or a number of GPUs that is
+    another text, any other field that is missing or negative, and a line with too few fields are
+    errors. Cost: O(jobs log jobs), and about 2 us per job.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -75,4 +76,6 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
             dropped,
         )
     except ValueError as error:
-        raise TraceFormatError(str(error), ", ".join(map(str, files))) from error
+        counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
+        problem = f"{error}; dropped are jobs: {counts}" if counts else str(error)
+        raise TraceFormatError(problem, ", ".join(map(str, files))) from error

@@ -7,10 +7,8 @@ Source: microsoft/elasticflow-traces (MIT), the traces of ElasticFlow (ASPLOS'23
 
 from pathlib import Path
 
-import numpy as np
-
 from hivecore.traces._part import Part, stem
-from hivecore.traces._table import COUNT, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 
 __all__ = ["read"]
 
@@ -19,10 +17,10 @@ def read(path: Path) -> Part:
     """Return the jobs of one ITP cluster."""
     columns = read_columns(
         path,
-        {"job_id": NAME, "submission_time": SECONDS, "duration": SECONDS, "num_gpu": COUNT},
+        {"job_id": NAME, "submission_time": SECONDS, "duration": DURATION, "num_gpu": GPUS},
     )
-    return Part(
-        job_id=columns["job_id"].astype(np.str_),
+    return Part.of_jobs_that_ran(
+        job_id=columns["job_id"],
         tenant=[stem(path)] * len(columns["duration"]),
         submit=columns["submission_time"],
         duration=columns["duration"],

@@ -7,10 +7,8 @@ Source: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
 
 from pathlib import Path
 
-import numpy as np
-
 from hivecore.traces._part import Part, stem
-from hivecore.traces._table import COUNT, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 
 __all__ = ["read"]
 
@@ -21,10 +19,10 @@ def read(path: Path) -> Part:
     """Return the jobs of one Muri trace, times turned into seconds."""
     columns = read_columns(
         path,
-        {"job_id": NAME, "num_gpu": COUNT, "submit_time": SECONDS, "duration": SECONDS},
+        {"job_id": NAME, "num_gpu": GPUS, "submit_time": SECONDS, "duration": DURATION},
     )
-    return Part(
-        job_id=columns["job_id"].astype(np.str_),
+    return Part.of_jobs_that_ran(
+        job_id=columns["job_id"],
         tenant=[stem(path)] * len(columns["duration"]),
         submit=columns["submit_time"] / _MILLISECONDS,
         duration=columns["duration"] / _MILLISECONDS,

@@ -15,8 +15,8 @@ import numpy as np
 
 from hivecore.traces._table import (
     COUNT,
+    DURATION,
     NAME,
-    SECONDS,
     Column,
     Kind,
     line_of,
@@ -50,6 +50,14 @@ def _milli(cells: list[str]) -> Column:
     return values
 
 
+def _moment(cells: list[str]) -> Column:
+    values = DURATION.convert(cells)
+    if (values < 0).any() or np.isinf(values).any():
+        raise ValueError
+    return values
+
+
+_MOMENT = Kind("nothing, or a finite number that is not negative", _moment)
 _MODELS = Kind("nothing, a model, or models with '|' between them", _models)
 _TEXT = Kind("text", _text)
 _MILLI = Kind(f"a whole number from 0 to {MILLI}", _milli)
@@ -62,7 +70,7 @@ _POD_KINDS = {
     "num_gpu": COUNT,
     "gpu_milli": _MILLI,
 }
-_OPTIONAL = {"gpu_spec": _MODELS, "creation_time": SECONDS, "deletion_time": SECONDS}
+_OPTIONAL = {"gpu_spec": _MODELS, "creation_time": _MOMENT, "deletion_time": _MOMENT}
 
 
 def load_openb_nodes(path: str | Path) -> GpuNodes:
@@ -102,7 +110,8 @@ def load_openb_pods(path: str | Path) -> GpuPods:
     :raises TraceFormatError: a file that does not follow its format, with its line and field.
 
     Columns that some of the lists lack may be missing: without `gpu_spec` a pod runs on all models,
-    without times they are ``None``. Cost: O(pods).
+    without times they are ``None``. A time that is empty or says "None" or the like is nan. Cost:
+    O(pods).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hivecore.traces._part import Part
-from hivecore.traces._table import COUNT, NAME, SECONDS, TIMESTAMP, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, TIMESTAMP, read_columns
 
 __all__ = ["read"]
 
@@ -21,10 +21,10 @@ def read(path: Path) -> Part:
     """Return the jobs of one Philly file."""
     columns = read_columns(
         path,
-        {"timestamp": TIMESTAMP, "duration": SECONDS, "num_gpus": COUNT, "cluster": NAME},
+        {"timestamp": TIMESTAMP, "duration": DURATION, "num_gpus": GPUS, "cluster": NAME},
     )
-    return Part(
-        job_id=np.arange(len(columns["timestamp"])).astype(np.str_),
+    return Part.of_jobs_that_ran(
+        job_id=np.arange(len(columns["timestamp"])),
         tenant=columns["cluster"].tolist(),
         submit=columns["timestamp"],
         duration=columns["duration"],

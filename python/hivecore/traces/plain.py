@@ -9,10 +9,8 @@ import gzip
 import io
 from pathlib import Path
 
-import numpy as np
-
 from hivecore.traces._part import Part
-from hivecore.traces._table import COUNT, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 from hivecore.traces.trace import Trace
 
 __all__ = ["read", "save_csv"]
@@ -24,10 +22,10 @@ def read(path: Path) -> Part:
     """Return the jobs of one file in this layout."""
     columns = read_columns(
         path,
-        {"job_id": NAME, "tenant": NAME, "submit": SECONDS, "duration": SECONDS, "gpus": COUNT},
+        {"job_id": NAME, "tenant": NAME, "submit": SECONDS, "duration": DURATION, "gpus": GPUS},
     )
-    return Part(
-        job_id=columns["job_id"].astype(np.str_),
+    return Part.of_jobs_that_ran(
+        job_id=columns["job_id"],
         tenant=columns["tenant"].tolist(),
         submit=columns["submit"],
         duration=columns["duration"],

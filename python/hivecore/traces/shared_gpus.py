@@ -70,8 +70,9 @@ class GpuPods:
     :param gpus: int64[pods], distinct GPUs, not negative.
     :param gpu_milli: int64[pods], thousandths of each of them, 1 to 1000; 0 where `gpus` is 0.
     :param models: for each pod the models that it can run on; empty: all.
-    :param created: float64[pods], seconds, when the pod came; ``None``: not told.
-    :param deleted: float64[pods], seconds, when it went; ``None``: not told.
+    :param created: float64[pods], seconds, when the pod came, nan where that is unknown; ``None``:
+        the source does not say.
+    :param deleted: float64[pods], seconds, when it went, likewise.
     :raises TypeError: a column of another kind, such as floats for integers.
     :raises ValueError: no pod, columns of several lengths, a value out of range, or a name twice.
     """
@@ -92,8 +93,8 @@ class GpuPods:
         integers = ("cpu_milli", "memory_mib", "gpus", "gpu_milli")
         _freeze(self, {"name": np.str_, **times}, integers)
         for column in times:
-            if not np.isfinite(getattr(self, column)).all():
-                raise ValueError(f"{column} must be finite")
+            if np.isinf(getattr(self, column)).any():
+                raise ValueError(f"{column} must be finite, or nan")
         _check_names(self.name)
         if len(self.models) != len(self):
             raise ValueError(f"models must have one entry for each of {len(self)} pods")

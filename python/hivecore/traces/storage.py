@@ -9,13 +9,24 @@ the same trace, bit for bit.
 import csv
 import gzip
 import io
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.traces._table import COUNT, NAME, SECONDS, Column, Kind, read_columns, read_text
+from hivecore.traces._part import jobs_that_ran
+from hivecore.traces._table import (
+    DURATION,
+    GPUS,
+    NAME,
+    SECONDS,
+    Column,
+    Kind,
+    read_columns,
+    read_text,
+)
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["StorageTrace", "load_storage", "save_storage"]
@@ -30,21 +41,13 @@ def _positive(cells: list[str]) -> Column:
     return values
 
 
-def _positive_count(cells: list[str]) -> Column:
-    values = COUNT.convert(cells)
-    if not (values > 0).all():
-        raise ValueError
-    return values
-
-
 _POSITIVE = Kind("a finite and positive number", _positive)
-_POSITIVE_COUNT = Kind("a whole number of at least 1", _positive_count)
 _KINDS = {
     "job_id": NAME,
     "dataset": NAME,
     "dataset_gb": _POSITIVE,
     "rate_mbps": _POSITIVE,
-    "gpus": _POSITIVE_COUNT,
+    "gpus": GPUS,
     "submit": SECONDS,
 }
 
@@ -62,6 +65,7 @@ class StorageTrace:
         its GPUs together, positive.
     :param gpus: int64[jobs], how many the job needs, all at once, positive.
     :param submit: float64[jobs], seconds, not negative.
+    :param dropped: how many jobs of the source are not in the trace, by reason.
     :raises ValueError: an empty trace, columns of several lengths, a value out of range, a dataset
         of two sizes, or submission times that fall.
     """
@@ -73,6 +77,7 @@ class StorageTrace:
     rate_mbps: npt.NDArray[np.float64]
     gpus: npt.NDArray[np.int64]
     submit: npt.NDArray[np.float64]
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not len(self.job_id):
@@ -113,7 +118,8 @@ def load_storage(path: str | Path) -> StorageTrace:
     :raises OSError: the file cannot be read.
     :raises TraceFormatError: a file that does not follow the layout, with its line and field.
 
-    Jobs submitted at the same time stay in the order of their lines. Cost: O(jobs log jobs).
+    Jobs submitted at the same time stay in the order of their lines. A job without GPUs or with
+    nothing to read, as of `load`, is dropped and counted. Cost: O(jobs log jobs).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -127,10 +133,12 @@ def load_storage(path: str | Path) -> StorageTrace:
     file = Path(path)
     header = next(csv.reader(io.StringIO(read_text(file), newline="")), [])
     work = "total_gb" if "total_gb" in map(str.strip, header) else "epochs"
-    columns = read_columns(file, {**_KINDS, work: _POSITIVE})
+    columns = read_columns(file, {**_KINDS, work: DURATION})
+    kept, dropped = jobs_that_ran({work: columns[work], "GPUs": columns["gpus"]})
     if work == "epochs":
         columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
-    order = np.argsort(columns["submit"], kind="stable")
+    rows = np.flatnonzero(kept)
+    order = rows[np.argsort(columns["submit"][rows], kind="stable")]
     columns = {name: columns[name][order] for name in _HEADER}
     try:
         return StorageTrace(
@@ -139,8 +147,9 @@ def load_storage(path: str | Path) -> StorageTrace:
             dataset_gb=columns["dataset_gb"],
             total_gb=columns["total_gb"],
             rate_mbps=columns["rate_mbps"],
-            gpus=columns["gpus"],
+            gpus=columns["gpus"].astype(np.int64),
             submit=columns["submit"],
+            dropped=dropped,
         )
     except ValueError as error:
         raise TraceFormatError(str(error), file) from error

@@ -1,9 +1,15 @@
 """The Standard Workload Format, version 2.2: 18 numbers a line for each job, `;` for comments.
 
 Used are fields 1 (job number), 2 (submit time, s), 4 (run time, s), 8 (requested processors, or 5,
-the allocated ones, where the request is unknown) and 15 (queue), which is the tenant. -1 stands for
-unknown: a job without a run time never ran, one without a size cannot be placed; both are dropped
-and counted. Processors are taken as GPUs.
+the allocated ones, where the request is unknown), 11 (status) and 15 (queue), which is the tenant.
+-1 stands for unknown: a job without a run time never ran, one without a size cannot be placed; both
+are dropped and counted, as is one of which either is another negative number. Processors are taken
+as GPUs.
+
+A job that was interrupted has a line for each partial execution, with its number and the status 2,
+or 3 or 4 for the last one, and a line of another status that is about all of it. It is one job:
+the latter line counts, and where that or something in it is missing, the partial executions do:
+their earliest submission, the sum of their run times, and the most processors.
 Source: Parallel Workloads Archive, "The Standard Workload Format".
 """
 
@@ -20,7 +26,7 @@ from hivecore.traces.errors import TraceFormatError
 __all__ = ["read"]
 
 _FIELDS = 18
-_JOB, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _QUEUE = 0, 1, 3, 4, 7, 14
+_JOB, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _STATUS, _QUEUE = 0, 1, 3, 4, 7, 10, 14
 _NAMES = {
     _JOB: "job number",
     _SUBMIT: "submit time",
@@ -29,8 +35,13 @@ _NAMES = {
     _REQUESTED: "requested processors",
     _QUEUE: "queue number",
 }
+_WHOLE = (_JOB, _ALLOCATED, _REQUESTED, _QUEUE)
+_MEASURED = (_RUN, _ALLOCATED, _REQUESTED)  # may be any negative number: such a job is dropped
+_PARTIAL = (2.0, 3.0, 4.0)
 _UNKNOWN = -1.0
 _LARGEST = 2.0**53  # beyond this a float is no exact count
+
+_Table = npt.NDArray[np.float64]
 
 
 def read(path: Path) -> Part:
@@ -41,10 +52,19 @@ def read(path: Path) -> Part:
         raise TraceFormatError("no job in the file", path)
     _check(path, text, table)
 
+    table = _without_parts(table)
     size = np.where(table[:, _REQUESTED] == _UNKNOWN, table[:, _ALLOCATED], table[:, _REQUESTED])
-    never_ran = table[:, _RUN] == _UNKNOWN
-    no_size = (size == _UNKNOWN) & ~never_ran
-    kept = ~(never_ran | no_size)
+    kept = np.ones(len(table), dtype=bool)
+    dropped = {}
+    for reason, faulty in (
+        ("unknown submit time", table[:, _SUBMIT] < 0),
+        ("unknown run time", table[:, _RUN] == _UNKNOWN),
+        ("negative run time", table[:, _RUN] < 0),
+        ("unknown size", size == _UNKNOWN),
+        ("negative size", size < 0),
+    ):
+        dropped[reason] = int((kept & faulty).sum())
+        kept &= ~faulty
     queue = table[kept, _QUEUE].astype(np.int64).tolist()
     return Part(
         job_id=table[kept, _JOB].astype(np.int64).astype(np.str_),
@@ -52,11 +72,59 @@ def read(path: Path) -> Part:
         submit=table[kept, _SUBMIT],
         duration=table[kept, _RUN],
         gpus=size[kept].astype(np.int64),
-        dropped={"unknown run time": int(never_ran.sum()), "unknown size": int(no_size.sum())},
+        dropped=dropped,
     )
 
 
-def _parse(path: Path, text: str) -> npt.NDArray[np.float64]:
+def _without_parts(table: _Table) -> _Table:
+    """One line a job: partial executions are in the line about all of it, or are one line."""
+    is_part = np.isin(table[:, _STATUS], _PARTIAL)
+    if not is_part.any():
+        return table
+    parts: dict[float, list[int]] = {}
+    # Executions of jobs without a number belong together as long as they follow each other.
+    unnamed, before = _UNKNOWN, -1
+    for row in np.flatnonzero(is_part).tolist():
+        key = table[row, _JOB]
+        if key == _UNKNOWN:
+            if before != row - 1 or table[before, _STATUS] != _PARTIAL[0]:
+                unnamed -= 1
+            key, before = unnamed, row
+        parts.setdefault(key, []).append(row)
+    table, kept = table.copy(), ~is_part
+    summaries: dict[float, list[int]] = {}
+    for row in np.flatnonzero(kept).tolist():
+        if table[row, _JOB] in parts:
+            summaries.setdefault(table[row, _JOB], []).append(row)
+    for job, rows in parts.items():
+        merged = _merged(table[rows])
+        for row in summaries.get(job, ()):
+            unknown = table[row] == _UNKNOWN
+            table[row, unknown] = merged[unknown]
+        if job not in summaries:
+            table[rows[0]], kept[rows[0]] = merged, True
+    return table[kept]
+
+
+def _merged(parts: _Table) -> _Table:
+    """A line about all of a job that has these partial executions."""
+    found = parts[0].copy()
+    for field in (_SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _QUEUE):
+        known = parts[parts[:, field] != _UNKNOWN, field]
+        if not len(known):
+            continue
+        if known.min() < 0:
+            found[field] = known.min()
+        elif field == _RUN:
+            found[field] = known.sum()
+        elif field in (_ALLOCATED, _REQUESTED):
+            found[field] = known.max()
+        else:
+            found[field] = known.min() if field == _SUBMIT else known[0]
+    return found
+
+
+def _parse(path: Path, text: str) -> _Table:
     lines = [line for line in text.splitlines() if line.partition(";")[0].strip()]
     if not lines:
         return np.empty((0, _FIELDS))
@@ -84,15 +152,19 @@ def _fault(path: Path, text: str) -> TraceFormatError:
     return TraceFormatError("not a table of numbers", path)
 
 
-def _check(path: Path, text: str, table: npt.NDArray[np.float64]) -> None:
+def _check(path: Path, text: str, table: _Table) -> None:
+    # The submission of a job may stand in another line of it; it is asked for once it is one.
+    is_part = np.isin(table[:, _STATUS], _PARTIAL)
+    may_lack = is_part | np.isin(table[:, _JOB], table[is_part, _JOB])
     for position, name in _NAMES.items():
         column = table[:, position]
-        sound = np.isfinite(column) & ((column >= 0) | (column == _UNKNOWN))
-        expected = "-1 or a number that is not negative"
+        sound, expected = np.isfinite(column), "a finite number"
         if position == _SUBMIT:
-            sound &= column >= 0
+            sound &= (column >= 0) | (may_lack & (column == _UNKNOWN))
             expected = "a number that is not negative"
-        elif position != _RUN:
+        elif position not in _MEASURED:
+            sound &= (column >= 0) | (column == _UNKNOWN)
+        if position in _WHOLE:
             sound &= (column == np.floor(column)) & (column <= _LARGEST)
             expected = "-1 or a whole number that is not negative"
         if not sound.all():

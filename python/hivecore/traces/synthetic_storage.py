@@ -6,6 +6,7 @@ that comes out of them is to be compared with a published one.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +90,8 @@ def with_datasets(trace: Trace | TrainingTrace, seed: int, shared: float = 0.3) 
     ...     "imagenet-1k", "open-images", "imagenet-22k", "youtube-8m", "text"}
     True
     """
-    return _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
+    found = _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
+    return replace(found, dropped=trace.dropped)
 
 
 def _assign(

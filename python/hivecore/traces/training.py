@@ -6,20 +6,28 @@ the format: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.traces._table import COUNT, NAME, SECONDS, read_columns
+from hivecore.traces._part import jobs_that_ran
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["TrainingTrace", "load_training"]
 
 _MILLISECONDS = 1000.0
 _STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
+#: What a job has to have, by what reports call it.
+_NEEDED = {
+    "GPUs": "num_gpu",
+    "duration": "duration",
+    "iterations": "iterations",
+    "iteration time": "iteration_time",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +43,7 @@ class TrainingTrace:
     :param iteration_ms: float64[jobs], milliseconds of one iteration alone on its GPUs, positive.
     :param stages_ms: float64[jobs, 3], milliseconds that an iteration keeps storage and CPU, the
         GPU, and the network busy; not all zero.
+    :param dropped: how many jobs of the source are not in the trace, by reason.
     :raises ValueError: an empty trace, a value out of range, or submission times that fall.
     """
 
@@ -46,6 +55,7 @@ class TrainingTrace:
     iterations: npt.NDArray[np.int64]
     iteration_ms: npt.NDArray[np.float64]
     stages_ms: npt.NDArray[np.float64]
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not len(self.job_id):
@@ -75,7 +85,9 @@ def load_training(path: str | Path) -> TrainingTrace:
     :raises OSError: the file cannot be read.
     :raises TraceFormatError: a file that does not follow the format, with its line and field.
 
-    Jobs submitted at the same time stay in the order of their lines. Cost: O(jobs log jobs).
+    Jobs submitted at the same time stay in the order of their lines. A job without GPUs, duration,
+    iterations or a time of an iteration, as of `load`, is dropped and counted. Cost: O(jobs log
+    jobs).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -88,27 +100,34 @@ def load_training(path: str | Path) -> TrainingTrace:
     ([2.0], [1000], [[0.5, 167.0, 59.0]])
     """
     file = Path(path)
-    times = ("submit_time", "duration", "iteration_time", *_STAGES)
     columns = read_columns(
         file,
-        {"job_id": NAME, "model_name": NAME, "num_gpu": COUNT, "iterations": COUNT}
-        | dict.fromkeys(times, SECONDS),
+        {"job_id": NAME, "model_name": NAME, "num_gpu": GPUS, "iterations": GPUS}
+        | {"duration": DURATION, "iteration_time": DURATION}
+        | dict.fromkeys(("submit_time", *_STAGES), SECONDS),
     )
-    order = np.argsort(columns["submit_time"], kind="stable")
+    needed = {name: columns[field] for name, field in _NEEDED.items()}
+    needed["stage times"] = sum(columns[name] for name in _STAGES)
+    kept, dropped = jobs_that_ran(needed)
+    rows = np.flatnonzero(kept)
+    order = rows[np.argsort(columns["submit_time"][rows], kind="stable")]
     try:
-        return _from_columns({name: column[order] for name, column in columns.items()})
+        return _from_columns({name: column[order] for name, column in columns.items()}, dropped)
     except ValueError as error:
         raise TraceFormatError(str(error), file) from error
 
 
-def _from_columns(columns: Mapping[str, npt.NDArray[Any]]) -> TrainingTrace:
+def _from_columns(
+    columns: Mapping[str, npt.NDArray[Any]], dropped: Mapping[str, int]
+) -> TrainingTrace:
     return TrainingTrace(
         job_id=columns["job_id"].astype(np.str_),
         model=columns["model_name"].astype(np.str_),
-        gpus=columns["num_gpu"],
+        gpus=columns["num_gpu"].astype(np.int64),
         submit=columns["submit_time"] / _MILLISECONDS,
         duration=columns["duration"] / _MILLISECONDS,
-        iterations=columns["iterations"],
+        iterations=columns["iterations"].astype(np.int64),
         iteration_ms=columns["iteration_time"],
         stages_ms=np.stack([columns[name] for name in _STAGES], axis=1),
+        dropped=dropped,
     )

@@ -92,6 +92,7 @@ class TraceJobs:
             trace.iterations * trace.iteration_ms / 1000.0,
             trace.gpus.astype(np.float64),
             stages=tuple(map(tuple, (trace.stages_ms / 1000.0).tolist())),
+            dropped=trace.dropped,
         )
 
     @classmethod
@@ -110,6 +111,7 @@ class TraceJobs:
             trace.gpus.astype(np.float64),
             data=tuple(map(Data, names, rates, totals)),
             datasets_gb=dict(zip(names, sizes, strict=True)),
+            dropped=trace.dropped,
         )
 
     @classmethod
@@ -123,18 +125,20 @@ class TraceJobs:
         if pods.created is None or pods.deleted is None:
             raise ValueError("the pods of this list have no creation_time and deletion_time")
         duration = pods.deleted - pods.created
+        faults = {"missing": np.isnan(duration), "negative": duration < 0, "zero": duration == 0}
         rows = np.flatnonzero(duration > 0)
         rows = rows[np.argsort(pods.created[rows], kind="stable")]
         if not len(rows):
             raise ValueError("no pod of this list ran for any time")
-        left_out = len(pods) - len(rows)
         return cls(
             (tenant,) * len(rows),
             pods.created[rows] - pods.created[rows[0]],
             duration[rows],
             pods.total_milli[rows] / 1000.0,
             pods=_selected(pods, rows),
-            dropped={"zero duration": left_out} if left_out else {},
+            dropped={
+                f"{fault} duration": int(rows.sum()) for fault, rows in faults.items() if rows.any()
+            },
         )
 
     def with_tenants(self, names: Mapping[str, str]) -> Self:
@@ -225,6 +229,7 @@ def _together(parts: Sequence[TraceJobs]) -> TraceJobs:
         tuple(stages[row] for row in rows) if stages else (),
         tuple(data[row] for row in rows) if data else (),
         sizes,
+        dropped=dict(sum((Counter(part.dropped) for part in parts), Counter())),
     )
 
 

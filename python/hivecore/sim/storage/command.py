@@ -9,6 +9,7 @@ from hivecore.sim.console import (
     count,
     file_names,
     positive,
+    print_dropped,
     print_table,
     print_times,
     say_written,
@@ -82,7 +83,8 @@ def replay_storage(arguments: argparse.Namespace) -> None:
     watch = Watch()
     seed = arguments.seed or 0
     with watch("read"):
-        work = StorageWorkload.of(_trace(arguments.traces[0], arguments.format, seed))
+        trace = _trace(arguments.traces[0], arguments.format, seed)
+        work = StorageWorkload.of(trace)
     gpus = arguments.gpus or _GPUS
     cluster = StorageCluster(
         gpus,
@@ -105,6 +107,7 @@ def replay_storage(arguments: argparse.Namespace) -> None:
                 outcomes[policy, system] = outcome
                 figures[policy, system] = storage_figures(work, cluster, outcome)
     print_table(storage_table(figures))
+    print_dropped(trace.dropped)
     if arguments.plots:
         with watch("plots"):
             say_written(save_storage_plots(work, cluster, outcomes, arguments.plots))
