@@ -174,6 +174,39 @@ def test_groups_are_made_only_while_gpus_are_lacking():
     assert group_jobs(rows, gpus, 1, method="muri").gpus == 12
 
 
+@pytest.mark.parametrize("method", ["auto", "muri", "local", "exact"])
+def test_groups_that_need_more_than_the_capacity_say_by_how_much_and_why(method):
+    busy = [[2, 1], [1, 2], [2, 1], [1, 2], [2, 1]]
+    found = group_jobs(busy, [8, 8, 8, 8, 4], 8, method=method)
+    assert (found.gpus, found.excess) == (20, 12)
+    assert found.reason == (
+        "1 of 3 groups: no other has their number of GPUs; 2 of 3 groups: max_group=2 is reached"
+    )
+    for capacity in (20, 21, None):
+        fits = group_jobs(busy, [8, 8, 8, 8, 4], capacity, method=method)
+        assert (fits.excess, fits.reason) == (0, "")
+
+
+def test_limits_are_why_groups_need_more_than_the_capacity():
+    memory = {"memory": [3, 3], "gpu_memory": 4}
+    found = group_jobs([[2, 1], [1, 2]], [8, 8], 8, **memory)
+    assert found.excess == 8
+    assert found.reason == (
+        "2 of 2 groups: no merge was found that is worth it and within the limits"
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_excess_is_what_the_groups_need_beyond_the_capacity(seed):
+    rng = np.random.default_rng(seed)
+    gpus = rng.choice([1, 2, 3, 8], 30)
+    capacity = int(rng.integers(1, 140))
+    found = group_jobs(rng.random((30, 3)) + 0.1, gpus, capacity)
+    assert found.gpus == sum(gpus[group[0]] for group in found.groups)
+    assert found.excess == max(0, found.gpus - capacity)
+    assert bool(found.reason) == bool(found.excess)
+
+
 def test_what_wastes_least_merges_first_or_what_comes_first():
     rows = [(5.0, 1.0), (5.0, 2.0), (9.0, 1.0), (1.0, 9.0)]
     gpus = [1, 1, 2, 2]

@@ -1,6 +1,7 @@
 """Which jobs share GPUs: the call `group_jobs` and its result."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,12 +27,15 @@ class Grouping:
     >>> found = group_jobs([[2, 1], [2, 1], [1, 2]], gpus=[4, 4, 4], capacity=8)
     >>> found.groups, found.gpus, found.iteration_times.tolist(), found.gap
     ([[0, 2], [1]], 8, [3.0, 3.0], 0.0)
+    >>> found = group_jobs([[2, 1], [1, 2], [2, 1]], gpus=[4, 8, 16], capacity=24)
+    >>> found.excess, found.reason
+    (4, '3 of 3 groups: no other has their number of GPUs')
     """
 
     groups: list[list[int]]
     """The jobs of each group; every job is in one, but for optional ones."""
     gpus: int
-    """How many GPUs all groups need together; may exceed the capacity where no merge is left."""
+    """How many GPUs all groups need together; see `excess`."""
     iteration_times: Float64
     """float64[groups], how long a round of each takes."""
     efficiencies: Float64
@@ -41,6 +45,10 @@ class Grouping:
     bound: float
     """No groups within the capacity have a greater value, but for rounding (1e-10 of the value);
     equal to the value where these are the best, infinite where nothing was proved."""
+    excess: int = 0
+    """How many GPUs the groups need beyond the capacity: so many have to wait. 0: they fit."""
+    reason: str = ""
+    """Why no fewer GPUs do, where there is an excess."""
 
     @property
     def gap(self) -> float:
@@ -73,7 +81,8 @@ def group_jobs(
     :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
     :param capacity: GPUs of the cluster. Jobs are merged only while all groups together need more
         than that ("exact" also merges where the value rises); by default as long as any merge is
-        possible.
+        possible. Where the groups need more GPUs when no merge is left, the result says so:
+        `Grouping.excess`, `Grouping.reason`. Which of them wait is for the caller to decide.
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
@@ -188,20 +197,21 @@ def group_candidates(
     if method == "exact":
         if start is not None:
             raise ValueError("start is not for method 'exact'")
-        return _grouping(jobs, gain, *group_exactly(jobs, optional, gain, room, nodes, cache))
+        return _grouping(jobs, gain, room, *group_exactly(jobs, optional, gain, room, nodes, cache))
     if callable(weight):
         groups = group_by_function(jobs, weight, room, begin.lists())
-        return _grouping(jobs, gain, groups)
+        return _grouping(jobs, gain, room, groups)
     if method == "auto":
-        return _grouping(jobs, gain, *group_automatically(jobs, gain, room, begin, cache))
+        return _grouping(jobs, gain, room, *group_automatically(jobs, gain, room, begin, cache))
     effort = FULL_SEARCH if method == "local" else NO_SEARCH
     groups = group_in_rounds(jobs, room, gain, effort, begin, least_waste_first=least_waste_first)
-    return _grouping(jobs, gain, groups)
+    return _grouping(jobs, gain, room, groups)
 
 
 def _grouping(
     jobs: Candidates,
     gain: bool,
+    room: int,
     groups: list[list[int]],
     value: float | None = None,
     bound: float = math.inf,
@@ -209,4 +219,24 @@ def _grouping(
     times, efficiencies = jobs.rounds(groups)
     if value is None:
         value = float(jobs.values(groups, gain, times, efficiencies).sum())
-    return Grouping(groups, int(jobs.gpus_of(groups).sum()), times, efficiencies, value, bound)
+    needed = int(jobs.gpus_of(groups).sum())
+    excess = max(0, needed - room) if room else 0
+    reason = _why_no_fewer(jobs, groups) if excess else ""
+    return Grouping(groups, needed, times, efficiencies, value, bound, excess, reason)
+
+
+def _why_no_fewer(jobs: Candidates, groups: list[list[int]]) -> str:
+    """Why these groups do not merge, by how many of them each reason holds for."""
+    largest = len(jobs.factors)
+    sizes = jobs.gpus_of(groups).tolist()
+    alike = Counter(sizes)
+    alone = sum(alike[size] == 1 for size in sizes)
+    full = sum(
+        alike[size] > 1 and len(group) == largest for size, group in zip(sizes, groups, strict=True)
+    )
+    parts = (
+        (alone, "no other has their number of GPUs"),
+        (full, f"max_group={largest} is reached"),
+        (len(groups) - alone - full, "no merge was found that is worth it and within the limits"),
+    )
+    return "; ".join(f"{count} of {len(groups)} groups: {why}" for count, why in parts if count)
