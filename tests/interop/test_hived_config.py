@@ -1,5 +1,7 @@
+import base64
 import copy
 import io
+import json
 import pickle
 
 import numpy as np
@@ -295,6 +297,156 @@ def test_knobs_of_the_extender_are_read():
     with pytest.raises(ConfigError) as caught:
         knobs(forcePodBindThreshold=-1, waitingPodSchedulingBlockMilliSec="long")
     assert len(caught.value.problems) == 2
+
+
+PLAIN = {
+    "physicalCluster": {
+        "skuTypes": {"K": {"gpu": 1}},
+        "cellTypes": {
+            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
+            "POOL": {"childCellType": "NODE", "childCellNumber": 2},
+        },
+        "physicalCells": [
+            {
+                "cellType": "POOL",
+                "cellChildren": [{"cellAddress": "n1", "pinnedCellId": "mine"}, {}],
+            }
+        ],
+    },
+    "virtualClusters": {
+        "a": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]},
+        "b": {"pinnedCells": [{"pinnedCellId": "mine"}]},
+    },
+    "kubeApiServerAddress": "http://10.0.0.1:8080",
+    "kubeConfigFilePath": "/kube/config",
+    "webServerAddress": ":9096",
+}
+LEVELS = {
+    "": set(PLAIN) | {"forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec"},
+    "physicalCluster": {"skuTypes", "gpuTypes", "cellTypes", "physicalCells"},
+    "physicalCluster.cellTypes.POOL": {"childCellType", "childCellNumber", "isNodeLevel"},
+    "physicalCluster.physicalCells[0]": {
+        *("cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"),
+    },
+    "physicalCluster.physicalCells[0].cellChildren[1]": {
+        *("cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"),
+    },
+    "virtualClusters.a": {"virtualCells", "pinnedCells", "reservedCells"},
+    "virtualClusters.a.virtualCells[0]": {"cellType", "cellNumber"},
+    "virtualClusters.b.pinnedCells[0]": {"pinnedCellId", "reservationId"},
+}
+KEYS = sorted(set().union(*LEVELS.values()))
+
+
+def with_key(place, key, value=1):
+    document = copy.deepcopy(PLAIN)
+    inner = document
+    for part in place.replace("[", ".").replace("]", "").split(".") if place else ():
+        inner = inner[int(part) if part.isdecimal() else part]
+    inner[key] = value
+    return document
+
+
+def test_keys_that_only_the_rest_of_hived_and_openpai_read_are_allowed():
+    config = HivedConfig.read(PLAIN)
+    assert config.spec.pinned_cells == {"b": {"mine": ("POOL", "NODE", 0)}}
+    assert config.remarks == ()
+
+
+@pytest.mark.parametrize("place", LEVELS)
+@pytest.mark.parametrize("key", [*KEYS, "comment", "x-anchor", "CellType", 5])
+def test_a_key_in_the_wrong_place_or_an_unknown_one_is_named(place, key):
+    if key in LEVELS[place]:
+        return
+    with pytest.raises(ConfigError) as caught:
+        HivedConfig.read(with_key(place, key))
+    (problem,) = (text for at, text in caught.value.problems if "unknown" in text or "here" in text)
+    if key in KEYS:
+        assert problem.startswith("has no meaning here, it belongs to ")
+    else:
+        assert problem.startswith("is unknown, ")
+    path = f"{place}.{key}" if place else str(key)
+    assert next(at for at, text in caught.value.problems if text == problem) in (
+        path,
+        f"{place}[{key}]",
+    )
+
+
+def test_two_names_of_one_pinned_cell_must_agree():
+    place = "virtualClusters.b.pinnedCells[0]"
+    assert HivedConfig.read(with_key(place, "reservationId", "mine")).remarks == ()
+    with pytest.raises(ConfigError, match="pinnedCellId: differs from reservationId, its older"):
+        HivedConfig.read(with_key(place, "reservationId", "other"))
+
+
+def test_a_pinned_cell_that_belongs_to_no_tenant_is_a_remark():
+    document = copy.deepcopy(PLAIN)
+    document["virtualClusters"]["b"] = {}
+    config = HivedConfig.read(document)
+    (remark,) = config.remarks
+    assert remark == (
+        "physicalCluster.physicalCells[0].cellChildren[0].pinnedCellId",
+        "the pinned cell 'mine' belongs to no tenant: no virtual cluster has it, and it is a cell "
+        "like any other",
+    )
+    assert HivedConfig.read(config.document) == config
+
+
+INNER = "physicalCluster: {}\nvirtualClusters: {}\n"
+MAP = {"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"hived.yaml": INNER}}
+APPLIED = {
+    "kind": "ConfigMap",
+    "metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": INNER}},
+    "data": {"config": json.dumps({"physicalCluster": {}})},
+}
+
+
+@pytest.mark.parametrize(
+    ("outer", "says"),
+    [
+        ({"hivedscheduler": {"config": INNER}}, "the text at hivedscheduler.config"),
+        ({"cluster": {}, "hivedscheduler": {"config": INNER}}, "the text at hivedscheduler.config"),
+        (MAP, "the text at data['hived.yaml']"),
+        (APPLIED, "the text at data.config"),
+        ({"kind": "List", "items": [{"kind": "Pod"}, MAP]}, "at items[1].data['hived.yaml']"),
+        (
+            {"kind": "Secret", "data": {"c": base64.b64encode(INNER.encode()).decode()}},
+            "the text (in base64) at data.c",
+        ),
+        ({"hived": {"physicalCluster": {}}}, "the mapping at hived"),
+    ],
+)
+def test_a_document_with_the_configuration_in_it_is_told_where_it_is(outer, says, tmp_path):
+    path = tmp_path / "outer.yaml"
+    path.write_text(json.dumps(outer))
+    for source in (outer, path):
+        with pytest.raises(ConfigError) as caught:
+            HivedConfig.read(source)
+        assert len(caught.value.problems) == 1
+        assert str(caught.value).startswith("the configuration is ")
+        assert says in str(caught.value)
+
+
+def test_of_several_documents_the_one_with_the_configuration_is_named():
+    text = f"kind: ServiceAccount\n---\n{json.dumps(MAP)}\n---\nkind: StatefulSet\n"
+    with pytest.raises(ConfigError) as caught:
+        HivedConfig.read(io.StringIO(text))
+    assert "the configuration is the text at [1].data['hived.yaml']" in str(caught.value)
+
+
+def test_a_document_that_has_no_configuration_says_what_is_missing():
+    with pytest.raises(ConfigError, match="physicalCluster: is missing"):
+        HivedConfig.read({"kind": "ConfigMap", "data": {"a": "b"}})
+
+
+@pytest.mark.parametrize("with_c", [True, False])
+def test_files_as_windows_writes_them_are_read(tmp_path, monkeypatch, with_c):
+    if not with_c:
+        monkeypatch.delattr(yaml, "CBaseLoader", raising=False)
+    path = tmp_path / "windows.yaml"
+    text = yaml.safe_dump(PLAIN).replace("\n", "\r\n")
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert HivedConfig.read(path) == HivedConfig.read(PLAIN)
 
 
 def test_a_chain_without_owner_and_a_pinned_id_without_owner_are_fine():

@@ -254,7 +254,7 @@ def test_the_old_names_of_the_gpu_fields_mean_the_same():
         "affinityGroup": {"name": "gang", "members": [{"podNumber": 2, "gpuNumber": 4}]},
     }
     assert scheduler.schedule("a", old) == scheduler.schedule(
-        "a", GANG | {"leafCellType": "GPU", "gangReleaseEnable": True, "unheardOf": 1}
+        "a", GANG | {"leafCellType": "GPU", "gangReleaseEnable": True, "version": "v1"}
     )
 
 

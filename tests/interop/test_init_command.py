@@ -109,3 +109,45 @@ def test_validate_prints_layers_cells_and_quotas(tmp_path, capsys):
     path.write_text(shape_text("four-racks"))
     assert cli.main(["validate", str(path)]) == 0
     assert "vision           H100   rack       1\n" in capsys.readouterr().out
+
+
+PINNED = HIVED.replace("{cellType: NODE}", "{cellType: NODE, pinnedCellId: mine}")
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_validate_says_that_a_pinned_cell_belongs_to_no_tenant(within, tmp_path, capsys):
+    hived, cluster = tmp_path / "hived.yaml", tmp_path / "cluster.yaml"
+    hived.write_text(PINNED)
+    cluster.write_text("cluster: {cells: {hived: hived.yaml}}\n")
+    assert cli.main(["validate", str(cluster if within else hived)]) == 0
+    out, err = capsys.readouterr()
+    assert "NODE" in out
+    assert err.startswith(f"{hived}: physicalCluster.physicalCells[0]")
+    assert "pinnedCellId: the pinned cell 'mine' belongs to no tenant: " in err
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("cluster: {common: {}}\nhivedscheduler:\n  config: |\n", "hivedscheduler.config"),
+        ("kind: ConfigMap\ndata:\n  config: |\n", "data.config"),
+    ],
+)
+def test_validate_says_where_in_another_file_the_configuration_is(text, place, tmp_path, capsys):
+    path = tmp_path / "outer.yaml"
+    inner = "".join(f"    {line}\n" for line in HIVED.splitlines())
+    path.write_text(text + inner)
+    assert cli.main(["validate", str(path)]) == 1
+    expected = f"{path}: the configuration is the text at {place}\n{path}: 1 mistake\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("shape", ["rack", "four-racks"])
+def test_a_cluster_s_file_as_windows_writes_it_is_read(shape, tmp_path, capsys):
+    outputs = []
+    for ends, mark in (("\n", ""), ("\r\n", "\ufeff")):
+        path = tmp_path / "cluster.yaml"
+        path.write_bytes((mark + shape_text(shape).replace("\n", ends)).encode())
+        assert cli.main(["validate", str(path)]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]

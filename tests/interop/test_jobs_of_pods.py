@@ -11,6 +11,7 @@ from profiles import examples
 
 from hivecore.devices import DeviceNeed, DeviceRequest
 from hivecore.interop.hived import RequestError, job_of_hived_pods
+from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.koordinator import (
     ElasticQuotas,
     job_of_koordinator_pods,
@@ -49,6 +50,46 @@ def test_pods_of_two_groups_are_no_job():
     pods = [hived_pod("p", "v", 4, "g", [(2, 4)]), hived_pod("q", "v", 4, "g", [(3, 4)])]
     with pytest.raises(ValueError, match="pod 'x/q' says something else of the group 'g' than the"):
         job_of_hived_pods(pods)
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "says"),
+    [
+        ((), "members", "spec: 'members' has no meaning here, it belongs to affinityGroup"),
+        ((), "podNumber", "it belongs to an entry of affinityGroup.members"),
+        ((), "leafCellNumbr", "spec: 'leafCellNumbr' is unknown, is leafCellNumber meant?"),
+        ((), "podRootGroup", "spec: 'podRootGroup' is unknown, known here are affinityGroup"),
+        (("affinityGroup",), "priority", "affinityGroup: 'priority' has no meaning here, it belo"),
+        (("affinityGroup",), "podNumber", "belongs to an entry of affinityGroup.members"),
+        (
+            ("affinityGroup", "members", 0),
+            "leafCellType",
+            "spec: affinityGroup.members[0]: 'leafCellType' has no meaning here, it belongs to the",
+        ),
+        (("affinityGroup", "members", 0), "name", "it belongs to affinityGroup"),
+        (("affinityGroup", "members", 0), 7, "affinityGroup.members[0]: '7' is unknown"),
+        ((), "gpuNumber", "spec: gpuNumber=9: leafCellNumber, its newer name, differs"),
+        (("affinityGroup", "members", 0), "gpuNumber", "gpuNumber=9: leafCellNumber, its newer"),
+    ],
+)
+def test_a_field_that_would_have_no_effect_is_named(place, key, says):
+    pod = hived_pod("p", "v", 4, "g", [(2, 4)])
+    notes = pod["metadata"]["annotations"]
+    ((annotation, text),) = notes.items()
+    spec = json.loads(text)
+    inner = spec
+    for part in place:
+        inner = inner[part]
+    inner[key] = 9
+    notes[annotation] = json.dumps(spec)
+    with pytest.raises(RequestError, match=re.escape(says)):
+        job_of_hived_pods(pod)
+    assert PodRequest.read(spec, "p", strict=False).gang == "g"
+
+
+def test_the_fields_that_hived_reads_and_never_uses_are_allowed():
+    more = {"version": "v2", "gangReleaseEnable": True, "gpuNumber": 4}
+    assert job_of_hived_pods(hived_pod("p", "v", 4, **more)).gpus == 4
 
 
 def test_what_is_no_pod_of_hived_is_named():

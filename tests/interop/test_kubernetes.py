@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
+from hivecore.interop.kubernetes.documents import objects_of
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import owner_name, requested
 from hivecore.interop.kubernetes.quantities import read_quantity, write_binary, write_decimal
@@ -125,3 +126,12 @@ def test_json_that_is_too_deep_is_a_mistake_of_its_field():
 def test_json_of_an_annotation_with_a_key_twice_is_a_mistake_of_its_field():
     with pytest.raises(ValueError, match=r"^a: is no JSON: an object has the key 'gpu' twice"):
         Field('[{"gpu": 1, "x": 2, "gpu": 3}]', "a").json()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"kind": "Pod",\r\n\t"metadata": {"name": "p"}}', "kind: Pod\r\nmetadata: {name: p}\r\n"],
+)
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(text):
+    (found,) = objects_of("\ufeff" + text, "pods")
+    assert found.value == {"kind": "Pod", "metadata": {"name": "p"}}

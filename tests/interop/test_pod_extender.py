@@ -529,6 +529,18 @@ def test_a_pod_of_hived_with_a_gang_of_koordinator_is_refused(worlds):
     assert "is not read beside the annotation hivedscheduler" in answer["Error"]
 
 
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+def test_a_misspelt_annotation_of_hived_is_named(worlds, place):
+    world = worlds("cells")
+    pod = koordinator_pod("p", "a", 4)
+    key = "pod-scheduling-specs" if place == "annotations" else "pod-scheduling-spec"
+    pod["metadata"][place][f"{HIVED}/{key}"] = "{}"
+    status, answer = world.ask("/v1/watch", {"type": "ADDED", "object": pod})
+    assert status == 400
+    assert f"{HIVED}/{key}" in answer["Error"]
+    assert "annotation" in answer["Error"]
+
+
 def test_a_bound_pod_is_recovered_whatever_else_it_says(worlds):
     world = worlds("topology")
     world.cluster.create(*grouped("w", 1))

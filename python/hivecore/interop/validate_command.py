@@ -9,6 +9,9 @@ from typing import Any
 
 from hivecore.cells import ClusterSpec
 from hivecore.interop.hived import ConfigError
+from hivecore.interop.hived.configuration._yaml_text import read_yaml
+from hivecore.interop.hived.configuration.elsewhere import configuration_in
+from hivecore.interop.hived.configuration.problems import Problems
 from hivecore.interop.hived.serving.command import read_config
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.quotas import QuotaTree
@@ -50,10 +53,14 @@ def _validate_cluster(path: Path) -> int:
     try:
         spec = SchedulerSpec.read(path)
     except ConfigError as error:
-        print(error, file=sys.stderr)
-        count = len(error.problems)
+        # OpenPAI's services-configuration.yaml has a section cluster, too.
+        where = configuration_in(read_yaml(path.read_text("utf-8", errors="replace"), Problems()))
+        print(f"{path}: {where}" if where else error, file=sys.stderr)
+        count = 1 if where else len(error.problems)
         print(f"{path}: {count} mistake{'s' if count > 1 else ''}", file=sys.stderr)
         return 1
+    for remark in spec.remarks:
+        print(remark, file=sys.stderr)
     tables = [_models(spec.nodes)]
     if spec.cells is not None:
         tables += [_chains(spec.cells.spec), _owners(spec.cells.spec)]

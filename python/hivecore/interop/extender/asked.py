@@ -7,7 +7,7 @@ from typing import Any
 from hivecore.gangs import GangSpec
 from hivecore.interop.hived.jobs import job_of_request, read_pod_request
 from hivecore.interop.hived.pods import PodRequest
-from hivecore.interop.hived.serving.annotations import SPEC
+from hivecore.interop.hived.serving.annotations import BIND_INFO, ISOLATION, SPEC
 from hivecore.interop.koordinator.jobs import (
     ANNOTATIONS,
     LABELS,
@@ -185,9 +185,11 @@ def read_asked(pod: Mapping[str, Any]) -> Asked | None:
     if not metadata["annotations"][SPEC].absent:
         if is_new:
             _check_alone(metadata)
-        found = HivedPod(read_pod_request(pod))
+        found = HivedPod(read_pod_request(pod, strict=is_new))
         total = sum(pods for _, pods in found.request.roles)
     else:
+        if is_new:
+            _check_hived(metadata)
         member = read_job_pod(pod, strict=is_new)
         by_quota = not metadata["labels"][QUOTA_NAME].absent
         if member.is_alone and member.devices is None and not member.gpus and not by_quota:
@@ -207,6 +209,17 @@ def _check_alone(metadata: Field) -> None:
         for key in keys:
             if not fields[key].absent:
                 raise fields[key].error(f"is not read beside the annotation {SPEC}")
+
+
+def _check_hived(metadata: Field) -> None:
+    """Refuse an annotation of HiveD's that is not the one that is read."""
+    group = SPEC.partition("/")[0]
+    for fields in (metadata["annotations"], metadata["labels"]):
+        for key, field in fields.items():
+            if key.startswith(f"{group}/") and key not in (BIND_INFO, ISOLATION, SPEC):
+                raise field.error(f"is unknown, is the annotation {SPEC} meant?")
+    if not metadata["labels"][SPEC].absent:
+        raise metadata["labels"][SPEC].error("is read as an annotation only")
 
 
 def job_of(asked: Asked) -> str:

@@ -56,16 +56,17 @@ def job_of_hived_pods(
     return job_of_request(first, name)
 
 
-def read_pod_request(pod: Mapping[str, Any]) -> PodRequest:
+def read_pod_request(pod: Mapping[str, Any], *, strict: bool = True) -> PodRequest:
     """What a pod says in its annotation.
 
+    :param strict: as of `PodRequest.read`.
     :raises RequestError: it says nothing, or nothing that can be meant.
     :raises TypeError: something is of a wrong type.
     """
     annotation = Field(pod)["metadata"]["annotations"][SPEC]
     if annotation.absent:
         raise RequestError(str(annotation.error("is missing")))
-    return PodRequest.read(read_spec(annotation.text()), identify(pod)[1])
+    return PodRequest.read(read_spec(annotation.text()), identify(pod)[1], strict=strict)
 
 
 def job_of_request(request: PodRequest, name: str | None = None) -> Job:

@@ -1,12 +1,13 @@
 """What a pod is and what it asks for: HiveD's pod-scheduling-spec, checked and with its defaults.
 
 A pod is identified by one string, which is what victims and inspections name. The spec is the
-mapping that HiveD's users write into the annotation ``pod-scheduling-spec``; names that HiveD
-does not know are ignored here as there, and so is what it reads and never uses.
+mapping that HiveD's users write into the annotation ``pod-scheduling-spec``. What HiveD reads and
+never uses is ignored here as there; a name that it does not know is an error.
 """
 
 import operator
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from hivecore._arguments import as_text
@@ -18,6 +19,21 @@ __all__ = ["PodRequest", "RequestError", "identify"]
 
 _LARGEST = 2**31 - 1  # numbers of the format are int32
 _HIGHEST_PRIORITY = 1000
+_OLDER = {"leafCellNumber": "gpuNumber", "leafCellType": "gpuType"}
+_OF_SPEC = frozenset(
+    (
+        *("version", "virtualCluster", "priority", "pinnedCellId", "affinityGroup"),
+        *("leafCellType", "gpuType", "leafCellNumber", "gpuNumber"),
+        *("gangReleaseEnable", "lazyPreemptionEnable", "ignoreK8sSuggestedNodes"),
+    )
+)
+_OF_GROUP = frozenset(("name", "members"))
+_OF_MEMBER = frozenset(("podNumber", "leafCellNumber", "gpuNumber"))
+_PLACES = {
+    "the spec itself": _OF_SPEC,
+    "affinityGroup": _OF_GROUP,
+    "an entry of affinityGroup.members": _OF_MEMBER,
+}
 
 
 class RequestError(HivecoreError, ValueError):
@@ -39,10 +55,15 @@ class PodRequest(NamedTuple):
     """(leaf cells per pod, how many such pods), in the order of first mention."""
 
     @classmethod
-    def read(cls, spec: Mapping[str, Any], pod_name: str) -> "PodRequest":
-        """The request in this spec; raises `RequestError` naming the field."""
+    def read(cls, spec: Mapping[str, Any], pod_name: str, *, strict: bool = True) -> "PodRequest":
+        """The request in this spec; raises `RequestError` naming the field.
+
+        :param strict: whether an unknown field is an error; not for a pod that runs already.
+        """
         if not isinstance(spec, Mapping):
             raise RequestError(f"spec must be a mapping, not {type(spec).__name__}")
+        if strict:
+            _check_fields(spec, _OF_SPEC, "spec")
         get = spec.get
         virtual_cluster = get("virtualCluster")
         if not isinstance(virtual_cluster, str) or not virtual_cluster:
@@ -64,7 +85,7 @@ class PodRequest(NamedTuple):
         group = pod_name
         members: tuple[tuple[int, int], ...] = ((leaf_number, 1),)
         if asked is not None:
-            group, members = _group(asked)
+            group, members = _group(asked, strict)
             if all(number != leaf_number for number, _ in members):
                 raise RequestError(
                     f"spec: affinityGroup.members: none has leafCellNumber={leaf_number}, the "
@@ -127,9 +148,30 @@ def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
     return _text(meta.get("uid"), "pod: uid") or full, full
 
 
-def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _check_fields(fields: Mapping[str, Any], known: frozenset[str], place: str) -> None:
+    """Refuse fields that would have no effect: unknown ones, and two names that disagree."""
+    if not fields.keys() <= known:
+        key = min(fields.keys() - known, key=str)
+        homes = [home for home, keys in _PLACES.items() if key in keys]
+        near = get_close_matches(str(key), sorted(known), n=1, cutoff=0.8)
+        if homes:
+            rule = f"has no meaning here, it belongs to {' or '.join(homes)}"
+        elif near:
+            rule = f"is unknown, is {near[0]} meant?"
+        else:
+            rule = f"is unknown, known here are {', '.join(sorted(known))}"
+        raise RequestError(f"{place}: {show(key)} {rule}")
+    for name, old_name in _OLDER.items():
+        value, old = fields.get(name), fields.get(old_name)
+        if value is not None and old is not None and value != old:
+            raise RequestError(f"{place}: {old_name}={show(old)}: {name}, its newer name, differs")
+
+
+def _group(asked: Any, strict: bool) -> tuple[str, tuple[tuple[int, int], ...]]:
     if not isinstance(asked, Mapping):
         raise RequestError(f"spec: affinityGroup must be a mapping, not {type(asked).__name__}")
+    if strict:
+        _check_fields(asked, _OF_GROUP, "spec: affinityGroup")
     name = asked.get("name")
     if not isinstance(name, str) or not name:
         raise RequestError(f"spec: affinityGroup.name={show(name)}: a name is needed")
@@ -141,6 +183,8 @@ def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
         place = f"spec: affinityGroup.members[{i}]"
         if not isinstance(member, Mapping):
             raise RequestError(f"{place} must be a mapping, not {type(member).__name__}")
+        if strict:
+            _check_fields(member, _OF_MEMBER, place)
         pods = _integer(member.get("podNumber"), f"{place}.podNumber", 1, _LARGEST, 0)
         number = _integer(
             _either(member.get, "leafCellNumber", "gpuNumber"),

@@ -276,7 +276,7 @@ class HivedScheduler(Stateful):
         whose virtual cells cannot be had runs on opportunistically, as a whole.
         """
         identity, name = identify(pod)
-        request = PodRequest.read(spec, name)
+        request = PodRequest.read(spec, name, strict=False)
         info = bind_info.BindInfo.read(record)
         if len(info.leaf_cells) != request.leaf_number:
             raise RequestError(

@@ -81,15 +81,16 @@ def read_yaml(text: Field) -> list[Any]:
     :raises ValueError: it is no YAML, or a key is there twice.
     :raises ImportError: PyYAML is not there.
     """
-    if text.text().lstrip()[:1] in ("{", "["):
+    plain = text.text().removeprefix("\ufeff")  # the byte order mark that editors may write
+    if plain.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):  # YAML that begins so, or it says where
-            return [json.loads(text.text(), object_pairs_hook=_mapping)]
+            return [json.loads(plain, object_pairs_hook=_mapping)]
     try:
         import yaml
     except ImportError:
         raise ImportError("reading YAML needs PyYAML: pip install pyyaml") from None
     try:
-        return list(yaml.load_all(text.text(), Loader=_loader()))
+        return list(yaml.load_all(plain, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

@@ -63,11 +63,13 @@ def _of_hived(
     document = read_yaml(text, problems)
     try:
         problems.raise_if_any()
-        spec = HivedConfig.read({} if document is None else document).spec
+        config = HivedConfig.read({} if document is None else document)
     except ConfigError as error:
         reader.add_elsewhere(error, text, path)
         return None
+    reader.remarks += [f"{path}: {at}: {remark}" for at, remark in config.remarks]
     nothing: dict[str, dict[str, dict[str, int]]] = {name: {} for name in tenants}
+    spec = config.spec
     return replace(spec, virtual_clusters={**nothing, **spec.virtual_clusters})
 
 

@@ -31,6 +31,8 @@ class Reader(Problems):
         super().__init__()
         self._text, self._name = text, name
         self._elsewhere: list[tuple[str, str]] = []
+        self.remarks: list[str] = []
+        """What is no mistake, but perhaps not meant."""
 
     # --- mistakes
 

@@ -66,6 +66,7 @@ class SchedulerSpec:
     :param preemption: as of `Scheduler`.
     :param tries: as of `Scheduler`.
     :param reservation_seconds: as of `Scheduler`.
+    :param remarks: what in the file is no mistake, but perhaps not meant.
 
     The parts are those of an empty cluster; each `scheduler` gets copies of its own.
 
@@ -105,6 +106,7 @@ class SchedulerSpec:
     preemption: bool = True
     tries: int = 4
     reservation_seconds: float | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -150,7 +152,7 @@ class SchedulerSpec:
             reader.raise_if_any()
         found = _read(document, reader)
         reader.raise_if_any()
-        return cls(**found)
+        return cls(**found, remarks=tuple(reader.remarks))
 
     @staticmethod
     def recognises(text: str) -> bool:

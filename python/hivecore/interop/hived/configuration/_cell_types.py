@@ -7,10 +7,10 @@ built has at most 16 levels and exactly one of them is the node level.
 from dataclasses import dataclass
 from typing import Any
 
+from hivecore.interop.hived.configuration._keys import HOMES, OF_CELL_TYPE
 from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
 
-_KEYS = {"childCellType", "childCellNumber", "isNodeLevel"}
 _LEVELS = 16
 
 
@@ -37,7 +37,7 @@ def read_cell_types(value: Any, place: Place, problems: Problems) -> dict[str, L
     types: dict[str, _Type] = {}
     for name, entry, at in problems.named(value, place):
         fields = problems.mapping(entry, at)
-        problems.misspelt(fields, _KEYS, at)
+        problems.known(fields, OF_CELL_TYPE, at, HOMES)
         if fields.get("childCellType") is None:
             problems.add((at, "childCellType"), "is missing")
             child = None

@@ -11,11 +11,11 @@ from math import prod
 from typing import Any
 
 from hivecore.interop.hived.configuration._cell_types import Line
+from hivecore.interop.hived.configuration._keys import HOMES, OF_CELL
 from hivecore.interop.hived.configuration.addresses import ChainAddresses
 from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import is_blank, show
 
-_KEYS = {"cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"}
 _MOST_LEAVES = 2**31
 _MOST_NODES = 2**21
 _MOST_SPELLED = 2**21
@@ -177,8 +177,7 @@ class _Reader:
         self, fields: Mapping[Any, Any], level: int, index: int, at: Place, is_top: bool
     ) -> None:
         problems = self.problems
-        if not fields.keys() <= _KEYS:
-            problems.misspelt(fields, _KEYS, at)
+        problems.known(fields, OF_CELL, at, HOMES)
         part = fields.get("cellAddress")
         if not is_blank(part):
             self._address(part, level, index, (at, "cellAddress"))

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hivecore.interop.hived.configuration._keys import (
+    HOMES,
+    OF_PINNED_CELL,
+    OF_TENANT,
+    OF_VIRTUAL_CELL,
+)
 from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, Pin
 from hivecore.interop.hived.configuration.addresses import Preassigned
 from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
-
-_TENANT_KEYS = {"virtualCells", "pinnedCells", "reservedCells"}
-_CELL_KEYS = {"cellType", "cellNumber"}
-_PIN_KEYS = {"pinnedCellId", "reservationId"}
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ def read_virtual_clusters(
     for name, entry, at in problems.named(value, place):
         tenant = tenants[name] = Tenant()
         fields = problems.mapping(entry, at)
-        problems.misspelt(fields, _TENANT_KEYS, at)
+        problems.known(fields, OF_TENANT, at, HOMES)
         cells = problems.items(fields.get("virtualCells"), (at, "virtualCells"))
         for position, cell in enumerate(cells):
             _read_cells(cell, ((at, "virtualCells"), position), chains, tenant, problems)
@@ -62,7 +64,7 @@ def _read_cells(
     problems: Problems,
 ) -> None:
     fields = problems.mapping(value, at)
-    problems.misspelt(fields, _CELL_KEYS, at)
+    problems.known(fields, OF_VIRTUAL_CELL, at, HOMES)
     number = problems.count(fields.get("cellNumber"), (at, "cellNumber"), low=0)
     found = _read_path(fields.get("cellType"), (at, "cellType"), chains, problems)
     if number is None or found is None:
@@ -112,8 +114,10 @@ def _read_pin(
     problems: Problems,
 ) -> None:
     fields = problems.mapping(value, at)
-    problems.misspelt(fields, _PIN_KEYS, at)
-    key = "reservationId" if "reservationId" in fields else "pinnedCellId"
+    problems.known(fields, OF_PINNED_CELL, at, HOMES)
+    key = "reservationId" if fields.get("reservationId") is not None else "pinnedCellId"
+    if key == "reservationId" and fields.get("pinnedCellId") not in (None, fields[key]):
+        problems.add((at, "pinnedCellId"), "differs from reservationId, its older name")
     if fields.get(key) is None:
         problems.add((at, key), "is missing")
         return

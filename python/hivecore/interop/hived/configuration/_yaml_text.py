@@ -11,6 +11,7 @@ hands. Aliases share their object; what they would stand for written out is coun
 from collections.abc import Iterator
 from typing import Any
 
+from hivecore.interop.hived.configuration.elsewhere import configuration_in
 from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
 
@@ -118,7 +119,9 @@ def _build(yaml: Any, events: Iterator[Any], problems: Problems, left: int) -> A
     if not root.value:
         return None
     if len(root.value) > 1:
-        problems.add(None, f"has {len(root.value)} YAML documents, allowed is one")
+        where = configuration_in(root.value)
+        more = f": {where}" if where else ""
+        problems.add(None, f"has {len(root.value)} YAML documents, allowed is one{more}")
     return root.value[0]
 
 

@@ -14,19 +14,25 @@ from typing import Any, Self, TextIO
 from hivecore.cells import Chain, ClusterSpec
 from hivecore.interop.hived.configuration._cell_types import read_cell_types
 from hivecore.interop.hived.configuration._document import write_document
+from hivecore.interop.hived.configuration._keys import (
+    BLOCK,
+    HOMES,
+    OF_CLUSTER,
+    OF_CONFIGURATION,
+    THRESHOLD,
+)
 from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, read_physical_cells
 from hivecore.interop.hived.configuration._tenants import Tenant, check_fit, read_virtual_clusters
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.addresses import ChainAddresses, TenantAddresses
+from hivecore.interop.hived.configuration.elsewhere import configuration_in
 from hivecore.interop.hived.configuration.problems import ConfigError, Problems
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["ConfigError", "HivedConfig"]
 
-_THRESHOLD, _BLOCK = "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec"
-_KEYS = {"physicalCluster", "virtualClusters", _THRESHOLD, _BLOCK}
-_PHYSICAL_KEYS = {"cellTypes", "physicalCells", "skuTypes", "gpuTypes"}
 _NO_MAPPING = "a configuration must be a mapping, not {}"
+_UNOWNED = "belongs to no tenant: no virtual cluster has it, and it is a cell like any other"
 _EMPTY = """\
 the configuration is empty, or all of it is commented out, as in HiveD's default one; write at least
 physicalCluster:
@@ -77,6 +83,9 @@ class HivedConfig:
     """How long a pod that has to wait holds up all others."""
     _addresses: Mapping[str, ChainAddresses] = field(repr=False)
     _tenants: Mapping[str, TenantAddresses] = field(repr=False)
+    remarks: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What is no mistake, but perhaps not meant, each after its place in the document: pinned cells
+    that belong to no virtual cluster."""
 
     @classmethod
     def read(cls, source: str | os.PathLike[str] | TextIO | Mapping[str, Any]) -> Self:
@@ -87,12 +96,13 @@ class HivedConfig:
         :raises OSError: the file cannot be read.
         :raises ImportError: PyYAML is missing (a mapping needs none).
 
-        Keys that HiveD ignores are ignored (such as ``skuTypes``), unless they are nearly known
-        ones. Its older names ``reservedCells`` and ``reservationId`` are read as ``pinnedCells``
-        and ``pinnedCellId``. Beyond what HiveD refuses, these are mistakes: another number of
-        ``cellChildren`` than the type has, a device in two cells, two siblings with one address,
-        a type with two node levels. A chain that nobody owns a part of is none. Cost: O(what is
-        written + nodes).
+        A key that HiveD does not know, or that belongs elsewhere, is a mistake: HiveD would ignore
+        it. So is a document that has the configuration somewhere in it, such as a ConfigMap or
+        OpenPAI's services-configuration.yaml; the message says where. The older names
+        ``reservedCells`` and ``reservationId`` are read as ``pinnedCells`` and ``pinnedCellId``.
+        Beyond what HiveD refuses, these are mistakes: another number of ``cellChildren`` than the
+        type has, a device in two cells, two siblings with one address, a type with two node levels.
+        A chain of which no tenant owns a part is none. Cost: O(what is written + nodes).
 
         >>> try:
         ...     HivedConfig.read({"physicalCluster": {"physicalCells": [{"cellType": "rack"}]}})
@@ -109,24 +119,28 @@ class HivedConfig:
         if not isinstance(document, Mapping):
             problems.add(None, _EMPTY if document is None else _NO_MAPPING.format(show(document)))
             problems.raise_if_any()
-        chains, tenants = _read_document(document, problems)
-        threshold = _knob(document, _THRESHOLD, 3, problems)
-        block = _knob(document, _BLOCK, 0, problems)
+        where = "" if OF_CONFIGURATION & document.keys() else configuration_in(document)
+        if where:
+            problems.add(None, where)
+            problems.raise_if_any()
+        chains, tenants, remarks = _read_document(document, problems)
+        threshold = _knob(document, THRESHOLD, 3, problems)
+        block = _knob(document, BLOCK, 0, problems)
         problems.raise_if_any()
         spec, leaf_types, addresses, owned = _summary(chains, tenants)
-        return cls(spec, leaf_types, threshold, block, addresses, owned)
+        return cls(spec, leaf_types, threshold, block, addresses, owned, remarks)
 
     @property
     def document(self) -> dict[str, Any]:
         """A document that reads as this very configuration, as plain data for JSON or YAML.
 
-        What was read and means nothing, such as ``skuTypes`` or pinned ids that nobody owns, is
-        not in it. O(cells that are spelled out).
+        What was read and means nothing, such as ``skuTypes`` or the id of a pinned cell without an
+        owner, is not in it. O(cells that are spelled out).
         """
         return {
             **write_document(self.spec, self._addresses, self._tenants),
-            _THRESHOLD: self.force_bind_threshold,
-            _BLOCK: self.waiting_block_milliseconds,
+            THRESHOLD: self.force_bind_threshold,
+            BLOCK: self.waiting_block_milliseconds,
         }
 
     def address(self, chain: str, level: str, index: int) -> str:
@@ -257,13 +271,13 @@ def _text(source: Any, problems: Problems) -> str | None:
 
 def _read_document(
     document: Mapping[Any, Any], problems: Problems
-) -> tuple[dict[str, PhysicalChain], dict[str, Tenant]]:
-    problems.misspelt(document, _KEYS, None)
+) -> tuple[dict[str, PhysicalChain], dict[str, Tenant], tuple[tuple[str, str], ...]]:
+    problems.known(document, OF_CONFIGURATION, None, HOMES)
     at = None, "physicalCluster"
     if document.get("physicalCluster") is None:
         problems.add(at, "is missing")
     cluster = problems.mapping(document.get("physicalCluster"), at)
-    problems.misspelt(cluster, _PHYSICAL_KEYS, at)
+    problems.known(cluster, OF_CLUSTER, at, HOMES)
     lines = read_cell_types(cluster.get("cellTypes"), (at, "cellTypes"), problems)
     listed = cluster.get("physicalCells")
     chains, pins = read_physical_cells(listed, (at, "physicalCells"), lines, problems)
@@ -275,7 +289,13 @@ def _read_document(
     if before == 0:
         # Whether all fits says nothing where physical cells are not known.
         check_fit(tenants, chains, at, problems)
-    return chains, tenants
+    owned = {name for tenant in tenants.values() for name in tenant.pins}
+    remarks = [
+        (problems.path(pin.place), f"the pinned cell {show(name)} {_UNOWNED}")
+        for name, pin in pins.items()
+        if name not in owned
+    ]
+    return chains, tenants, tuple(remarks)
 
 
 def _knob(document: Mapping[Any, Any], name: str, default: int, problems: Problems) -> int:

@@ -148,13 +148,31 @@ class Problems:
         self.add(place, f"must be true or false, not {show(value)}")
         return False
 
-    def misspelt(self, value: Mapping[Any, Any], known: Collection[str], place: Place) -> None:
-        """Report keys that are almost known ones; HiveD ignores what it does not know."""
-        for key in value.keys() - known:
-            if isinstance(key, str) and len(key) <= 32:
-                near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-                if near:
-                    self.add((place, key), f"is unknown, is {near[0]} meant?")
+    def known(
+        self,
+        value: Mapping[Any, Any],
+        keys: Collection[str],
+        place: Place,
+        homes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Report other keys: HiveD would ignore them, and what they say would be lost.
+
+        :param homes: where keys belong that are known elsewhere.
+        """
+        if value.keys() <= keys:
+            return
+        for key in sorted(value.keys() - keys, key=str):
+            self.add((place, key), _unknown(key, keys, homes or {}))
+
+
+def _unknown(key: object, keys: Collection[str], homes: Mapping[str, str]) -> str:
+    if isinstance(key, str) and key in homes:
+        return f"has no meaning here, it belongs to {homes[key]}"
+    if isinstance(key, str) and len(key) <= 32:
+        near = difflib.get_close_matches(key, sorted(keys), n=1, cutoff=0.8)
+        if near:
+            return f"is unknown, is {near[0]} meant?"
+    return f"is unknown, known here are {', '.join(sorted(keys))}"
 
 
 def _integer(text: str) -> int:

@@ -9,9 +9,15 @@ __all__ = ["read_config"]
 
 
 def read_config(path: Path) -> HivedConfig | None:
-    """The configuration; None after its mistakes have been printed."""
+    """The configuration; None after its mistakes have been printed.
+
+    Its remarks are printed, too.
+    """
     try:
-        return HivedConfig.read(path)
+        config = HivedConfig.read(path)
+        for place, remark in config.remarks:
+            print(f"{path}: {place}: {remark}", file=sys.stderr)
+        return config
     except ConfigError as error:
         for place, message in error.problems:
             print(f"{path}: {place + ': ' if place else ''}{message}", file=sys.stderr)
