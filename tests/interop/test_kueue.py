@@ -62,6 +62,7 @@ def pod_set(count=8, request=None, **annotations):
         "slice": "podset-slice-required-topology",
         "size": "podset-slice-size",
         "slices": "podset-slice-required-topology-constraints",
+        "group": "podset-group-name",
     }
     notes = {f"{KUEUE}/{keys[key]}": value for key, value in annotations.items()}
     found = {"name": "main", "count": count, "template": {"metadata": {"annotations": notes}}}
@@ -116,6 +117,8 @@ def test_only_nodes_with_the_labels_of_the_flavor_and_of_all_levels_are_in():
         ({"apiVersion": f"{KUEUE}/v2"}, "apiVersion: must be one of"),
         ({"kind": "Node"}, "kind: must be 'Topology', not 'Node'"),
         ({"metadata": {}}, "Topology: metadata.name: is missing"),
+        ({"spec": {"levels": [{"nodeLabel": "a"}], "level": 1}}, "spec.level: is unknown, is lev"),
+        ({"spec": {"levels": [{"nodeLabel": "a", "name": 1}]}}, "spec.levels[0].name: is unknown"),
     ],
 )
 def test_a_wrong_topology_is_refused_with_its_path(change, says):
@@ -130,6 +133,11 @@ def test_a_wrong_topology_is_refused_with_its_path(change, says):
         (flavor("other", pool="tas"), NODES, "spec.topologyName: must be 'default', not 'other'"),
         (flavor(), NODES, "spec.nodeLabels: a flavor with a topology needs a label"),
         (flavor(pool="none"), NODES, "nodes: none has the labels"),
+        (
+            {**flavor(), "spec": {"nodeLabel": {}, "topologyName": "default"}},
+            NODES,
+            "spec.nodeLabel: is unknown, is nodeLabels meant?",
+        ),
         (None, [], "nodes: none has the labels"),
         (
             None,
@@ -147,6 +155,16 @@ def test_wrong_nodes_and_flavors_are_refused(given, nodes, says):
     with pytest.raises(ValueError, match=r"Flavor|odes") as error:
         read_topology(topology(BLOCK, RACK, HOST), nodes, flavor=given)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["nodeTaints", "tolerations"])
+def test_what_a_flavor_says_of_its_pods_is_a_warning(key):
+    given = flavor(pool="tas")
+    given["spec"][key] = []
+    assert read_topology(topology(RACK), NODES, flavor=given).flavor_labels == {"pool": "tas"}
+    given["spec"][key] = [{"key": "gpu", "effect": "NoSchedule"}]
+    with pytest.warns(UserWarning, match=f"ResourceFlavor 'tas': spec.{key}: is not read"):
+        read_topology(topology(RACK), NODES, flavor=given)
 
 
 # --- pod sets
@@ -194,6 +212,26 @@ def test_annotations_and_requests_are_wishes(pods, wishes):
     assert read.network.fits(request)
 
 
+def test_a_pod_set_of_no_pods_asks_for_nothing():
+    read = read_topology(topology(BLOCK, RACK, HOST), NODES)
+    for pods in (
+        pod_set(count=0),
+        pod_set(count=0, required=RACK, slice=HOST, size="2"),
+        pod_set(count=0, request={"required": RACK, "podSetGroupName": "g"}),
+    ):
+        assert read_pod_set(pods, read, name="none") is None
+    with pytest.raises(ValueError, match="'zone' is none of the levels"):
+        read_pod_set(pod_set(count=0, required="zone"), read, name="none")
+
+
+def test_what_says_which_pod_has_which_rank_changes_no_request():
+    read = read_topology(topology(BLOCK, RACK, HOST), NODES)
+    ranks = {"podIndexLabel": "a/index", "subGroupIndexLabel": "a/job", "subGroupCount": 2}
+    pods = {**pod_set(request={"required": RACK, **ranks}), "minCount": 4}
+    plain = read_pod_set(pod_set(required=RACK), read, name="x")
+    assert read_pod_set(pods, read, name="x") == plain
+
+
 def test_a_pod_set_without_a_count_is_one_pod_and_amounts_are_taken_over():
     read = read_topology(topology(RACK), NODES)
     request = read_pod_set({}, read, name="one", amounts={"gpu": 8})
@@ -206,12 +244,41 @@ NOTES = f"template.metadata.annotations['{KUEUE}/podset-"
 @pytest.mark.parametrize(
     ("pods", "says"),
     [
-        (pod_set(count=0), "count=0: allowed are 1"),
+        (pod_set(count=-1), "count=-1: allowed are 0"),
         (pod_set(required="zone"), f"{NOTES}required-topology']: 'zone' is none of the levels"),
         (pod_set(preferred="zone"), f"{NOTES}preferred-topology']: 'zone' is none of"),
         (pod_set(required=RACK, preferred=RACK), "only one of required, preferred and"),
         (pod_set(required=RACK, unconstrained="true"), "only one of required, preferred and"),
         (pod_set(unconstrained="perhaps"), "must be one of true, false, not 'perhaps'"),
+        (
+            pod_set(group="g", required=RACK),
+            f"{NOTES}group-name']: is 'g': the pod sets of a group",
+        ),
+        (pod_set(request={"podSetGroupName": "g"}), "topologyRequest.podSetGroupName: is 'g': the"),
+        (pod_set(request={"required": RACK}, group="g"), f"{NOTES}group-name']: is 'g'"),
+        (
+            pod_set(request={"requires": RACK}),
+            "topologyRequest.requires: is unknown, is required m",
+        ),
+        (
+            pod_set(request={"podsetSliceRequiredTopologyConstraints": [{"level": RACK}]}),
+            "Constraints[0].level: is unknown, known are topology, size",
+        ),
+        ({**pod_set(), "counts": 3}, "counts: is unknown, is count meant?"),
+        (
+            {"template": {"metadata": {"annotations": {f"{KUEUE}/podset-required": RACK}}}},
+            f"{NOTES}required']: is unknown, known are",
+        ),
+        (
+            {"template": {"metadata": {"labels": {f"{KUEUE}/podset-required-topology": RACK}}}},
+            "template.metadata.labels",
+        ),
+        (
+            {"kind": "Workload", "spec": {"podSets": [pod_set()]}},
+            "spec: this is a Workload: give an entry of its podSets",
+        ),
+        ({"podSets": [pod_set()]}, "this is a Workload"),
+        ({"kind": "Pod", "metadata": {}, "spec": {"containers": []}}, "kind: is unknown"),
         (pod_set(size="4"), "slice-size']: there is no level that it is for"),
         (pod_set(slice=RACK), "slice-size']: is missing"),
         (pod_set(slice=RACK, size="0"), "slice-size']=0: allowed are 1"),
@@ -360,6 +427,8 @@ def test_more_domains_than_a_slice_holds_are_in_several():
         ({"domainCount": 0}, "slices[0].domainCount=0"),
         ({"podCounts": [4]}, "slices[0].podCounts: 1 counts are not those of 2 domains"),
         ({"podCounts": [4, 0]}, "slices[0].podCounts[1]=0"),
+        ({"podCount": [4, 2]}, "slices[0].podCount: is unknown, is podCounts meant?"),
+        ({"valuesPerLevel": [{"individual": 1}] * 2}, "valuesPerLevel[0].individual: is unknown"),
         ({"universalPodCount": 1}, "slices[0]: must have podCounts or universalPodCount"),
         ({"podCounts": None}, "slices[0]: must have podCounts or universalPodCount"),
         ({"valuesPerLevel": [{}]}, "slices[0].valuesPerLevel: 1 entries are not those of 2 levels"),

@@ -1,6 +1,6 @@
 """What a format's reader hands over: the columns of one file, before tenants become codes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 __all__ = ["Part", "jobs_that_ran", "stem"]
 
-_FAULTS = {
+_FAULTS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.bool_]]] = {
     "missing": np.isnan,
     "negative": lambda values: values < 0,
     "zero": lambda values: values == 0,

@@ -108,7 +108,7 @@ def _without_parts(table: _Table) -> _Table:
 
 def _merged(parts: _Table) -> _Table:
     """A line about all of a job that has these partial executions."""
-    found = parts[0].copy()
+    found: _Table = parts[0].copy()
     for field in (_SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _QUEUE):
         known = parts[parts[:, field] != _UNKNOWN, field]
         if not len(known):

@@ -107,7 +107,7 @@ def load_training(path: str | Path) -> TrainingTrace:
         | dict.fromkeys(("submit_time", *_STAGES), SECONDS),
     )
     needed = {name: columns[field] for name, field in _NEEDED.items()}
-    needed["stage times"] = sum(columns[name] for name in _STAGES)
+    needed["stage times"] = np.sum([columns[name] for name in _STAGES], axis=0)
     kept, dropped = jobs_that_ran(needed)
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit_time"][rows], kind="stable")]

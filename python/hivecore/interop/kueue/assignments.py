@@ -193,7 +193,9 @@ def read_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
     if ("domains" in field) == ("slices" in field):
         raise field.error("must have domains or slices")
     found: list[tuple[tuple[str, ...], int]] = []
+    field.only("levels", "domains", "slices")
     for entry in field["domains"].entries():
+        entry.only("values", "count")
         values = tuple(one.text() for one in entry["values"].entries())
         _same(entry["values"], len(values), len(levels), "values", "levels")
         found.append((values, entry["count"].integer(1, _MOST)))
@@ -205,6 +207,7 @@ def read_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
 
 
 def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
+    part.only("domainCount", "valuesPerLevel", "podCounts", "universalPodCount")
     count = part["domainCount"].integer(1, _DOMAINS)
     places = part["valuesPerLevel"].entries()
     _same(part["valuesPerLevel"], len(places), levels, "entries", "levels")
@@ -223,6 +226,7 @@ def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
 
 def _values(field: Field, count: int) -> list[str]:
     """The values of one level."""
+    field.only("universalValue", "roots", "prefix", "suffix")
     if ("roots" in field) == ("universalValue" in field):
         raise field.error("must have roots or universalValue")
     if "universalValue" in field:

@@ -5,7 +5,9 @@ Source: Kueue, ``apis/kueue/v1beta2/topology_types.go``.
 
 __all__ = [
     "GROUP",
+    "GROUP_NAME",
     "HOSTNAME",
+    "POD_SET",
     "PREFERRED",
     "REQUIRED",
     "SLICES",
@@ -22,9 +24,11 @@ VERSIONS = (f"{GROUP}/v1alpha1", f"{GROUP}/v1beta1", f"{GROUP}/v1beta2")
 HOSTNAME = "kubernetes.io/hostname"
 
 # Annotations of a pod set's template.
-REQUIRED = f"{GROUP}/podset-required-topology"
-PREFERRED = f"{GROUP}/podset-preferred-topology"
-UNCONSTRAINED = f"{GROUP}/podset-unconstrained-topology"
-SLICE_REQUIRED = f"{GROUP}/podset-slice-required-topology"
-SLICE_SIZE = f"{GROUP}/podset-slice-size"
-SLICES = f"{GROUP}/podset-slice-required-topology-constraints"
+POD_SET = f"{GROUP}/podset-"
+REQUIRED = f"{POD_SET}required-topology"
+PREFERRED = f"{POD_SET}preferred-topology"
+UNCONSTRAINED = f"{POD_SET}unconstrained-topology"
+SLICE_REQUIRED = f"{POD_SET}slice-required-topology"
+SLICE_SIZE = f"{POD_SET}slice-size"
+SLICES = f"{POD_SET}slice-required-topology-constraints"
+GROUP_NAME = f"{POD_SET}group-name"

@@ -1,5 +1,6 @@
 """Topology, ResourceFlavor and Nodes: which nodes are in a network, and where."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from hivecore.topology import NetworkTopology
 __all__ = ["KueueTopology", "read_topology"]
 
 _LEVELS = 16
+_OF_PODS = ("nodeTaints", "tolerations")
+_RULE = "is not read: it says which pods may use the flavor, not where its nodes are"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +57,15 @@ def read_topology(
     :param flavor: the ResourceFlavor, whose ``topologyName`` has to be this one; only nodes with
         its ``nodeLabels`` are in. ``None``: all nodes are.
     :raises ValueError: a level is there twice or the hostname is not the lowest one, the flavor has
-        another topology, two nodes have one hostname, or no node is in. The message has the path.
+        another topology, two nodes have one hostname, a key is unknown, or no node is in. The
+        message has the path.
     :raises TypeError: something is of a wrong type.
     :raises ImportError: it is text, and PyYAML is not there.
 
     As in Kueue a node is in only if it has a label for each level. What is free on nodes, and
-    whether they are ready, is for `NetworkTopology.set_free` to say. Cost: O(nodes x levels).
+    whether they are ready, is for `NetworkTopology.set_free` to say. Taints of nodes are not read:
+    which pods tolerate them is for the choice of the flavor, and a `UserWarning` names those of the
+    flavor and its tolerations. Cost: O(nodes x levels).
     Source: Kueue, ``apis/kueue/v1beta2``, ``pkg/cache/scheduler/tas_flavor.go``.
 
     >>> from hivecore.interop.kueue import read_topology
@@ -74,6 +80,7 @@ def read_topology(
     with named_object(field, "Topology"):
         check_kind(field, "Topology", VERSIONS)
         name = field["metadata"]["name"].name()
+        field["spec"].only("levels")
         levels = _levels(field["spec"]["levels"])
     wanted = {} if flavor is None else _flavor_labels(flavor, name)
     layers = [level for level in levels if level != HOSTNAME]
@@ -101,6 +108,7 @@ def _levels(field: Field) -> tuple[str, ...]:
     if not 1 <= len(entries) <= _LEVELS:
         raise field.error(f"must be 1 to {_LEVELS} levels, not {len(entries)}")
     for entry in entries:
+        entry.only("nodeLabel")
         label = entry["nodeLabel"]
         if label.name() in found or label.text() == "node":
             raise label.error(f"{show(label.text())} is there twice, or no label")
@@ -117,6 +125,13 @@ def _flavor_labels(flavor: Mapping[str, Any], name: str) -> dict[str, str]:
         named = field["spec"]["topologyName"]
         if named.text() != name:
             raise named.error(f"must be {show(name)}, not {show(named.text())}")
+        field["spec"].only("nodeLabels", "topologyName", *_OF_PODS)
+        for key in _OF_PODS:
+            if field["spec"][key].value:
+                text = (
+                    f"ResourceFlavor {show(field['metadata']['name'].text())}: spec.{key}: {_RULE}"
+                )
+                warnings.warn(text, stacklevel=3)
         labels = field["spec"]["nodeLabels"]
         if not labels.texts():
             raise labels.error("a flavor with a topology needs a label")

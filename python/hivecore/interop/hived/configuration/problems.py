@@ -7,7 +7,7 @@ The readers of this class answer a harmless stand-in after a mistake, so that re
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from hivecore.errors import HivecoreError
@@ -151,7 +151,7 @@ class Problems:
     def known(
         self,
         value: Mapping[Any, Any],
-        keys: Collection[str],
+        keys: Set[str],
         place: Place,
         homes: Mapping[str, str] | None = None,
     ) -> None:
@@ -165,7 +165,7 @@ class Problems:
             self.add((place, key), _unknown(key, keys, homes or {}))
 
 
-def _unknown(key: object, keys: Collection[str], homes: Mapping[str, str]) -> str:
+def _unknown(key: object, keys: Set[str], homes: Mapping[str, str]) -> str:
     if isinstance(key, str) and key in homes:
         return f"has no meaning here, it belongs to {homes[key]}"
     if isinstance(key, str) and len(key) <= 32:
