@@ -428,7 +428,10 @@ def test_more_domains_than_a_slice_holds_are_in_several():
         ({"podCounts": [4]}, "slices[0].podCounts: 1 counts are not those of 2 domains"),
         ({"podCounts": [4, 0]}, "slices[0].podCounts[1]=0"),
         ({"podCount": [4, 2]}, "slices[0].podCount: is unknown, is podCounts meant?"),
-        ({"valuesPerLevel": [{"individual": 1}] * 2}, "valuesPerLevel[0].individual: is unknown"),
+        (
+            {"valuesPerLevel": [{"roots": ["a", "b"], "individual": 1}] * 2},
+            "[0].individual: is unkn",
+        ),
         ({"universalPodCount": 1}, "slices[0]: must have podCounts or universalPodCount"),
         ({"podCounts": None}, "slices[0]: must have podCounts or universalPodCount"),
         ({"valuesPerLevel": [{}]}, "slices[0].valuesPerLevel: 1 entries are not those of 2 levels"),
