@@ -10,6 +10,7 @@
 #                    bench-save, bench-compare: a change against what was before)
 #   make figures     figures 9 and 10 of Muri again, beside what its authors recorded
 #   make test-all    the tests on every CPython >= 3.11 of this machine
+#   make test-free-threaded   the same on those without the GIL
 #   make wheel       sdist, and a wheel built from it, in dist/
 #   make format      rewrite the sources in the house format
 #   make clean       remove everything that make made
@@ -17,7 +18,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test docs fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all format clean
+.PHONY: demo test docs fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -109,27 +110,46 @@ san: build
 	code=0; $(PYTEST) -p no:cacheprovider -m 'not slow' $(SAN_TESTS) $(ARGS) || code=$$?; \
 	for report in build/san/report.*; do test ! -e $$report || { cat $$report; code=1; }; done; exit $$code
 
-# The tests against the installed package, once per interpreter that pyenv or the PATH offers.
-test-all: $(VENV)/tools
+# The tests against the installed package, once per interpreter that pyenv or the PATH offers; a
+# version that ends with t has no GIL. Few libraries have wheels for those: each that the tests need
+# is installed by itself, and where one cannot be had its tests are skipped.
+OFFERED = $$({ pyenv versions --bare 2>/dev/null || true; } \
+        | { grep -E '^3\.(1[1-9]|[2-9][0-9])\.[0-9]+t?$$' || true; } \
+        | while read -r v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
+    for v in 3.11 3.12 3.13 3.13t 3.14 3.14t 3.15 3.15t; do command -v python$$v || true; done)
+NEEDED = import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+    lists = [project["dependency-groups"]["test"], *project["project"]["optional-dependencies"].values()]; \
+    print(*(one for needed in lists for one in needed if not one.startswith("hivecore")), sep="\n")
+PYTHON_FREE_THREADED ?= $(OFFERED)
+
+test-all: KIND = *[0-9]
+test-all: INTERPRETERS = $(OFFERED)
+test-all: NONE = no CPython >= 3.11 found
+test-free-threaded: KIND = *t
+test-free-threaded: INTERPRETERS = $(PYTHON_FREE_THREADED)
+test-free-threaded: NONE = no CPython without the GIL found, nothing was tested; PYTHON_FREE_THREADED=python3.13t names one
+test-all test-free-threaded: $(VENV)/tools
 	rm -rf build/sdist build/venvs
 	$(BIN)/python -m build -q --sdist --outdir build/sdist
-	@pattern='^3\.(1[1-9]|[2-9][0-9])\.[0-9]+t?$$'; \
-	candidates=$$( \
-	    { pyenv versions --bare 2>/dev/null || true; } | { grep -E "$$pattern" || true; } \
-	        | while read -r v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
-	    for v in 3.11 3.12 3.13 3.14 3.14t 3.15 3.15t; do command -v python$$v || true; done); \
-	for python in $$candidates; do \
+	@code=0; for python in $(INTERPRETERS); do \
 	    version=$$($$python -c 'import sys; print(sys.version.split()[0] + getattr(sys, "abiflags", ""))' 2>/dev/null) || continue; \
+	    case $$version in $(KIND)) ;; *) continue;; esac; \
 	    venv=build/venvs/$$version; test ! -e $$venv || continue; \
 	    echo "== Python $$version"; \
 	    $$python -m venv $$venv; \
-	    $$venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'; \
-	    $$venv/bin/python -m pip install -qq --group test; \
+	    pip="$$venv/bin/python -m pip install -qq"; \
+	    $$pip --upgrade 'pip>=25.1'; \
+	    case $$version in \
+	        *t) export PYTHON_GIL=0 PIP_PREFER_BINARY=1; \
+	            extras=; $$venv/bin/python -c '$(NEEDED)' | while read -r one; do \
+	            $$pip "$$one" >/dev/null 2>&1 || echo "without $$one, which cannot be installed"; done;; \
+	        *) extras='[sim,kubernetes]'; $$pip --group test;; \
+	    esac; \
 	    : 'no cache: pip would take the wheel that it made of an earlier sdist of this name'; \
-	    $$venv/bin/python -m pip install -qq --no-cache-dir "hivecore[sim,kubernetes] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
-	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)); \
+	    $$pip --no-cache-dir "hivecore$$extras @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
+	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)) || code=1; \
 	done; \
-	test -d build/venvs || { echo 'no CPython >= 3.11 found'; exit 1; }
+	test -d build/venvs || { echo '$(NONE)'; exit 1; }; exit $$code
 
 # --- numbers -----------------------------------------------------------------------------------
 
