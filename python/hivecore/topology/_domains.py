@@ -36,9 +36,9 @@ class Domains:
         paths = {as_name(name, "nodes"): self._path(name, given[name]) for name in given}
         self._tree(paths)
         self.labels = {name: dict(given[name]) for name in self.nodes}
-        same = {} if before is None else before.marks
+        known = {} if before is None else before.marks
         #: tells a node from another of its name that was there before it
-        self.marks = {name: same.get(name) or object() for name in self.nodes}
+        self.marks: dict[str, object] = {name: known.get(name) or object() for name in self.nodes}
 
     def _path(self, name: str, labels: object) -> tuple[tuple[str, ...], ...]:
         """What tells each of its domains from others within the one around it."""

@@ -148,7 +148,7 @@ class NetworkTopology(PlainState):
             named = {**self._domains.labels, name: labels}
             self._become(Domains(self.layers, named, self._domains))
             for resource, amount in given:
-                self._free.set(resource, self._numbers([name]), np.array([amount]))
+                self._free.set(resource, self._numbers((name,)), np.array([amount]))
 
     def remove_node(self, name: str) -> tuple[str, ...]:
         """Remove a node and all owners with pods on it, who give back what they have elsewhere.
