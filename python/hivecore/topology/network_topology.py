@@ -335,8 +335,8 @@ class NetworkTopology(PlainState):
             ``None``: all.
         :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
             ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
-            not read. "koordinator, dear first": and of equals that cost something the one that
-            costs more, as in its job preemption.
+            not read, so a narrower layer may hold all. "koordinator, dear first": and of equals
+            that cost something the one that costs more, as in its job preemption.
         :param work: how much may be tried for each layer: about the domains that are searched times
             the pods. Beyond it the decision is not optimal, and says so.
         :raises KeyError: there is no such layer or node.

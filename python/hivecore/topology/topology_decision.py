@@ -74,8 +74,8 @@ class TopologyDecision:
 
     def verify(self, network: "NetworkTopology") -> None:
         """Check in plain Python that the gang fits where it would go, that one domain of the layer
-        holds all, and, without multiples and roles, that none of a narrower one that may be has
-        room for it.
+        holds all, and, of an optimal decision without multiples and roles, that none of a narrower
+        one that may be has room for it.
 
         :param network: as it was when the decision was made.
         :raises CertificateError: something is not so, which the message says.
