@@ -29,6 +29,7 @@ def audit(rounds: Rounds) -> None:
             naming.setdefault(one, {})[names] = group
         _audit_group(rounds, group)
     _require(naming == rounds.naming, "groups are named by others than it says")
+    _require(not rounds.has_changes(), "an event is not booked to its end")
     _audit_waits(rounds)
 
 

@@ -163,6 +163,10 @@ class Books:
         self.dropped: dict[GroupBook, None] = {}  # a gang that they name is not any more
         self.suspects: dict[GroupBook, None] = {}  # they may be on a cycle of waits
 
+    def has_changes(self) -> bool:
+        """Whether there are groups to be looked at."""
+        return bool(self.ready or self.satisfied or self.dropped or self.collected or self.suspects)
+
     def number(self) -> int:
         """The next number."""
         self.numbered += 1

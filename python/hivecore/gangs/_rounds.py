@@ -267,7 +267,7 @@ class Rounds(Books):
 
     def settle(self) -> None:
         """Look at the groups in which an event has changed something."""
-        while self.ready or self.satisfied or self.dropped or self.collected or self.suspects:
+        while self.has_changes():
             if self.ready:
                 ready, self.ready = self.ready, {}
                 self.release(ready)
