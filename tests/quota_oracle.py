@@ -1,7 +1,6 @@
 """A model of small trees of quotas, in plain Python: it shares no code with kernel or twin."""
 
 from fractions import Fraction
-from itertools import permutations
 
 DIMENSIONS = ("x", "y")
 
@@ -37,14 +36,14 @@ class Oracle:
 
     def sum(self, place, d, members, *, firm=False):
         """Over owners at a place and below it; "": in the whole tree but for outside quotas."""
-        found = 0
+        amounts = 0
         for name, count in members.items():
             request = self.requests[name]
             outside = self.quotas[request.quota].outside
             below = place in self.path(request.quota) if place else not outside
             if below and not (firm and request.preemptible):
-                found += count * self.takes(name, d)
-        return found
+                amounts += count * self.takes(name, d)
+        return amounts
 
     def net_total(self, d, members):
         outside = [name for name, quota in self.quotas.items() if quota.outside]
@@ -94,19 +93,19 @@ class Oracle:
 
     def minimums(self, members):
         """By (quota, dimension), whatever is asked for."""
-        found = {}
+        amounts = {}
 
         def go_below(parent, d, amount):
             quotas = self.children(parent)
             least = self.scaled(quotas, d, amount)
             for own, quota in zip(least, quotas, strict=True):
-                found[quota.name, d] = own
+                amounts[quota.name, d] = own
                 most = min(amount - (sum(least) - own), dict(quota.max).get(d, 0))
                 go_below(quota.name, d, max(own, most) if weight(quota, d) else own)
 
         for d in DIMENSIONS:
             go_below("", d, self.net_total(d, members))
-        return found
+        return amounts
 
     def runtimes(self, members):
         """By (quota, dimension).
@@ -114,14 +113,14 @@ class Oracle:
         :param members: those that run, as far as they are in outside quotas: of the others what
             runs now counts.
         """
-        found, minimums = {}, self.minimums(members)
+        amounts, minimums = {}, self.minimums(members)
 
         def go_below(parent, d, amount):
             quotas = self.children(parent)
-            asked = [self.request(quota, d) for quota in quotas]
+            requests = [self.request(quota, d) for quota in quotas]
             least = (
                 [minimums[quota.name, d] for quota in quotas]
-                if sum(asked) <= amount
+                if sum(requests) <= amount
                 else self.scaled(quotas, d, amount)
             )
             if self.settings.get("guarantee"):
@@ -132,27 +131,27 @@ class Oracle:
                 amount,
                 [
                     (a, n, weight(quota, d), self.lends(quota))
-                    for a, n, quota in zip(asked, least, quotas, strict=True)
+                    for a, n, quota in zip(requests, least, quotas, strict=True)
                 ],
             )
             for quota, share in zip(quotas, shares, strict=True):
-                found[quota.name, d] = share
+                amounts[quota.name, d] = share
                 go_below(quota.name, d, share)
 
         for d in DIMENSIONS:
             go_below("", d, self.net_total(d, members))
             for name, quota in self.quotas.items():
                 if quota.outside:
-                    found[name, d] = dict(quota.max).get(d, 0)
-        return found
+                    amounts[name, d] = dict(quota.max).get(d, 0)
+        return amounts
 
-    # --- who is admitted
+    # --- which owners are admitted
 
     def after(self, asks):
         return {name: self.running.get(name, 0) + asks.get(name, 0) for name in self.requests}
 
     def admits(self, asks):
-        """Whether everybody that asks is within all limits when all have what they ask for."""
+        """Whether all owners that ask are within their limits when all have what they ask for."""
         members = self.after(asks)
         runtimes = self.runtimes(members)
         return all(self.is_within(name, members, runtimes) for name in asks)
@@ -189,8 +188,8 @@ def in_proportion(amount, weights):
     whole = sum(weights)
     if not whole:
         return [0] * len(weights)
-    exact = [Fraction(amount * one, whole) for one in weights]
-    parts = [int(one) for one in exact]
+    exact = [Fraction(amount * share, whole) for share in weights]
+    parts = [int(part) for part in exact]
     order = sorted(range(len(parts)), key=lambda i: (parts[i] - exact[i], i))
     for i in order[: amount - sum(parts)]:
         parts[i] += 1
@@ -199,7 +198,9 @@ def in_proportion(amount, weights):
 
 def filled(amount, claims):
     """Water-filling in rounds, of (request, minimum, weight, lends)."""
-    have = [least if asked > least or not lends else asked for asked, least, _, lends in claims]
+    have = [
+        least if request > least or not lends else request for request, least, _, lends in claims
+    ]
     left = amount - sum(have)
     while left > 0:
         hungry = [i for i, claim in enumerate(claims) if have[i] < claim[0]]
@@ -212,7 +213,3 @@ def filled(amount, claims):
             have[i] += taken
             left += part - taken
     return have
-
-
-def orders(names):
-    return list(permutations(names))

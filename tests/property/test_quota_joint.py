@@ -1,10 +1,11 @@
 """Several owners that ask together, against a model in plain Python and one after another."""
 
+from itertools import permutations
 from random import Random
 
 import pytest
 from profiles import SCALE, seeds
-from quota_oracle import DIMENSIONS, Oracle, orders
+from quota_oracle import DIMENSIONS, Oracle
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
@@ -129,16 +130,17 @@ def test_owners_are_admitted_together_if_and_only_if_they_are_in_every_order(set
     for seed in seeds(80):
         rng = Random(f"{seed} {settings} orders")
         tree, _ = both(rng, settings)
-        for name in [one for one in tree.owners if tree.members(one) and rng.random() < 0.3]:
-            tree.evict(name)
+        for name in tree.owners:
+            if tree.members(name) and rng.random() < 0.3:
+                tree.evict(name)
         for names in filter(None, (asking(rng, tree) for _ in range(4))):
-            binds = all(bind_one_by_one(tree, order) for order in orders(names))
+            binds = all(bind_one_by_one(tree, order) for order in permutations(names))
             assert tree.fits(names) == binds, (seed, names)
             outcomes[binds] += 1
     assert SCALE < 1 or min(outcomes.values()) > 20
 
 
-@pytest.mark.parametrize("settings", [one for one in SETTINGS if "guarantee" in one], ids=str)
+@pytest.mark.parametrize("settings", SETTINGS[5:], ids=str)
 def test_what_is_admitted_where_it_is_guaranteed_stays_within_every_maximum(settings):
     bound = 0
     for seed in seeds(100):

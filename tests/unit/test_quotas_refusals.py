@@ -1,4 +1,4 @@
-"""A refusal names what is exceeded, and what is not checked refuses no one and costs no owner."""
+"""A refusal names what is exceeded; what is not checked neither refuses an owner nor evicts any."""
 
 import pytest
 from quota_examples import both, one
@@ -208,7 +208,7 @@ def test_a_tree_without_a_total_says_that_it_has_none_and_how_to_set_it(limit):
     explained = tree.explain(asked)
     assert hint in explained.reason
     (change,) = explained.changes
-    assert [(one.limit, one.dimension, one.amount) for one in change.limits] == [
+    assert [(limit.limit, limit.dimension, limit.amount) for limit in change.limits] == [
         ("total", "gpu", 40)
     ]
     tree.set_total({"gpu": 39})

@@ -69,7 +69,7 @@ def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
     elif not any(one.reason for one in found):
         # It would be admitted if it could borrow, or a sum would be too large.
         above = [*reversed(path)] if check_ancestors else []
-        over = (one for one in [quota, *above] if refused(tree, "runtime", one, asks).reason)
+        over = (name for name in [quota, *above] if refused(tree, "runtime", name, asks).reason)
         yield decision.refusal or refused(tree, "evicted", next(over, quota), asks)
 
 

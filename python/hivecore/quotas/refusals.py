@@ -24,28 +24,29 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: _Asks) -> Refusal:
     if code == "evicted":
         reason = f"was evicted and would borrow in {part!r}: waits until something else happens"
         return Refusal("quotas", code, reason, part)
-    asked = _asked_below(tree, part, asks, code == "min")
+    demand = _asked_below(tree, part, asks, code == "min")
     used, limits = _of_total(tree, asks) if code == "total" else _of_quota(tree, code, part, asks)
     what = "the total" if code == "total" else f"{code} of {part!r}"
-    if any(used.get(dimension, 0) + amount > MOST for dimension, amount in asked.items()):
+    if any(used.get(dimension, 0) + amount > MOST for dimension, amount in demand.items()):
         return Refusal("quotas", code, f"a sum would be above {MOST}", part)
     lacking = [
         dimension
-        for dimension, amount in sorted(asked.items())
+        for dimension, amount in sorted(demand.items())
         if used.get(dimension, 0) + amount > limits.get(dimension, 0)
     ]
     if code == "total" and not lacking:
         # It may be that of another tree, if they are of several.
         root = tree._names.tree_of(asks[0][0].quota)
-        others = tuple(one for one in asks if tree._names.tree_of(one[0].quota) != root)
+        others = tuple(ask for ask in asks if tree._names.tree_of(ask[0].quota) != root)
         if others:
             return refused(tree, code, part, others)
     sums = ", ".join(
-        f"{dimension}: {used.get(dimension, 0)} used + {asked[dimension]} asked > "
+        f"{dimension}: {used.get(dimension, 0)} used + {demand[dimension]} asked > "
         f"{limits.get(dimension, 0)}"
         for dimension in lacking
     )
-    hint = _without_total(tree, part or asks[0][0].quota, lacking) if code != "min" else ""
+    has_total = code == "min" or (part and tree._names.quotas[part].outside)
+    hint = "" if has_total else _without_total(tree, part or asks[0][0].quota, lacking)
     return Refusal("quotas", code, f"{what} is exceeded ({sums}){hint}" if lacking else "", part)
 
 
@@ -90,19 +91,18 @@ def _of_quota(
 
 def _without_total(tree: "QuotaTree", quota: str, lacking: list[str]) -> str:
     """What to do where a tree says nothing of dimensions, of which it has nothing then."""
-    names = tree._names
-    top = names.quotas[names.path(quota)[-1]]
-    total, _ = names.totals.get(top.tree, ((), False))
+    root = tree._names.tree_of(quota)
+    total, _ = tree._names.totals.get(root, ((), False))
     missing = [dimension for dimension in lacking if dimension not in dict(total)]
-    if top.outside or not missing:
+    if not missing:
         return ""
-    where = f" of tree {top.tree!r}" if top.tree else ""
+    where = f" of tree {root!r}" if root else ""
     return f"; no total{where} is set for {', '.join(missing)}: see set_total"
 
 
 def _asked_below(tree: "QuotaTree", part: str, asks: _Asks, firm: bool) -> _Vector:
     """What of the asks counts at a quota, or "" at the root of the first one's tree."""
-    found: _Vector = {}
+    sums: _Vector = {}
     root = tree._names.tree_of(asks[0][0].quota)
     for request, members, _ in asks:
         path = tree._names.path(request.quota)
@@ -113,5 +113,5 @@ def _asked_below(tree: "QuotaTree", part: str, asks: _Asks, firm: bool) -> _Vect
         managed = dict(tree._names.quotas[request.quota].max)
         for dimension, amount in request.amounts:
             if dimension in managed:
-                found[dimension] = found.get(dimension, 0) + amount * members
-    return found
+                sums[dimension] = sums.get(dimension, 0) + amount * members
+    return sums

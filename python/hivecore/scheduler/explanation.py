@@ -49,7 +49,8 @@ class JobChange:
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
             raised = [
-                f"{one.limit} of {one.quota}" if one.quota else "the total" for one in self.limits
+                f"{change.limit} of {change.quota}" if change.quota else "the total"
+                for change in self.limits
             ]
             to = [f"{one.dimension}: {one.amount}" for one in self.limits]
             pairs = zip(raised, to, strict=True)

@@ -135,15 +135,15 @@ def _net_total(tree: Any, root: str, found: Figures, taken: Vector) -> Vector:
     return {d: max(amount, 0) for d, amount in total.items()}
 
 
-def _settle(tree: Any, children: list[str], amounts: Vector, found: Figures) -> None:
+def _settle(tree: Any, children: list[str], amounts: Vector, figures: Figures) -> None:
     """The minimums in effect, scaled by what a parent can ever have, and what each quota can have
     for its own children: what the minimums of its siblings leave, its maximum at most; without a
     weight its minimum. They do not depend on requests.
     """
     inside = [tree.quotas[name] for name in children if not tree.quotas[name].outside]
     for quota in [tree.quotas[name] for name in children]:
-        found.minimum[quota.name] = {d: quota.min.get(d, 0) for d in quota.max}
-        found.reach[quota.name] = {}
+        figures.minimum[quota.name] = {d: quota.min.get(d, 0) for d in quota.max}
+        figures.reach[quota.name] = {}
     for d in {d for quota in inside for d in quota.max}:
         amount = amounts.get(d, 0)
         rivals = [quota for quota in inside if d in quota.max]
@@ -151,10 +151,10 @@ def _settle(tree: Any, children: list[str], amounts: Vector, found: Figures) -> 
         for quota in rivals:
             own = minimums[quota.name]
             left = min(amount - sum(minimums.values()) + own, quota.max[d])
-            found.minimum[quota.name][d] = own
-            found.reach[quota.name][d] = max(own, left) if quota.weight.get(d, 0) else own
+            figures.minimum[quota.name][d] = own
+            figures.reach[quota.name][d] = max(own, left) if quota.weight.get(d, 0) else own
     for quota in inside:
-        _settle(tree, tree.children(quota.name), found.reach[quota.name], found)
+        _settle(tree, tree.children(quota.name), figures.reach[quota.name], figures)
 
 
 def _minimums(tree: Any, quotas: list[Limits], d: str, amount: int) -> Vector:

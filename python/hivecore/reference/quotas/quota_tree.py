@@ -236,25 +236,25 @@ class QuotaTree:
             d for d, amount in request.amounts if amount and d in self.quotas[request.quota].max
         }
 
-    def _checked(self, asked: Mapping[str, int]) -> dict[str, set[str]]:
+    def _checked(self, asks: Mapping[str, int]) -> dict[str, set[str]]:
         """By place, the dimensions in which its limit applies to an owner that asks."""
-        found: dict[str, set[str]] = {}
-        for name in asked:
+        checked: dict[str, set[str]] = {}
+        for name in asks:
             quota = self.owners[name].request.quota
             for place in self._places(quota) if self.check_ancestors else [quota]:
-                found.setdefault(place, set()).update(self._wanted(name))
-        return found
+                checked.setdefault(place, set()).update(self._wanted(name))
+        return checked
 
-    def _taken(self, asked: Mapping[str, int]) -> dict[str, Vector]:
+    def _taken(self, asks: Mapping[str, int]) -> dict[str, Vector]:
         """By tree, what owners of outside quotas take off its total, if others ask beside them."""
-        found: dict[str, Vector] = {}
-        outside = {n for n in asked if self.quotas[self.owners[n].request.quota].outside}
-        for name in outside if len(outside) < len(asked) else ():
-            tree = found.setdefault(self.tree_of(self.owners[name].request.quota), {})
-            held = self.owners[name].held(asked[name])
+        taken: dict[str, Vector] = {}
+        outside = {n for n in asks if self.quotas[self.owners[n].request.quota].outside}
+        for name in outside if len(outside) < len(asks) else ():
+            of_tree = taken.setdefault(self.tree_of(self.owners[name].request.quota), {})
+            held = self.owners[name].held(asks[name])
             for d in self._wanted(name):
-                tree[d] = tree.get(d, 0) + held[d]
-        return found
+                of_tree[d] = of_tree.get(d, 0) + held[d]
+        return taken
 
     def _places(self, name: str) -> list[str]:
         """Where it counts what owners of a quota use: on its path and, if it takes part in what is
