@@ -388,6 +388,17 @@ def test_who_cannot_be_preempted_is_within_the_minimum():
     assert says == "quota: min of 'a' is 4 gpu, 5 would be used"
 
 
+def test_a_job_that_cannot_be_preempted_is_within_the_minimum_together_with_those_below():
+    quotas = [
+        Quota("p", max={"gpu": 20}, min={"gpu": 10}),
+        Quota("c", parent="p", max={"gpu": 20}, min={"gpu": 6}),
+    ]
+    quota_tree = QuotaTree(quotas, total={"gpu": 20})
+    scheduler = started(Scheduler(quotas=quota_tree), Job("below", "c", 6, preemptible=False))
+    says = refused(scheduler, Job("j", "p", 6, preemptible=False))
+    assert says == "quota: min of 'p' is 10 gpu, 12 would be used"
+
+
 # --- one after the other
 
 

@@ -26,15 +26,16 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
             one, times = tree.request(name), tree.members(name)
             amounts = Counter({what: times * amount for what, amount in one.amounts})
             has.append((one.quota, one.preemptible, amounts))
+    was_admitted = job.name in state.admitted_before
     for quota, preemptible, amounts in has:
-        counted = dict(tree.quota(quota).max)
+        counted, path = dict(tree.quota(quota).max), _path(tree, quota)
         mine = Counter({what: amount for what, amount in amounts.items() if what in counted})
-        for place in _path(tree, quota):
+        for place in path:
             used[place] += mine
-        if quota == job.quota and not preemptible:
+        counts_for_minimum = quota == job.quota if was_admitted else job.quota in path
+        if counts_for_minimum and not preemptible:
             firm += mine
     *above, own = reversed(_path(tree, job.quota))
-    was_admitted = job.name in state.admitted_before
     for place in [own, *(above if tree.check_ancestors else ())]:
         # Who came below it since then was not held up by what it is promised.
         if tree.check_ancestors or not was_admitted:
