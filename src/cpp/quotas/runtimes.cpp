@@ -93,9 +93,9 @@ void QuotaTree::settle_minimums(std::int32_t parent, int dimension) {
 // it has little because they ask for little, and nothing of their minimums is missing.
 void QuotaTree::gather(std::int32_t parent, int dimension) {
     const auto list = children(parent);
-    const auto amount = shared_amount(parent, dimension);
+    const auto available = shared_amount(parent, dimension);
     const bool is_settled =
-        options_.parity || parent < 0 || this->amount(kChildRequest, parent, dimension) <= amount;
+        options_.parity || parent < 0 || amount(kChildRequest, parent, dimension) <= available;
     const auto minimum = is_settled ? kScaledMin : kMin;
     scratch_.request.resize(list.size());
     scratch_.minimum.resize(list.size());
@@ -111,7 +111,7 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
         scratch_.lends[i] = lends(list[i]);
     }
     if (options_.scale_min && !is_settled) {
-        scale_minimums(amount, list);
+        scale_minimums(available, list);
     }
     for (std::size_t i = 0; options_.guarantee && i < list.size(); ++i) {
         scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
