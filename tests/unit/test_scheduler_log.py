@@ -11,61 +11,15 @@ from pathlib import Path
 
 import pytest
 from profiles import seeds
+from random_lives import live
 from scheduler_lives import (
     COMPOSITIONS,
-    DATA,
-    NODES,
-    ROLES,
-    TENANTS,
-    change_parts,
-    make_job,
     make_scheduler,
 )
 
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
-from hivecore.scheduler import FreeNodes, Job, Scheduler, plain_action, read_log, recover, replay
-
-
-def live(scheduler, rng, steps, first=0):
-    """Random events; what was said, as plain data."""
-    said = []
-    now = scheduler.now
-    for step in range(first, first + steps):
-        now += rng.choice([0.0, 0.5, 1 / 3])
-        names = list(scheduler)
-        running = [name for name in names if scheduler.state(name) == "running"]
-        draw = rng.random()
-        if draw < 0.45:
-            guaranteed = rng.random() < 0.7
-            job = make_job(
-                f"j{step}",
-                rng.choice(TENANTS),
-                rng.choice(sorted(ROLES)),
-                priority=rng.randint(0, 2),
-                guaranteed=guaranteed,
-                run_time=rng.choice([None, 60.25]),
-                data=DATA[rng.choice(sorted(DATA))],
-            )
-            scheduler.submit(job, now)
-        elif draw < 0.6 and running:
-            scheduler.finish(rng.choice(running), now)
-        elif draw < 0.65 and names:
-            scheduler.cancel(rng.choice(names), now)
-        elif draw < 0.7 and running:
-            scheduler.fail(rng.choice(running), now)
-        elif draw < 0.75:
-            change_parts(scheduler, rng, now)
-        elif draw < 0.78:
-            scheduler.advance(now)
-        elif draw < 0.81 and scheduler.devices is not None:
-            nodes = scheduler.devices.nodes or NODES
-            for moves in scheduler.plan_moves(FreeNodes([rng.choice(nodes)]), most_tries=4).steps:
-                scheduler.move(moves, now)
-        else:
-            most = rng.choice([None, None, 1])
-            said += [plain_action(action) for action in scheduler.decide(now, most)]
-    return said
+from hivecore.scheduler import Job, Scheduler, read_log, recover, replay
 
 
 @pytest.mark.parametrize("seed", seeds(30))
@@ -210,8 +164,8 @@ def test_a_log_does_not_write_over_another_file(tmp_path):
 CRASHING = """
 import random, sys
 sys.path.insert(0, sys.argv[2])
+from random_lives import live
 from scheduler_lives import make_scheduler
-from test_scheduler_log import live
 scheduler = make_scheduler(("quotas", "cells", "devices"), log=sys.argv[1])
 rng = random.Random(1)
 print("ready", flush=True)

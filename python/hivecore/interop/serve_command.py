@@ -24,7 +24,8 @@ from hivecore.interop.serve_options import (
 __all__ = ["add_serve_command"]
 
 _OF_CLUSTER = "kubeconfig", "in_cluster"
-_OF_SCHEDULER = "log", "max_step"
+_OF_LOG = "fsync", "snapshot_every"
+_OF_SCHEDULER = "log", "max_step", *_OF_LOG
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
@@ -213,7 +214,11 @@ def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.extender.process import PodOptions, serve_scheduler
     from hivecore.interop.kubernetes.serving.server import run
 
-    given = {"max_step": arguments.max_step}
+    if arguments.log is None:
+        for name in _OF_LOG:
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} needs --log")
+    given = {name: getattr(arguments, name) for name in ("max_step", *_OF_LOG)}
     options = PodOptions(
         _api(arguments),
         _binder(arguments),

@@ -105,6 +105,19 @@ def add_scheduler(group: Any) -> None:
         help="its decisions are written there; if there are some already it goes on from them",
     )
     group.add_argument(
+        "--fsync",
+        choices=("always", "interval", "never"),
+        help="when the log is on the disk, so that a power cut leaves it: before each answer, once "
+        "a second, or when the system has it there (default interval)",
+    )
+    group.add_argument(
+        "--snapshot-every",
+        type=_lines,
+        metavar="N",
+        help="begin a new segment of the log with the scheduler's state when it has N lines more, "
+        "and start from there; 0: never (default 10000)",
+    )
+    group.add_argument(
         "--max-step",
         type=_seconds,
         metavar="SECONDS",
@@ -152,6 +165,10 @@ def _port(text: str) -> int:
 
 def _bytes(text: str) -> int:
     return _number(text, 1, 2**40)
+
+
+def _lines(text: str) -> int:
+    return _number(text, 0, 2**62)
 
 
 def _number(text: str, low: int, high: int) -> int:

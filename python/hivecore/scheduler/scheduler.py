@@ -40,12 +40,19 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.saved import pack, unpack
 from hivecore.scheduler.lifecycle.state import LATEST, State
 from hivecore.scheduler.log.outbox import Outbox
+from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
-from hivecore.scheduler.plain import plain_action, plain_node, plain_quota, plain_spec
+from hivecore.scheduler.plain import (
+    action_of_plain,
+    plain_action,
+    plain_node,
+    plain_quota,
+    plain_spec,
+)
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
@@ -218,6 +225,46 @@ class Scheduler(Stateful):
             if self._log is not None:
                 self._log.close()
                 self._log = None
+
+    def snapshot(self) -> None:
+        """Begin a new segment of the log with the state as it is now, by which `recover` starts.
+
+        :raises ValueError: it writes no log, or into a file of the caller's.
+        :raises OSError: a file cannot be written, or has no second name where the file system has
+            no hard links; the log goes on where it was.
+
+        The newest segment keeps the name of the log; the one before gets the number of its first
+        line as an ending, such as ``decisions.log.000000001500``. Whatever reads a log reads all of
+        its segments that are there. The old ones may be removed, the oldest first.
+
+        Cost: that of `to_bytes`, and of waiting for the disk.
+        """
+        with self._lock:
+            if self._log is None:
+                raise ValueError("snapshot: there is no log")
+            self._log.snapshot(self.to_bytes(), self._outbox.last + len(self._outbox.pending))
+
+    def sync(self) -> None:
+        """Have all that was decided so far on the disk, so that a power cut leaves it.
+
+        :raises OSError: the disk refuses it. What it has of the log is not known then: a scheduler
+            that goes on by the log has to be recovered from it.
+
+        Without a log it does nothing. Other calls may go on meanwhile.
+        """
+        with self._lock:
+            if self._log is None:
+                return
+            descriptor = self._log.descriptor()
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @property
+    def log_begin(self) -> int:
+        """The number with which the newest segment of its log begins; -1: it has none."""
+        return -1 if self._log is None else self._log.first
 
     @property
     def logged(self) -> int:
@@ -827,7 +874,8 @@ class Scheduler(Stateful):
 
         :param since: the number of an action, counted from 1 since the log began, or since the
             scheduler was made where there is none; those after it are returned. 0: all of them.
-        :raises LookupError: the first of these is older than the last 10,000, which are known.
+        :raises LookupError: the first of these is not known any more. Known are the last 10,000,
+            and those in the segments of a log that is written to a path.
         :raises ValueError: there is no action of this number yet.
 
         A caller that keeps the number of the last action that it has carried out asks here, after
@@ -842,7 +890,14 @@ class Scheduler(Stateful):
         (['second'], 2)
         """
         with self._lock:
-            return self._outbox.since(since)
+            try:
+                return self._outbox.since(since)
+            except LookupError:
+                path = None if self._log is None else self._log.path
+                if path is None:
+                    raise
+                before, logged = read_actions(path, since)
+                return [action_of_plain(one) for _, one in logged][since - before :]
 
     @property
     def last_action(self) -> int:

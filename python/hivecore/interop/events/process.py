@@ -42,7 +42,7 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
         yield read_scheduler(path), ToldActions()
         return
     if is_new_log(log):
-        scheduler, told = read_scheduler(path), ToldActions()
+        scheduler, told = read_scheduler(path), ToldActions(log=log)
         scheduler.write_log(log)
     else:
         try:
@@ -56,5 +56,6 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
         )
     try:
         yield scheduler, told
+        scheduler.sync()
     finally:
         scheduler.close()

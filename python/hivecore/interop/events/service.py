@@ -10,8 +10,9 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from hivecore.interop.events.bodies import events_of
 from hivecore.interop.events.clock import Clock
@@ -22,11 +23,15 @@ from hivecore.interop.events.told import ToldActions
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_action
 
-__all__ = ["MAX_STEP", "SchedulerService"]
+__all__ = ["MAX_STEP", "Fsync", "SchedulerService"]
 
 MAX_STEP = 7 * 86400.0  # seconds
+_LOOK_AFTER = 1.0  # seconds
+Fsync = Literal["always", "interval", "never"]
+"""When a log is synchronised with the disk."""
 
 _EVENTS, _WHAT_IF, _ACTIONS, _STATUS, _JOBS = (
     f"/v1/{name}" for name in ("events", "what-if", "actions", "status", "jobs")
@@ -53,6 +58,10 @@ class SchedulerService:
     :param max_step: how many seconds an event may be ahead of this clock. An event that is later is
         refused, for all events that come after it would be in the past. As long as no time has
         been given yet, the time may also be that of today in Unix time.
+    :param fsync: when the log is synchronised with the disk, which is what a power cut leaves:
+        "always" before an answer, "interval" by each `look_after_log`, "never".
+    :param snapshot_every: after how many lines of the log `look_after_log` writes a snapshot;
+        0: never.
 
     Jobs that wait already are decided on at once.
     """
@@ -63,6 +72,8 @@ class SchedulerService:
         told: ToldActions | None = None,
         clock: Callable[[], float] = time.monotonic,
         max_step: float = MAX_STEP,
+        fsync: Fsync = "never",
+        snapshot_every: int = 0,
     ) -> None:
         self.not_ready = ""
         """Why requests cannot be answered; "": they can."""
@@ -73,13 +84,18 @@ class SchedulerService:
         self._scheduler = scheduler
         self._told = ToldActions() if told is None else told
         self._clock, self._max_step = Clock(scheduler.now, clock), max_step
+        self._fsync, self._snapshot_every = fsync, snapshot_every
+        self._synced = self._tried = -1  # the last lines of the log by then
         self._turn = asyncio.Lock()
         self._branches = asyncio.Semaphore(_BRANCHES)
         self._more = asyncio.Event()
         self._is_ending = False
         self.metrics = SchedulerMetrics(self._summary)
         now = scheduler.now
-        self._note([], Round([(now, action) for action in scheduler.decide(now)], []))
+        actions = [(now, action) for action in scheduler.decide(now)]
+        if fsync == "always":
+            scheduler.sync()
+        self._note([], Round(actions, []))
         self._known, self._is_known = scheduler.summary(), True
 
     def method(self, path: str) -> str | None:
@@ -105,6 +121,37 @@ class SchedulerService:
         """Whoever waits for actions waits no more."""
         self._is_ending = True
         self._wake()
+
+    async def keep_log(self) -> None:
+        """Look after the log once a second until it is cancelled, or the service fails."""
+        while self.failure is None:
+            await asyncio.sleep(_LOOK_AFTER)
+            with suppress(Exception):  # the service ends then
+                await self.look_after_log()
+
+    async def look_after_log(self) -> None:
+        """Synchronise the log with the disk and write a snapshot, if it is time to.
+
+        :raises OSError: the disk refuses the log; the service has failed. Without a snapshot it
+            goes on, and tries again after as many lines.
+        """
+        scheduler, every = self._scheduler, self._snapshot_every
+        if self._fsync == "interval" and scheduler.logged > self._synced:
+            await self._sync_now()
+        if not every or scheduler.logged - max(scheduler.log_begin, self._tried) < every:
+            return
+        async with self._turn:
+            self._tried = scheduler.logged
+            try:
+                await asyncio.to_thread(scheduler.snapshot)
+            except OSError as error:
+                self.metrics.happened("snapshot_failed")
+                LOG.warning("no snapshot of the log could be written: %s", error)
+            except Exception as error:
+                self._fail(error)
+                raise
+            else:
+                self.metrics.happened("snapshot")
 
     async def _answer(self, path: str, body: bytes) -> Any:
         if path == _EVENTS:
@@ -153,8 +200,23 @@ class SchedulerService:
         except Exception as error:
             self._fail(error)
             raise
+        await self._sync()
         self._note(events, found)
         return found
+
+    async def _sync(self) -> None:
+        """Have the log on the disk before an answer, if that is promised; it is our turn."""
+        if self._fsync == "always" and self.failure is None:
+            await self._sync_now()
+
+    async def _sync_now(self) -> None:
+        logged = self._scheduler.logged
+        try:
+            await asyncio.to_thread(self._scheduler.sync)
+        except Exception as error:  # what the disk has is not known any more
+            self._fail(error)
+            raise
+        self._synced = logged
 
     def _latest(self, now: float) -> float:
         """The latest time that an event may have now."""
@@ -195,7 +257,10 @@ class SchedulerService:
             except TimeoutError:
                 pass
         try:
-            texts, last = self._told.since(asked.after)
+            try:
+                texts, last = self._told.since(asked.after)
+            except LookupError:
+                texts, last = await asyncio.to_thread(self._told.logged_since, asked.after)
         except LookupError as error:
             raise BadCall(410, str(error)) from None
         except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hivecore.interop.kubernetes.json_text import write_json
-from hivecore.scheduler import read_log
+from hivecore.scheduler.log.reader import read_actions
 
 __all__ = ["ToldActions"]
 
@@ -19,6 +19,7 @@ class ToldActions:
     """The latest actions as JSON, numbered from 1; the oldest are forgotten.
 
     :param most_bytes: how much of their JSON is kept.
+    :param log: of the scheduler, which has those that are forgotten; ``None``: there is none.
 
     >>> from hivecore.interop.events.told import ToldActions
     >>> told = ToldActions()
@@ -27,7 +28,10 @@ class ToldActions:
     (b'{"number":1,"now":0.0,"action":"start","job":"train","pods":[]}', 1)
     """
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(
+        self, most_bytes: int = _MOST_BYTES, log: "str | os.PathLike[str] | None" = None
+    ) -> None:
+        self._log = log
         self._texts: deque[bytes] = deque()
         self._bytes, self._most_bytes = 0, most_bytes
         self.last = 0
@@ -35,15 +39,14 @@ class ToldActions:
 
     @classmethod
     def of_log(cls, path: "str | os.PathLike[str]", most_bytes: int = _MOST_BYTES) -> Self:
-        """Those of a decision log, with the numbers that they had.
+        """Those of the newest segment of a decision log, with the numbers that they had.
 
         :raises CorruptStateError: the log is damaged.
         """
-        made = cls(most_bytes)
-        for record in read_log(path):
-            if record.event == "decide":
-                for action in record.fields["actions"]:
-                    made.add(record.now, action)
+        made = cls(most_bytes, path)
+        made.last, actions = read_actions(path)
+        for now, action in actions:
+            made.add(now, action)
         return made
 
     @property
@@ -82,4 +85,24 @@ class ToldActions:
             if found and size > _MOST_BYTES_AT_ONCE:
                 break
             found.append(text)
+        return b",".join(found), after + len(found)
+
+    def logged_since(self, after: int) -> tuple[bytes, int]:
+        """As `since`, from the log.
+
+        :raises LookupError: some of them are forgotten, and in no segment of a log any more.
+        :raises CorruptStateError: the log is damaged.
+        """
+        if self._log is None:
+            raise LookupError(f"after={after}: the oldest action that is known is {self.first}")
+        number, actions = read_actions(self._log, after)
+        found: list[bytes] = []
+        size = 0
+        for now, action in actions:
+            number += 1
+            if number > after:
+                found.append(write_json({"number": number, "now": now, **action}))
+                size += len(found[-1])
+                if len(found) == _MOST_AT_ONCE or size > _MOST_BYTES_AT_ONCE:
+                    break
         return b",".join(found), after + len(found)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hivecore.interop.events.service import MAX_STEP
+from hivecore.interop.events.service import MAX_STEP, Fsync
 from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.link import PodLink
 from hivecore.interop.extender.service import PodService
@@ -19,6 +19,8 @@ from hivecore.scheduler import Scheduler
 
 __all__ = ["PodOptions", "serve_scheduler"]
 
+_SNAPSHOT_EVERY = 10_000  # lines of the log
+
 _SWITCH = 0.0005  # seconds: whoever explains in a thread lets requests in
 
 
@@ -29,13 +31,15 @@ class PodOptions:
     :param api: makes the connection to its API server; ``None``: there is none.
     :param binder: binds pods where there is no such connection.
     :param others_bind: whether whoever calls the bind verb binds the pod.
-    :param max_step: see `SchedulerService`.
+    :param max_step: see `SchedulerService`. So are ``fsync`` and ``snapshot_every``.
     """
 
     api: Callable[[], Awaitable[ApiServer]] | None = None
     binder: PostingBinder | None = None
     others_bind: bool = False
     max_step: float = MAX_STEP
+    fsync: Fsync = "interval"
+    snapshot_every: int = _SNAPSHOT_EVERY
 
 
 async def serve_scheduler(
@@ -53,9 +57,11 @@ async def serve_scheduler(
     """
     sys.setswitchinterval(_SWITCH)
     given = PodOptions() if options is None else options
+    limits: Any = {name: getattr(given, name) for name in ("max_step", "fsync", "snapshot_every")}
     if given.api is None:
-        binding: Any = {"binder": given.binder, "others_bind": given.others_bind}
-        service = PodService(scheduler, told, max_step=given.max_step, **binding)
+        service = PodService(
+            scheduler, told, binder=given.binder, others_bind=given.others_bind, **limits
+        )
         try:
             async with HttpServer(service, listening) as server:
                 await _listen(server, service)
@@ -64,8 +70,7 @@ async def serve_scheduler(
                 await given.binder.close()
         return
     api = await given.api()
-    binding = {"binder": api.bind, "find_pod": api.find_pod}
-    service = PodService(scheduler, told, max_step=given.max_step, **binding)
+    service = PodService(scheduler, told, binder=api.bind, find_pod=api.find_pod, **limits)
     link = PodLink(service, api)
     try:
         async with HttpServer(service, listening) as server:
@@ -86,9 +91,11 @@ async def _listen(server: HttpServer, service: PodService) -> None:
     gc.collect()
     gc.freeze()
     await server.listen()
+    keeping = asyncio.ensure_future(service.keep_log())
     try:
         await service.broken.wait()
     finally:
+        keeping.cancel()
         service.end()
     assert service.failure is not None
     raise service.failure

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from hivecore.interop.events.rounds import Round, take
-from hivecore.interop.events.service import MAX_STEP, SchedulerService
+from hivecore.interop.events.service import MAX_STEP, Fsync, SchedulerService
 from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.extender import PATHS, WATCH, PodExtender
 from hivecore.interop.hived.pods import identify
@@ -31,7 +31,8 @@ _NOBODY = (
 class PodService(SchedulerService):
     """Answers as `SchedulerService`, and kube-scheduler as `PodExtender`.
 
-    :param scheduler: as of `SchedulerService`; so are ``told``, ``clock`` and ``max_step``.
+    :param scheduler: as of `SchedulerService`; so are ``told``, ``clock``, ``max_step``, ``fsync``
+        and ``snapshot_every``.
     :param binder: is given the object that binds a pod; raises LookupError if there is no such
         pod, anything else if it cannot be bound. ``None``: nobody binds pods here.
     :param find_pod: asks Kubernetes for a pod by namespace and name: it may be new. Raises
@@ -44,13 +45,15 @@ class PodService(SchedulerService):
         scheduler: Scheduler,
         told: ToldActions | None = None,
         clock: Callable[[], float] = time.monotonic,
-        max_step: float = MAX_STEP,
         *,
+        max_step: float = MAX_STEP,
+        fsync: Fsync = "never",
+        snapshot_every: int = 0,
         binder: Callable[[dict[str, Any]], Awaitable[object]] | None = None,
         find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
         others_bind: bool = False,
     ) -> None:
-        super().__init__(scheduler, told, clock, max_step)
+        super().__init__(scheduler, told, clock, max_step, fsync, snapshot_every)
         self.extender = PodExtender(scheduler, self._tell)
         self._binder, self._find_pod = binder, find_pod
         self._nobody_binds = binder is None and not others_bind
@@ -132,6 +135,8 @@ class PodService(SchedulerService):
                 self._fail(error)
                 raise
             finally:
+                if self._rounds:
+                    await self._sync()
                 self._note_rounds()
 
     def _tell(self, events: list[SchedulerEvent]) -> Round:
@@ -157,6 +162,8 @@ class PodService(SchedulerService):
             self._fail(error)
             raise
         finally:
+            if self._rounds:
+                await self._sync()
             self._note_rounds()
         return found
 

@@ -4,6 +4,10 @@ A file that the log opens itself is locked, so that one writer has it: the lock 
 file, excludes a second writer of the same process as well, and ends with the process. Its end is
 known, so what a failed write has left behind is cut off at once, or before the next write.
 
+With a snapshot a new segment of the log takes the place of the file, in steps after each of which a
+crash leaves a whole log: the new segment is written beside it and reaches the disk, the old one
+gets a second name, and the new one replaces it under the first.
+
 A file that a caller has opened is written to and flushed, and nothing else: it is never truncated,
 closed or moved back. After a failed write the next one goes on behind the bytes that it has taken.
 """
@@ -16,10 +20,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-__all__ = ["GivenFile", "LogFile", "OwnFile", "is_new_log"]
+from hivecore.scheduler.log.segments import older_segments, segment_path
+
+__all__ = ["GivenFile", "LogFile", "OwnFile", "is_new_log", "sync_folder"]
 
 _BEGINNING = b'{"n":0,"event":"begin",'
 _BLANK = b"\0\r\n"
+_LINE = b'{"n":'
 _FAR = 2**62  # where Windows locks a byte: others may read all that stands before
 
 
@@ -32,6 +39,9 @@ class LogFile(Protocol):
         :raises OSError: not all of it was taken. The next call has to begin with the same text.
         """
 
+    def descriptor(self) -> int:
+        """A new descriptor of the file, by which it can be synchronised with the disk."""
+
     def close(self) -> None:
         """Nothing more is written."""
 
@@ -40,7 +50,7 @@ class OwnFile:
     """A file that the log has opened and locked.
 
     :param path: of a file that `is_new_log`.
-    :raises FileExistsError: it has content.
+    :raises FileExistsError: it has content, or segments of another log are beside it.
     :raises BlockingIOError: another scheduler writes it.
     """
 
@@ -49,6 +59,8 @@ class OwnFile:
         try:
             if not is_new_log(self.path):
                 raise FileExistsError(f"{path}: there is a file, which is not overwritten")
+            for segment in older_segments(self.path).values():
+                raise FileExistsError(f"{segment}: is an older segment of a log that is not there")
             self.cut_at(0)
         except BaseException:
             self.close()
@@ -70,6 +82,7 @@ class OwnFile:
         self._descriptor = _locked(self.path, str(path), flags)  # -1: closed
         self._end = 0
         self._is_torn = False
+        self._is_new = True  # its name is perhaps not on the disk yet
         _OWN.add(self)
 
     def cut_at(self, end: int) -> None:
@@ -99,6 +112,44 @@ class OwnFile:
                 self._cut()
             raise
         self._end += done
+
+    def rotate(self, line: bytes, number: int) -> None:
+        """Begin a new segment; what was written so far is an older one from now on.
+
+        :param line: the first line of the new segment.
+        :param number: with which the old one begins.
+        :raises OSError: nothing has changed, but for a file beside the log that is not used.
+        """
+        os.fsync(self._descriptor)
+        part = self.path + ".part"
+        descriptor = _locked(part, part, os.O_CREAT)
+        try:
+            if not _LINE.startswith(os.read(descriptor, len(_LINE)).rstrip(_BLANK)):
+                raise FileExistsError(f"{part}: there is a file, which is not overwritten")
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
+            done = 0
+            while done < len(line):
+                done += os.write(descriptor, line[done:])
+            os.fsync(descriptor)
+            _link(self.path, segment_path(self.path, number))
+            os.replace(part, self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        old = self._descriptor
+        self._descriptor, self._end, self._is_new = descriptor, done, True
+        with suppress(OSError):  # it is on the disk
+            os.close(old)
+
+    def descriptor(self) -> int:
+        """See `LogFile.descriptor`; that of a new file is in its folder then, on the disk."""
+        if self._is_new:
+            sync_folder(os.path.dirname(self.path))
+            self._is_new = False
+        return os.dup(self._descriptor)
 
     def close(self) -> None:
         """See `LogFile.close`; another scheduler may have the file then."""
@@ -146,6 +197,10 @@ class GivenFile:
         except (AttributeError, OSError, TypeError, ValueError):
             return None
 
+    def descriptor(self) -> int:
+        """See `LogFile.descriptor`."""
+        return os.dup(self._file.fileno())
+
     def close(self) -> None:
         """The file stays open: it is the caller's."""
 
@@ -179,6 +234,25 @@ def is_new_log(path: "str | os.PathLike[str]") -> bool:
     if text.endswith(b'"}') and first.endswith(b"\n"):
         return False  # a whole line
     return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
+
+
+def sync_folder(path: "str | os.PathLike[str]") -> None:
+    """Have the names of the files in a folder on the disk."""
+    if os.name == "nt":
+        return  # a folder cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _link(path: str, name: Path) -> None:
+    try:
+        os.link(path, name)
+    except FileExistsError:
+        if not name.samefile(path):  # a crash may have left it so
+            raise
 
 
 def _locked(path: str, name: str, flags: int) -> int:

@@ -6,16 +6,19 @@ only in their names and estimates one is read.
 """
 
 import os
+import warnings
 from base64 import b64decode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hivecore._arguments import as_float
+from hivecore._arguments import as_float, as_int
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.events import event_of_plain
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log.files import OwnFile
 from hivecore.scheduler.log.reader import Line, LogRecord, Submitted, read_lines
+from hivecore.scheduler.log.segments import older_segments
 from hivecore.scheduler.log.writer import LogWriter, decided
 from hivecore.scheduler.plain import job_of_plain, plain_action
 
@@ -57,8 +60,10 @@ def replayed(
 def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Scheduler":
     """The scheduler that wrote a log, after a crash; it goes on writing there.
 
+    :param path: of the newest segment, which is run again. If the state with which it begins is
+        damaged, so is the segment before it, with a warning.
     :param state: what ``to_bytes`` gave at some time since the log began: only what came after it
-        is run again. ``None``: all of it is.
+        is run again. ``None``: the newest segment is.
     :raises CorruptStateError: as of `replay`; the state is of no time of the log.
     :raises BlockingIOError: another scheduler writes this log, in this process or another.
 
@@ -67,37 +72,62 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
     """
     file = OwnFile.existing(path)
     try:
-        scheduler, last = _recovered(path, state)
+        rerun, last = _run_again(path) if state is None else _run_on(path, state)
         file.cut_at(last.end)
     except BaseException:
         file.close()
         raise
-    scheduler._go_on(LogWriter(file, last.number, last.hash), last.number)
-    return scheduler
+    assert rerun.scheduler is not None
+    log = LogWriter(file, last.number, last.hash, last.first)
+    rerun.scheduler._go_on(log, last.number)
+    return rerun.scheduler
 
 
-def _recovered(path: "str | os.PathLike[str]", state: bytes | None) -> "tuple[Scheduler, Line]":
-    """The scheduler as it was after the last line, and that line."""
+def _run_again(path: "str | os.PathLike[str]") -> "tuple[_Rerun, Line]":
+    """The newest segment run again, with those before it whose states are needed; the last line."""
+    real = Path(os.path.realpath(path))
+    damage: CorruptStateError | None = None
+    for first in (2**63, *reversed(older_segments(real))):
+        rerun, lines = _Rerun(), read_lines(real, first)
+        try:
+            last = next(lines)
+            rerun.repeat(last)
+        except CorruptStateError as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            warnings.warn(f"{path}: {damage}; goes on from {last.file}", stacklevel=3)
+        for last in lines:
+            rerun.repeat(last)
+        return rerun, last
+    assert damage is not None
+    raise damage
+
+
+def _run_on(path: "str | os.PathLike[str]", state: bytes) -> "tuple[_Rerun, Line]":
+    """What came after a state run again; the last line."""
     from hivecore.scheduler.scheduler import Scheduler
 
     rerun = _Rerun()
-    if state is not None:
-        rerun.scheduler = Scheduler.from_bytes(state)
-    since = -1 if rerun.scheduler is None else rerun.scheduler.logged
+    scheduler = rerun.scheduler = Scheduler.from_bytes(state)
+    outbox, since = scheduler._outbox, scheduler.logged
     last: Line | None = None
-    skipped = 0
+    said = 0
     for last in read_lines(path):
         if last.number > since:
             rerun.repeat(last)
-        else:
-            skipped += len(last.record.fields.get("actions", ()))
-            if last.number == since and rerun.scheduler is not None:
-                outbox = rerun.scheduler._outbox
-                outbox.last = skipped - len(outbox.pending)
-    number = -1 if last is None else last.number
-    if rerun.scheduler is None or last is None or number < since:
+            continue
+        record = last.record
+        if record.event == "begin":
+            said = record.fields.get("last_action", 0)
+        elif record.event == "decide":
+            said += len(record.fields["actions"])
+        if last.number == since:
+            outbox.last = said - len(outbox.pending)
+    if last is None or last.number < since:
+        number = -1 if last is None else last.number
         raise CorruptStateError(f"state: is of event {since}, and the log ends with {number}")
-    return rerun.scheduler, last
+    return rerun, last
 
 
 class _Rerun:
@@ -125,7 +155,7 @@ class _Rerun:
             self._tell(line)
         except (KeyError, TypeError, ValueError, CorruptStateError, StaleDecisionError) as error:
             told = str(error.args[0] if error.args else error)
-            where = f"line {line.number + 1}: "
+            where = f"{line.where}: "
             raise CorruptStateError(told if told.startswith(where) else where + told) from None
 
     def _tell(self, line: Line) -> None:
@@ -148,7 +178,10 @@ class _Rerun:
             from hivecore.scheduler.scheduler import Scheduler
 
             self.scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
-            if scheduler is not None:
+            outbox = self.scheduler._outbox
+            last = as_int(fields.get("last_action", 0), "last_action", 0, 2**62)
+            outbox.last = max(0, last - len(outbox.pending))
+            if scheduler is not None and event == "state":
                 self.scheduler._outbox = scheduler._outbox
         elif event == "decide":
             actions = scheduler.decide(now, fields.get("most"))

@@ -41,6 +41,7 @@ class LogWriter:
     :raises BlockingIOError: another scheduler writes this log.
     :param number: that of the last line in the file; -1: there is none.
     :param last: the hash of that line.
+    :param first: the number with which the file begins.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LogWriter:
         file: "str | os.PathLike[str] | IO[bytes] | OwnFile",
         number: int = -1,
         last: int = 0,
+        first: int = 0,
     ) -> None:
         self._file: LogFile | None = None
         self._lines: list[bytes] = []
@@ -59,6 +61,8 @@ class LogWriter:
             self._file = GivenFile(file)
         self._process = os.getpid()
         self._number, self._hash = number, last
+        self.first = first
+        """The number with which the newest segment begins."""
         self.is_behind = False
         """Whether the last write has failed, and its lines are still to be written."""
         #: by kind, the words for what its jobs have in common
@@ -88,6 +92,36 @@ class LogWriter:
         text = b64encode(state).decode()
         self._write(f'"event":"{event}","version":{VERSION},"state":"{text}"')
         self.flush()
+
+    @property
+    def path(self) -> str | None:
+        """Of the file; ``None``: it is a caller's."""
+        return self._file.path if isinstance(self._file, OwnFile) else None
+
+    def snapshot(self, state: bytes, last_action: int) -> None:
+        """Begin a new segment with the state as it is now.
+
+        :param last_action: the number of the last action so far.
+        :raises ValueError: the file was not opened here.
+        :raises OSError: a file cannot be written; the log goes on where it was.
+        """
+        self.flush()
+        if not isinstance(self._file, OwnFile):
+            raise ValueError("log: only one that was given as a path has snapshots")
+        if self._number == self.first:
+            return
+        head = f'{{"n":{self._number},"event":"begin","version":{VERSION}'
+        after = f'"after":"{self._hash:08x}","last_action":{last_action}'
+        line = f'{head},{after},"state":"{b64encode(state).decode()}"'.encode()
+        last = crc32(line)
+        self._file.rotate(b'%b,"hash":"%08x"}\n' % (line, last), self.first)
+        self._hash, self.first = last, self._number
+
+    def descriptor(self) -> int:
+        """A new descriptor of the file, to which all lines have been written."""
+        self.flush()
+        assert self._file is not None
+        return self._file.descriptor()
 
     def submit(self, job: Job, kind: int, now: float) -> None:
         """A job has come.
