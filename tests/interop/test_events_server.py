@@ -279,6 +279,12 @@ def test_the_command_serves_with_a_token_until_it_is_told_to_end(state_file, tmp
     [
         (["--log", "x", "hived.yaml", "--no-bind"], "--log needs --scheduler"),
         (["--max-step", "9", "hived.yaml", "--no-bind"], "--max-step needs --scheduler"),
+        (["--fsync", "never", "hived.yaml", "--no-bind"], "--fsync needs --scheduler"),
+        (["--scheduler", "x", "--fsync", "never"], "--fsync needs --log"),
+        (["--scheduler", "x", "--snapshot-every", "9"], "--snapshot-every needs --log"),
+        (["--scheduler", "x", "--snapshot-every", "-1"], "must be an integer from 0"),
+        (["--scheduler", "x", "--fsync", "now"], "invalid choice: 'now'"),
+        (["--scheduler", "x", "--header-seconds", "0"], "must be seconds, more than 0"),
         (["--scheduler", "x", "--max-step", "0"], "must be seconds, more than 0"),
         (["--scheduler", "x", "--max-step", "nan"], "must be seconds, more than 0"),
         (["--scheduler", "x", "--foreign", "a"], "--foreign has no meaning for --scheduler"),
@@ -429,8 +435,9 @@ def post_until_it_dies(client, events, done, reached):
 @pytest.mark.slow
 @posix
 @pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("options", [(), ("--snapshot-every", 40, "--fsync", "always")])
 def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened(
-    seed, state_file, tmp_path
+    seed, options, state_file, tmp_path
 ):
     rng, log = random.Random(seed), tmp_path / "log"
     events = history(rng, 300)
@@ -439,7 +446,8 @@ def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened
     assert len(expected) > 100
     done = 0
     for crash in (80, 160, None):
-        with started("--scheduler", state_file, "--log", log) as (process, client):
+        arguments = ("--scheduler", state_file, "--log", log, *options)
+        with started(*arguments) as (process, client):
             heard = heard_by(client)
             assert heard == expected[: len(heard)]
             delay = rng.uniform(0, 0.01)
@@ -456,6 +464,7 @@ def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened
             assert process.wait(timeout=20) == -signal.SIGKILL
     assert heard == expected
     assert list(replay(log)) == list(undisturbed)
+    assert any(tmp_path.glob("log.0*")) == bool(options)
 
 
 @posix

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import threading
 import time
@@ -22,7 +23,7 @@ from hivecore.interop.kubernetes import json_text
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
 from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.scheduler import Scheduler, plain_inventory, plain_spec
+from hivecore.scheduler import Scheduler, plain_inventory, plain_spec, recover
 
 ALL = COMPOSITIONS["all with cells"]
 
@@ -685,3 +686,131 @@ def test_a_log_that_cannot_be_written_ends_the_service(tmp_path, capsys):
     asyncio.run(main())
     scheduler._log._file = SimpleNamespace(write=len, close=lambda: None)
     scheduler.close()
+
+
+# --- the log on the disk
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The files that have reached the disk, one for each time."""
+    found, fsync = [], os.fsync
+
+    def noted(descriptor):
+        found.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+def test_an_answer_comes_when_the_log_is_on_the_disk_if_that_is_asked_for(tmp_path, synced):
+    scheduler = Scheduler(log=tmp_path / "log")
+    inode = os.stat(tmp_path / "log").st_ino
+    for mode, count in (("always", 2), ("interval", 0), ("never", 0)):
+        synced.clear()
+        caller = Caller(scheduler, fsync=mode)
+        caller.take({"event": "advance"})
+        assert synced.count(inode) == count, mode  # the first is of the decisions at the start
+        caller.run(caller.service.look_after_log())
+        caller.run(caller.service.look_after_log())
+        assert synced.count(inode) == (1 if mode == "interval" else count)
+        caller.runner.close()
+    scheduler.close()
+
+
+def test_actions_are_shown_when_the_log_is_on_the_disk(tmp_path, monkeypatch):
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, fsync="always")
+    shown = []
+
+    def seen():
+        shown.append(caller.service._told.last)
+
+    monkeypatch.setattr(scheduler, "sync", seen)
+    assert caller.take(submit("a"))["last"] == 1
+    assert shown == [0]
+    caller.runner.close()
+    scheduler.close()
+
+
+@pytest.mark.parametrize("mode", ["always", "interval"])
+def test_a_disk_that_refuses_the_log_ends_the_service(tmp_path, monkeypatch, mode):
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, fsync=mode)
+
+    def refuse():
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(scheduler, "sync", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        caller.take(submit("a"))
+        caller.run(caller.service.keep_log())
+        raise caller.service.failure
+    assert caller.service.broken.is_set()
+    assert caller.ask("/v1/events", submit("b"))[0] == 503
+    assert caller.service._told.last == (1 if mode == "interval" else 0)
+    caller.runner.close()
+    scheduler.close()
+
+
+def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_numbers(tmp_path):
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, told=ToldActions(log=tmp_path / "log"), snapshot_every=10)
+    for number in range(20):
+        caller.take(submit(f"j{number}", now=float(number)))
+        caller.run(caller.service.look_after_log())
+    assert len(list(tmp_path.iterdir())) == 5  # 41 lines, each pair of them looked at
+    whole = caller.actions()
+    assert [one["number"] for one in whole] == list(range(1, 21))
+    caller.runner.close()
+    scheduler.close()
+    again = recover(tmp_path / "log")
+    caller = Caller(again, told=ToldActions.of_log(tmp_path / "log"))
+    for after in range(21):
+        assert caller.actions(after) == whole[after:]
+    assert caller.ask("/v1/actions", after="21")[0] == 400
+    assert caller.take(submit("more", now=50.0))["last"] == 21
+    for file in tmp_path.iterdir():
+        if file.name != "log":
+            file.unlink()
+    status, found = caller.ask("/v1/actions", after="3")
+    assert (status, found) == (410, {"Error": found["Error"]})
+    assert "the oldest action that is known is " in found["Error"]
+    caller.runner.close()
+    again.close()
+
+
+def test_forgotten_actions_are_in_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(told, "_MOST_AT_ONCE", 3)
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, told=ToldActions(100, tmp_path / "log"))
+    for number in range(10):
+        caller.take(submit(f"j{number}", now=float(number)))
+    after, numbers = 0, []
+    while found := caller.actions(after):
+        assert len(found) <= 3
+        numbers += [one["number"] for one in found]
+        after = numbers[-1]
+    assert numbers == list(range(1, 11))
+    caller.runner.close()
+    scheduler.close()
+
+
+def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path, caplog):
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, snapshot_every=10)
+    (tmp_path / "log.part").write_text("mine")
+    for number in range(20):
+        caller.take(submit(f"j{number}", now=float(number)))
+        caller.run(caller.service.look_after_log())
+    assert len([one for one in caplog.records if "no snapshot" in one.message]) == 4
+    assert caller.service.failure is None
+    (tmp_path / "log.part").unlink()
+    for number in range(20, 30):
+        caller.take(submit(f"j{number}", now=float(number)))
+        caller.run(caller.service.look_after_log())
+    assert len(list(tmp_path.iterdir())) > 1
+    caller.runner.close()
+    scheduler.close()
+    assert recover(tmp_path / "log").to_bytes() == scheduler.to_bytes()

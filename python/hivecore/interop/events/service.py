@@ -125,9 +125,9 @@ class SchedulerService:
     async def keep_log(self) -> None:
         """Look after the log once a second until it is cancelled, or the service fails."""
         while self.failure is None:
-            await asyncio.sleep(_LOOK_AFTER)
             with suppress(Exception):  # the service ends then
                 await self.look_after_log()
+            await asyncio.sleep(_LOOK_AFTER)
 
     async def look_after_log(self) -> None:
         """Synchronise the log with the disk and write a snapshot, if it is time to.
