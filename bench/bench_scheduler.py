@@ -13,24 +13,30 @@ copy       a branch of all of it
 log        the same jobs with and without a decision log, and the log run again
 
 Times are wall-clock seconds; contenders take turns.
+
+    python bench/bench_scheduler.py --restart
+
+measures only what a restart costs after a life of so many events, with and without snapshots of the
+log, just before the next snapshot: CPU seconds of `recover`, beside those that the decisions took.
 """
 
+import argparse
 import gc
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
-from harness import command_line, save
+from harness import command_line, cpu_seconds, save
 from scheduler_profile import profile
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
-from hivecore.scheduler import Job, Role, Scheduler, Start, replay
+from hivecore.scheduler import Job, Role, Scheduler, Start, recover, replay
 
 TENANTS = 8
 LEAVES = 125  # quotas of each tenant
@@ -280,9 +286,54 @@ def log_figures(nodes: int, jobs: int, rounds: int) -> dict[str, Any]:
     return {"nodes": nodes, "seconds": least, "bytes": size}
 
 
+def restart_figures(nodes: int, gangs: int, every: int) -> dict[str, Any]:
+    """A life of gangs that come and end, two events and two decisions each."""
+    found: dict[str, Any] = {"gpus": 8 * nodes, "snapshot every": every}
+    for name, limit in (("with", every), ("without", 0)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log"
+            scheduler = made(nodes, path)
+            fill(scheduler, 8 * nodes // 3)
+            begin, snapshots, i = process_time(), [0.0], 0
+            while i < gangs or 0 < scheduler.logged - scheduler.log_begin < limit - 4:
+                if 0 < limit <= scheduler.logged - scheduler.log_begin:
+                    snapshots.append(cpu_seconds(scheduler.snapshot))
+                now, of = float(i), f"g{i}"
+                scheduler.submit(Job(of, tenant(i), GANGS["8 GPUs"], quota=quota(i)), now)
+                scheduler.decide(now)
+                scheduler.finish(of, now)
+                scheduler.decide(now)
+                i += 1
+            life = process_time() - begin
+            gangs = i  # the other one does the same
+            size, lines = len(scheduler.to_bytes()), scheduler.logged - scheduler.log_begin
+            scheduler.close()
+            again: list[Scheduler] = []
+            seconds = cpu_seconds(lambda path=path, again=again: again.append(recover(path)))
+            assert again[0].summary() == scheduler.summary()
+            again[0].close()
+            found[name] = {"life": life, "restart": seconds, "lines run again": lines}
+            if limit:
+                found[name] |= {"snapshots": len(snapshots) - 1, "a snapshot": max(snapshots)}
+    found |= {"events": 2 * gangs, "state bytes": size}
+    found["ratio"] = found["without"]["restart"] / found["with"]["restart"]
+    return found
+
+
+def only_restart(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--restart", action="store_true", help="measure only what a restart costs")
+
+
 def main() -> None:
-    arguments = command_line(__doc__)
+    arguments = command_line(__doc__, only_restart)
     small = arguments.smoke
+    if arguments.restart:
+        restart = (
+            restart_figures(128, 1000, 400) if small else restart_figures(1024, 25_000, 10_000)
+        )
+        print(restart)
+        save(arguments, "scheduler_restart", restart)
+        return
     nodes = 512 if small else 8192
     scheduler = made(nodes)
     # A small cluster has tenants that are nearly full at two thirds.

@@ -63,6 +63,41 @@ def test_replay_says_that_it_is_the_same_or_which_line_is_not(log, capsys):
     assert "line 5: its checksum is another" in failed(capsys, "replay", log)
 
 
+def test_all_segments_of_a_log_are_asked(log, tmp_path, capsys):
+    whole = [
+        said(capsys, "replay", log),
+        said(capsys, "state", log, "--until", "59"),
+        said(capsys, "explain", log, "b", "--at", "30"),
+    ]
+    cut = tmp_path / "cut"
+    scheduler = SchedulerSpec.read(spec_file(tmp_path, 1)).scheduler(log=cut)
+    for name in ("a", "b"):
+        scheduler.submit(Job(name, "lab", 4), 0.0)
+    scheduler.snapshot()
+    scheduler.decide(0.0)
+    scheduler.snapshot()
+    for name, now in (("a", 60.0), ("b", 100.0)):
+        scheduler.finish(name, now)
+        scheduler.decide(now)
+    scheduler.close()
+    assert whole == [
+        said(capsys, "replay", str(cut)),
+        said(capsys, "state", str(cut), "--until", "59"),
+        said(capsys, "explain", str(cut), "b", "--at", "30"),
+    ]
+    wider = str(spec_file(tmp_path, 2))
+    assert said(capsys, "diff", log, "--spec", wider) == said(
+        capsys, "diff", str(cut), "--spec", wider
+    )
+    for file in tmp_path.glob("cut.0*"):
+        file.unlink()
+    assert said(capsys, "replay", str(cut)) == (
+        "2 events and 2 decisions with 1 actions until 100 s: the scheduler says the same again, "
+        "to the byte.\nThe log is there from line 4 on: older segments are not.\n"
+    )
+    assert "0 jobs are there, 2 are gone" in said(capsys, "state", str(cut))
+
+
 def test_state_tells_who_runs_and_who_waits(log, capsys):
     text = said(capsys, "state", log, "--until", "59")
     assert re.search(r"^a +lab +4 running +0", text, re.MULTILINE)

@@ -62,7 +62,9 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
 def _question(questions: Any, name: str, run: Callable[..., None], help: str) -> Any:
     one = questions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     one.set_defaults(run=run, extra="sim,hived")
-    one.add_argument("file", type=Path, metavar="FILE", help="the log")
+    one.add_argument(
+        "file", type=Path, metavar="FILE", help="the log; older segments beside it are read as well"
+    )
     return one
 
 
@@ -85,7 +87,9 @@ def _png(text: str) -> Path:
 def _replay(arguments: argparse.Namespace) -> None:
     scheduler = replay(arguments.file)
     events = decisions = actions = 0
+    begin = None
     for record in read_log(arguments.file):
+        begin = record.number if begin is None else begin
         events += record.event not in ("begin", "state", "decide")
         decisions += record.event == "decide"
         actions += len(record.fields.get("actions", ()))
@@ -93,6 +97,8 @@ def _replay(arguments: argparse.Namespace) -> None:
         f"{events} events and {decisions} decisions with {actions} actions until "
         f"{scheduler.now:g} s: the scheduler says the same again, to the byte."
     )
+    if begin:
+        print_sentence(f"The log is there from line {begin + 1} on: older segments are not.")
 
 
 def _state(arguments: argparse.Namespace) -> None:
