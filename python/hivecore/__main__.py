@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 from hivecore._ctrl_c import held_back
@@ -20,6 +21,12 @@ def main() -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started this process
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    plain = warnings.formatwarning
+    warnings.formatwarning = lambda message, category, *rest: (
+        f"hivecore: warning: {message}\n"
+        if category is UserWarning
+        else plain(message, category, *rest)
+    )
     try:
         try:
             with held_back():  # native modules take an interrupt for a failure to load
@@ -40,7 +47,7 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141
-        print(f"hivecore: error: {error}", file=sys.stderr)
+        print(f"hivecore: error: the output: {error.strerror or error}", file=sys.stderr)
         return 2
 
 

@@ -4,7 +4,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -15,6 +15,7 @@ from threading import current_thread, main_thread
 from time import sleep
 from typing import Any, NoReturn
 
+from hivecore import __version__
 from hivecore._ctrl_c import held_back
 from hivecore.interop.quota_file import read_quota_file
 from hivecore.interop.scheduler_file import SchedulerSpec
@@ -33,10 +34,12 @@ from hivecore.sim import (
 )
 from hivecore.sim.console import (
     Watch,
+    between,
     count,
+    counts,
     file_names,
+    named,
     number,
-    positive,
     print_dropped,
     print_sentence,
     print_table,
@@ -81,6 +84,7 @@ from hivecore.sim.storage.command import (
     add_storage_options,
     replay_storage,
 )
+from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.traces import FORMATS, Trace, load, load_training, load_virtual_clusters
 
 __all__ = ["main"]
@@ -91,6 +95,10 @@ _SWEPT_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 _TENANT_OPTIONS = ("virtual_clusters", "oversubscribe", "load", "opportunistic")
 _JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed", "candidates", "autopack")
 _HOUR = 3600.0
+# Beyond these a command would take days, or more memory than there is.
+_MOST_NODES, _MOST_OF_JOBS, _MOST_SEEDS, _MOST_JOBS = 10**6, 10**5, 10**4, 10**7
+_FACTOR = between(1e-6, 1e6)
+_MTBF = between(0.01, 1e9)
 _NEEDS: dict[str, Any] = {"needs": ("rich", "tqdm", "matplotlib", "joblib"), "extra": "sim"}
 
 
@@ -119,12 +127,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         return command(arguments) or 0
     except BrokenPipeError:
         raise
-    except (ImportError, OSError, ValueError) as error:
-        _fail(parser, error)
+    except OSError as error:
+        _fail(parser, _of_file(error, arguments, sys.argv[1:] if argv is None else argv))
+    except (ImportError, ValueError) as error:
+        _fail(parser, str(error))
+    except MemoryError:
+        _fail(parser, "there is not enough memory for this")
 
 
-def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
-    parser.exit(2, f"hivecore: error: {error}\n")
+def _fail(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    parser.exit(2, f"hivecore: error: {message}\n")
+
+
+def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]) -> str:
+    """What is wrong, after the file and the option that names it."""
+    paths = {
+        str(path): f"--{name.replace('_', '-')}"
+        for name, value in vars(arguments).items()
+        for path in (value if isinstance(value, list) else [value])
+        if isinstance(path, Path) or name == "traces"
+    }
+    file, what = error.filename, error.strerror or str(error)
+    if file is None:
+        of = "" if arguments.command == "serve" else ", ".join(paths)
+        return f"{of}: {what}" if of else what
+    if str(file) == "." and "" in given:
+        return f"the name of a file is empty: {what}"
+    # A folder of an output may be missing, or be a file.
+    for path in (str(file), *(one for one in paths if Path(str(file)) in Path(one).parents)):
+        option = paths.get(path, "")
+        if any(one.partition("=")[0] == option for one in given):
+            return f"{option} {file}: {what}"
+    return f"{file}: {what}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
         "reader of the output has gone.",
     )
+    parser.add_argument("--version", action="version", version=f"hivecore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     one = commands.add_parser(
@@ -174,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT, OPENB_FORMAT))
     one.add_argument(
         "--load",
-        type=positive,
+        type=_FACTOR,
         metavar="X",
         help="divide the times between submissions by X; nodes are owned as without it; "
         f"with --format {OPENB_FORMAT}: pods come until they ask for X times the GPUs "
@@ -199,15 +234,19 @@ def _parser() -> argparse.ArgumentParser:
     many.set_defaults(run=_sweep, **_NEEDS)
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
     _add_trace_options(many, required=False)
-    many.add_argument("--loads", type=positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
+    many.add_argument("--loads", type=_FACTOR, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
     many.add_argument(
         "--seeds",
-        type=count,
-        default=3,
+        type=counts(_MOST_SEEDS),
         metavar="N",
         help="of generated traces: 0 to N-1 (default 3)",
     )
-    many.add_argument("--jobs", type=count, default=10_000, metavar="N", help="per generated trace")
+    many.add_argument(
+        "--jobs",
+        type=counts(_MOST_JOBS),
+        metavar="N",
+        help="per generated trace (default 10000)",
+    )
     many.add_argument(
         "--nodes",
         type=_owned,
@@ -219,7 +258,9 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
     _add_opportunistic(many)
     add_spec_options(many)
-    many.add_argument("--workers", type=count, default=1, metavar="N", help="replays at once")
+    many.add_argument(
+        "--workers", type=counts(1024), default=1, metavar="N", help="replays at once"
+    )
     many.add_argument(
         "--backend",
         choices=("loky", "threading", "dask", "ray"),
@@ -240,7 +281,7 @@ def _owned(text: str) -> tuple[str, int]:
     name, equals, nodes = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"must be TENANT=N, not {text!r}")
-    return name, count(nodes)
+    return name, counts(_MOST_NODES)(nodes)
 
 
 def _add_trace_options(
@@ -253,7 +294,7 @@ def _add_trace_options(
     )
     owners.add_argument(
         "--oversubscribe",
-        type=positive,
+        type=_FACTOR,
         metavar="X",
         help="each tenant owns ceil(average GPUs in use / (8 X)) nodes of 8 GPUs, but never fewer "
         "than its largest job needs (default 1.0)",
@@ -267,16 +308,18 @@ def _add_opportunistic(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_job_options(group: Any) -> None:
-    group.add_argument("--nodes", type=count, metavar="N", help="of 8 GPUs each (default 8)")
+    group.add_argument(
+        "--nodes", type=counts(_MOST_OF_JOBS), metavar="N", help="of 8 GPUs each (default 8)"
+    )
     group.add_argument(
         "--job-mtbf",
-        type=positive,
+        type=_MTBF,
         metavar="HOURS",
         help="jobs fail at random, on average once in so many hours of running",
     )
     group.add_argument(
         "--node-mtbf",
-        type=positive,
+        type=_MTBF,
         metavar="HOURS",
         help="nodes fail at random, on average once in so many hours, and are back an hour later",
     )
@@ -305,8 +348,24 @@ def _add_job_options(group: Any) -> None:
 def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
     trace = load(arguments.traces, arguments.format)
     if arguments.virtual_clusters:
-        return trace, load_virtual_clusters(arguments.virtual_clusters)
-    return trace, own_nodes(trace, _given(arguments.oversubscribe, 1.0))
+        said, nodes = (
+            str(arguments.virtual_clusters),
+            load_virtual_clusters(arguments.virtual_clusters),
+        )
+    else:
+        factor = _given(arguments.oversubscribe, 1.0)
+        said, nodes = f"--oversubscribe {factor:g}", own_nodes(trace, factor)
+    _check_nodes(nodes, said)
+    return trace, nodes
+
+
+def _check_nodes(nodes: Mapping[str, int], said: str) -> None:
+    if (total := sum(nodes.values())) > _MOST_NODES:
+        most = max(nodes, key=lambda name: nodes[name])
+        raise ValueError(
+            f"{said}: tenants own {total} nodes, {most} alone {nodes[most]}; allowed are at most "
+            f"{_MOST_NODES}"
+        )
 
 
 def _given(value: Any, default: Any) -> Any:
@@ -378,8 +437,10 @@ def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> N
     scale = _given(arguments.load, 1.0)
     with watch("read"):
         trace, nodes = _owned_trace(arguments)
-        work = Workload.of(trace.scale_load(scale), nodes)
-    result = _run(work, policies, arguments.opportunistic, watch)
+        with named(", ".join(arguments.traces)):
+            work = Workload.of(trace.scale_load(scale), nodes)
+    with named(f"{', '.join(arguments.traces)} with --load {scale:g}"):
+        result = _run(work, policies, arguments.opportunistic, watch)
     clusters = arguments.virtual_clusters
     configuration = {
         "traces": file_names(arguments.traces),
@@ -408,6 +469,8 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
         trace = load_training(arguments.traces[0])
         jobs = Jobs.of(trace)
     nodes, seed = _given(arguments.nodes, 8), _given(arguments.seed, 0)
+    if (largest := max(jobs.gpus)) > nodes * GPUS_PER_NODE:
+        raise ValueError(f"--nodes {nodes}: a job of {largest} GPUs needs more")
     failures = RandomFailures(
         len(jobs),
         nodes,
@@ -417,7 +480,7 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
     )
     outcomes, figures = {}, {}
     for policy in policies:
-        with watch(policy):
+        with watch(policy), named(f"{arguments.traces[0]} under {policy}"):
             record = bool(arguments.plots) and policy.startswith("muri")
             outcomes[policy] = schedule(jobs, policy, nodes, muri, failures, record=record)
             figures[policy] = job_figures(jobs, outcomes[policy])
@@ -463,13 +526,23 @@ def _sweep(arguments: argparse.Namespace) -> None:
 
     try_outputs(arguments.json, None)
     nodes, trace = dict(arguments.nodes or _SWEPT_NODES), None
+    if len(nodes) < len(arguments.nodes or ()):
+        raise ValueError("--nodes names a tenant twice")
     if arguments.traces:
         if not arguments.format:
             raise ValueError("--format is needed for trace files")
-        _refuse(arguments, ("nodes",), "trace files")
+        _refuse(arguments, ("nodes", "seeds", "jobs"), "trace files")
         trace, nodes = _owned_trace(arguments)
+    else:
+        _refuse(arguments, ("format", "virtual_clusters", "oversubscribe"), "generated traces")
+        _check_nodes(nodes, "--nodes")
     if not arguments.spec:
         _refuse(arguments, ("tenant",), "policies: it needs --spec")
+    jobs = _given(arguments.jobs, 10_000)
+    if trace is None and jobs < len(nodes):
+        raise ValueError(
+            f"--jobs {jobs}: must be at least one per tenant, and there are {len(nodes)}"
+        )
     specs = named_specs(arguments.spec or (), SchedulerSpec.read)
     with _deaf_children():
         _connect(arguments.backend)
@@ -479,8 +552,8 @@ def _sweep(arguments: argparse.Namespace) -> None:
         points = sweep(
             nodes,
             arguments.loads,
-            range(arguments.seeds),
-            arguments.jobs,
+            range(_given(arguments.seeds, 3)),
+            jobs,
             trace,
             arguments.policies,
             arguments.opportunistic,

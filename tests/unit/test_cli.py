@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import hivecore
 from hivecore import cli
 from hivecore._ctrl_c import held_back
 from hivecore.sim.console import print_table, try_outputs
@@ -215,6 +216,105 @@ def test_wrong_arguments_end_with_a_message_and_status_2(arguments, says, trace,
         cli.main([argument.format(trace=trace) for argument in arguments])
     assert caught.value.code == 2
     assert says in capsys.readouterr().err
+
+
+CSV = "replay {trace} --format csv"
+MURI = "replay {training} --format muri --policy fifo"
+STORAGE = "replay {trace} --format csv --storage silod"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (f"{CSV} --oversubscribe 1e-300", "argument --oversubscribe: must be a number from 1e-06"),
+        (f"{CSV} --oversubscribe 1e-6", "--oversubscribe 1e-06: tenants own "),
+        (f"{CSV} --load 1e-300", "argument --load: must be a number from 1e-06 to 1e+06"),
+        (f"{CSV} --virtual-clusters {{many}}", "many.csv: tenants own 2000008 nodes, vision alone"),
+        (f"{CSV} --virtual-clusters {{folder}}", "--virtual-clusters {folder}: Is a directory"),
+        (f"{MURI} --nodes 1000000000000", "argument --nodes: must be at most 100000, not"),
+        (f"{MURI} --nodes {'9' * 200}", "argument --nodes: must be at most 100000, not '9"),
+        (f"{MURI} --job-mtbf 1e-300", "argument --job-mtbf: must be a number from 0.01 to 1e+09"),
+        (f"{MURI} --node-mtbf 1e-300", "argument --node-mtbf: must be a number from 0.01 to"),
+        (f"{STORAGE} --cache 1e300", "argument --cache: must be a number from 1e-09 to 1e+15"),
+        (f"{STORAGE} --bandwidth 1e-300", "argument --bandwidth: must be a number from 1e-09"),
+        (f"{STORAGE} --gpus {'9' * 30}", "argument --gpus: must be at most 1000000000, not"),
+        (f"{STORAGE} --gpus 1", "--gpus 1: a job of "),
+        ("sweep --nodes a=1000000000000", "argument --nodes: must be at most 1000000, not"),
+        ("sweep --nodes a=900000 b=900000", "--nodes: tenants own 1800000 nodes, a alone 900000"),
+        ("sweep --nodes a=1 a=2", "--nodes names a tenant twice"),
+        ("sweep --seeds 1000000000000", "argument --seeds: must be at most 10000, not"),
+        ("sweep --jobs 1000000000000", "argument --jobs: must be at most 10000000, not"),
+        ("sweep --workers 1000000000000", "argument --workers: must be at most 1024, not"),
+        ("sweep --loads 1 1e-300", "argument --loads: must be a number from 1e-06 to 1e+06"),
+        ("sweep --jobs 99999 --seeds 1 --loads 1e-6", "seed=0, load=1e-06: now="),
+        ("sweep --jobs 2", "--jobs 2: must be at least one per tenant, and there are 5"),
+        ("sweep --oversubscribe 2", "--oversubscribe has no meaning for generated traces"),
+        ("sweep --virtual-clusters x", "--virtual-clusters has no meaning for generated traces"),
+        ("sweep --format csv", "--format has no meaning for generated traces"),
+        ("sweep {trace} --format csv --seeds 2", "--seeds has no meaning for trace files"),
+        ("sweep {trace} --format csv --jobs 2", "--jobs has no meaning for trace files"),
+        ("replay {folder} --format csv", "error: {folder}: Is a directory"),
+        ("replay none.csv --format csv", "error: none.csv: No such file or directory"),
+        ("log replay {folder}/empty", "{folder}/empty: line 1: "),
+        ("log state {trace}", "{trace}: line 1: "),
+        ("log explain {trace} a --at 1", "{trace}: line 1: "),
+        ("init node --out {trace}", "--out {trace}: is there already, name another file"),
+        ("quota {folder}", "error: {folder}: Is a directory"),
+        ("validate {folder}", "error: {folder}: Is a directory"),
+    ],
+)
+def test_a_message_names_the_option_or_the_file(arguments, says, trace, training, tmp_path, capsys):
+    (tmp_path / "empty").touch()
+    many = tmp_path / "many.csv"
+    many.write_text("vc,node num\nspeech,8\nvision,2000000\n")
+    known = {"trace": trace, "training": training, "folder": tmp_path, "many": many}
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments.format(**known).split())
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert says.format(**known) in error
+    assert "Errno" not in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(5, "Input/output error"), "{trace}: Input/output error"),
+        (OSError(13, "Permission denied", "other"), "other: Permission denied"),
+        (MemoryError(), "there is not enough memory for this"),
+    ],
+)
+def test_an_error_of_the_system_without_a_file_names_those_that_were_given(
+    error, says, trace, monkeypatch, capsys
+):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(cli, "load", fail)
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["replay", str(trace), "--format", "csv"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"hivecore: error: {says.format(trace=trace)}\n"
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"hivecore {hivecore.__version__}\n"
+
+
+def test_a_warning_of_a_reader_is_one_line_of_the_command(tmp_path):
+    (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n1,n1\n")
+    text = "cluster: {models: {m: {gpus: 8}}, nodes: {n1: m}, network: {slurm: topology.conf}}\n"
+    (tmp_path / "cluster.yaml").write_text(text)
+    process = in_process("validate", tmp_path / "cluster.yaml", stdout=subprocess.PIPE)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert error.decode() == (
+        f"hivecore: warning: {tmp_path / 'topology.conf'}: line 1: Nodes: several times, "
+        "counted once: 'n1'\n"
+    )
 
 
 def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, trace, capsys):
@@ -428,7 +528,11 @@ def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
         ("nodes pods", "--oversubscribe 2", "--oversubscribe has no meaning for pods"),
         ("nodes pods", "--storage silod", "--storage has no meaning for pods that share GPUs"),
         ("nodes pods", "--gpus 8", "--gpus has no meaning for pods that share GPUs"),
-        ("nodes pods", "--json nowhere/out.json", "No such file or directory: 'nowhere/out.json'"),
+        (
+            "nodes pods",
+            "--json nowhere/out.json",
+            "--json nowhere/out.json: No such file or directory",
+        ),
     ],
 )
 def test_mistakes_with_pods_that_share_gpus_are_named(files, arguments, says, shared, capsys):

@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,7 @@ def _is_of_a_cluster(path: Path) -> bool:
 def _listening(arguments: argparse.Namespace, port: int, max_body: int) -> Any:
     from hivecore.interop.kubernetes.serving.server import Listening, read_token
 
+    _check_host(arguments.host)
     return Listening(
         arguments.host,
         port if arguments.port is None else arguments.port,
@@ -106,6 +109,14 @@ def _listening(arguments: argparse.Namespace, port: int, max_body: int) -> Any:
         "" if arguments.token_file is None else read_token(arguments.token_file),
         head_seconds=arguments.header_seconds,
     )
+
+
+def _check_host(host: str) -> None:
+    try:
+        socket.getaddrinfo(host or None, 0)
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is no name of a host"
+        raise ValueError(f"--host {host[:80]}: {why}") from None
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -143,7 +154,14 @@ def _tls(arguments: argparse.Namespace) -> Any:
 
     if arguments.tls_cert is None:
         return None
-    return tls_context(arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca)
+    try:
+        return tls_context(arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca)
+    except OSError as error:
+        files = f"--tls-cert {arguments.tls_cert}, --tls-key {arguments.tls_key}"
+        if arguments.tls_client_ca is not None:
+            files += f", --tls-client-ca {arguments.tls_client_ca}"
+        pem = "no certificate and key in PEM: " if isinstance(error, ssl.SSLError) else ""
+        raise ValueError(f"{files}: {pem}{error.strerror or error}") from None
 
 
 def _hived(arguments: argparse.Namespace, listening: Any) -> int:

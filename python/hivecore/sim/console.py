@@ -24,8 +24,11 @@ from hivecore.sim.tables import as_lists
 
 __all__ = [
     "Watch",
+    "between",
     "count",
+    "counts",
     "file_names",
+    "named",
     "number",
     "positive",
     "print_dropped",
@@ -54,7 +57,7 @@ def positive(text: str) -> float:
     with suppress(ValueError):
         if 0 < (value := float(text)) < inf:
             return value
-    raise argparse.ArgumentTypeError(f"must be a finite and positive number, not {text!r}")
+    raise argparse.ArgumentTypeError(f"must be a finite and positive number, not {_shown(text)}")
 
 
 def count(text: str) -> int:
@@ -81,11 +84,73 @@ def number(text: str) -> int:
     return _whole(text, 0)
 
 
+def counts(most: int) -> Callable[[str], int]:
+    """Return what reads a whole number from 1 to `most`.
+
+    :param most: the largest number.
+
+    >>> counts(8)("8")
+    8
+    """
+
+    def read(text: str) -> int:
+        value = _whole(text, 1)
+        if value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most}, not {_shown(text)}")
+        return value
+
+    return read
+
+
+def between(least: float, most: float) -> Callable[[str], float]:
+    """Return what reads a number in these limits.
+
+    :param least: above 0.
+    :param most: the largest number.
+
+    >>> between(0.5, 2.0)("1.5")
+    1.5
+    """
+
+    def read(text: str) -> float:
+        value = positive(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be a number from {least:g} to {most:g}, not {_shown(text)}"
+            )
+        return value
+
+    return read
+
+
 def _whole(text: str, least: int) -> int:
     with suppress(ValueError):
         if (value := int(text)) >= least:
             return value
-    raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not {text!r}")
+    raise argparse.ArgumentTypeError(
+        f"must be a whole number of at least {least}, not {_shown(text)}"
+    )
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:40] + "...")
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Put the option or the file that is to blame before the message of a `ValueError`.
+
+    :param what: the option with its value, or the file.
+
+    >>> with named("--load 3"):
+    ...     raise ValueError("too much")
+    Traceback (most recent call last):
+    ValueError: --load 3: too much
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 class Watch:
@@ -246,5 +311,8 @@ def write_json(path: Path, data: Any) -> None:
     :param path: of the file.
     :param data: for `json.dumps`.
     """
-    path.write_text(json.dumps(data, indent=1) + "\n")
+    try:
+        path.write_text(json.dumps(data, indent=1) + "\n")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     print(f"wrote {path}")

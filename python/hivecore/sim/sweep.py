@@ -105,6 +105,24 @@ def _points(
     seed: int | None,
     load: float,
 ) -> list[Point]:
+    try:
+        return _replayed(nodes, jobs, trace, policies, opportunistic, specs, tenants, seed, load)
+    except ValueError as error:
+        of = "" if seed is None else f"seed={seed}, "
+        raise ValueError(f"{of}load={load:g}: {error}") from None
+
+
+def _replayed(
+    nodes: dict[str, int],
+    jobs: int,
+    trace: Trace | None,
+    policies: list[str],
+    opportunistic: bool,
+    specs: dict[str, Spec],
+    tenants: dict[str, str],
+    seed: int | None,
+    load: float,
+) -> list[Point]:
     if trace is not None:
         trace = trace.scale_load(load)
     else:

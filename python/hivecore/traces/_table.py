@@ -23,6 +23,8 @@ __all__ = [
     "COUNT",
     "DURATION",
     "GPUS",
+    "LONGEST",
+    "MILLISECONDS",
     "NAME",
     "SECONDS",
     "TIMESTAMP",
@@ -36,6 +38,9 @@ __all__ = [
 _NOTHING = frozenset(("", "-", "none", "null", "nil", "na", "n/a", "nat", "\\n", "unknown"))
 
 Column = npt.NDArray[Any]
+
+#: The largest duration, and time between two submissions, in seconds: simulators go no further.
+LONGEST = 2.0**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,16 @@ def _measure(cells: list[str]) -> Column:
         return np.array(known, dtype=np.float64)
 
 
+def _up_to(longest: float) -> Callable[[list[str]], Column]:
+    def convert(cells: list[str]) -> Column:
+        values = _measure(cells)
+        if (values[np.isfinite(values)] > longest).any():
+            raise ValueError
+        return values
+
+    return convert
+
+
 def _whole_measure(cells: list[str]) -> Column:
     values = _measure(cells)
     if (values != np.floor(values))[~np.isnan(values)].any() or (np.abs(values) > 2**53).any():
@@ -91,10 +106,11 @@ def _name(cells: list[str]) -> Column:
 
 
 SECONDS = Kind("a finite number that is not negative", _seconds)
-COUNT = Kind("a whole number that is not negative", _count)
+COUNT = Kind("a whole number from 0 to 2**53", _count)
 #: For jobs that may not have run: a cell without a number is nan, and a number may be negative.
-DURATION = Kind("a finite number", _measure)
-GPUS = Kind("a whole number", _whole_measure)
+DURATION = Kind("a number of seconds up to 2**40", _up_to(LONGEST))
+MILLISECONDS = Kind("a number of milliseconds up to 1000 x 2**40", _up_to(1000.0 * LONGEST))
+GPUS = Kind("a whole number up to 2**53", _whole_measure)
 TIMESTAMP = Kind("a time of the form YYYY-MM-DD HH:MM:SS", _timestamp)
 NAME = Kind("a name", _name)
 

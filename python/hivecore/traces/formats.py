@@ -9,6 +9,7 @@ import numpy as np
 from hivecore._arguments import as_choice
 from hivecore.traces import itp, muri, philly, plain, swf
 from hivecore.traces._part import Part, stem
+from hivecore.traces._table import LONGEST
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.trace import Trace
 
@@ -67,7 +68,7 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     for part in parts:
         dropped.update(part.dropped)
     try:
-        return Trace.from_columns(
+        trace = Trace.from_columns(
             np.concatenate([part.job_id for part in parts]),
             [name for part in parts for name in part.tenant],
             np.concatenate([part.submit for part in parts]),
@@ -76,6 +77,9 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
             dropped,
         )
     except ValueError as error:
-        counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
-        problem = f"{error}; dropped are jobs: {counts}" if counts else str(error)
-        raise TraceFormatError(problem, ", ".join(map(str, files))) from error
+        raise TraceFormatError(str(error), ", ".join(map(str, files))) from error
+    if trace.submit[-1] > LONGEST:
+        last, span = str(trace.job_id[-1]), f"{trace.submit[-1]:g} s after the first"
+        problem = f"job {last!r} is submitted {span}, allowed are 2**40"
+        raise TraceFormatError(problem, ", ".join(map(str, files)))
+    return trace

@@ -32,6 +32,9 @@ def _init(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         print(text, end="")
         return
-    with arguments.out.open("x", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with arguments.out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ValueError(f"--out {arguments.out}: is there already, name another file") from None
     print(f"wrote {arguments.out}")

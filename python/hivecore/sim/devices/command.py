@@ -3,9 +3,10 @@
 import argparse
 from typing import Any
 
+from hivecore.devices.device_cluster import Policy
 from hivecore.sim.console import (
     Watch,
-    count,
+    counts,
     file_names,
     print_table,
     print_times,
@@ -15,7 +16,7 @@ from hivecore.sim.console import (
 from hivecore.sim.devices.plots import save_device_plots
 from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
 from hivecore.sim.devices.report import replay_table, replays_to_json
-from hivecore.traces import load_openb_nodes, load_openb_pods
+from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
 
 __all__ = ["DEVICE_OPTIONS", "OPENB_FORMAT", "add_device_options", "replay_openb"]
 
@@ -24,6 +25,7 @@ OPENB_FORMAT = "openb"
 #: Options that have a meaning only with `--format openb`.
 DEVICE_OPTIONS = ("seeds",)
 _LOAD, _SEEDS = 1.3, 3
+_MOST_LOAD, _MOST_SEEDS = 100.0, 10_000
 _SHOWN = (80, 90, 100)  # percent; and the load at which it ends
 
 
@@ -34,7 +36,7 @@ def add_device_options(group: Any) -> None:
     """
     group.add_argument(
         "--seeds",
-        type=count,
+        type=counts(_MOST_SEEDS),
         metavar="N",
         help=f"with --format {OPENB_FORMAT}: orders of nodes and pods, 0 to N-1, of which medians "
         f"are shown (default {_SEEDS})",
@@ -56,6 +58,8 @@ def replay_openb(arguments: argparse.Namespace) -> None:
     if len(arguments.traces) != 2:
         raise ValueError(f"--format {OPENB_FORMAT} needs two files, NODES and PODS")
     load, seeds = arguments.load or _LOAD, arguments.seeds or _SEEDS
+    if load > _MOST_LOAD:
+        raise ValueError(f"--load {load:g}: pods ask for at most {_MOST_LOAD:g} times the GPUs")
     watch = Watch()
     with watch("read"):
         nodes = load_openb_nodes(arguments.traces[0])
@@ -63,9 +67,7 @@ def replay_openb(arguments: argparse.Namespace) -> None:
     replays: list[DeviceReplay] = []
     for policy in policies:
         with watch(policy):
-            replays += [
-                replay_devices(nodes, pods, policy, seed, load=load) for seed in range(seeds)
-            ]
+            replays += [_replay(nodes, pods, policy, seed, load) for seed in range(seeds)]
     last = max(round(100 * load), 1)
     loads = [*(one for one in _SHOWN if one < last), last]
     print_table(replay_table(replays, loads=loads))
@@ -81,3 +83,11 @@ def replay_openb(arguments: argparse.Namespace) -> None:
         }
         write_json(arguments.json, replays_to_json(replays, configuration, watch.seconds, loads))
     print_times(watch)
+
+
+def _replay(nodes: GpuNodes, pods: GpuPods, policy: Policy, seed: int, load: float) -> DeviceReplay:
+    try:
+        return replay_devices(nodes, pods, policy, seed, load=load)
+    except ValueError as error:  # it begins with the argument, which is an option
+        option = "--" if str(error).startswith("load=") else ""
+        raise ValueError(f"{option}{error}") from None

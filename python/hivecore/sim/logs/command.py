@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from hivecore.scheduler import Scheduler, diff_log, explain_log, log_standing, read_log, replay
-from hivecore.sim.console import count, print_sentence, print_table, say_written, try_outputs
+from hivecore.sim.console import (
+    count,
+    named,
+    print_sentence,
+    print_table,
+    say_written,
+    try_outputs,
+)
 from hivecore.sim.logs.picture import save_difference_picture
 from hivecore.sim.logs.tables import difference_table, figures_table, standing_table
 
@@ -85,14 +92,15 @@ def _png(text: str) -> Path:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
-    scheduler = replay(arguments.file)
     events = decisions = actions = 0
     begin = None
-    for record in read_log(arguments.file):
-        begin = record.number if begin is None else begin
-        events += record.event not in ("begin", "state", "decide")
-        decisions += record.event == "decide"
-        actions += len(record.fields.get("actions", ()))
+    with named(str(arguments.file)):
+        scheduler = replay(arguments.file)
+        for record in read_log(arguments.file):
+            begin = record.number if begin is None else begin
+            events += record.event not in ("begin", "state", "decide")
+            decisions += record.event == "decide"
+            actions += len(record.fields.get("actions", ()))
     print_sentence(
         f"{events} events and {decisions} decisions with {actions} actions until "
         f"{scheduler.now:g} s: the scheduler says the same again, to the byte."
@@ -102,7 +110,8 @@ def _replay(arguments: argparse.Namespace) -> None:
 
 
 def _state(arguments: argparse.Namespace) -> None:
-    found = log_standing(arguments.file, until=arguments.until)
+    with named(str(arguments.file)):
+        found = log_standing(arguments.file, until=arguments.until)
     if found.jobs:
         print_table(standing_table(found))
     of = f" of {found.gpus}" if found.gpus else ""
@@ -113,10 +122,11 @@ def _state(arguments: argparse.Namespace) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    try:
-        found = explain_log(arguments.file, arguments.job, at=arguments.at)
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
+    with named(str(arguments.file)):
+        try:
+            found = explain_log(arguments.file, arguments.job, at=arguments.at)
+        except KeyError as error:
+            raise ValueError(error.args[0]) from None
     print(found.text)
 
 
@@ -124,7 +134,8 @@ def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], N
     def run(arguments: argparse.Namespace) -> None:
         try_outputs(arguments.plot, None)
         other = read(arguments.spec)
-        found = diff_log(arguments.file, other, until=arguments.until)
+        with named(str(arguments.file)):
+            found = diff_log(arguments.file, other, until=arguments.until)
         print_table(figures_table(found))
         sooner, later = found.sooner, found.later
         if sooner or later:

@@ -8,6 +8,7 @@ from typing import Any
 from hivecore.sim.console import (
     Watch,
     file_names,
+    named,
     print_sentence,
     print_table,
     print_times,
@@ -97,7 +98,8 @@ def replay_with_specs(arguments: argparse.Namespace, read: Callable[[Path], Spec
         specs = named_specs(arguments.spec, read)
         trace = load_jobs(arguments.traces, arguments.format)
         trace = trace.with_tenants(tenant_names(arguments)).with_load(arguments.load or 1.0)
-    with progress_bar(len(trace) * len(specs)) as step, watch("replay"):
+    given = f"{', '.join(arguments.traces)} with --load {arguments.load or 1.0:g}"
+    with progress_bar(len(trace) * len(specs)) as step, watch("replay"), named(given):
         runs = replay_specs(trace, specs, step)
     print_table(specs_table(trace, runs))
     for sentence in specs_notes(trace, runs):

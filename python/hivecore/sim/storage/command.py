@@ -6,9 +6,10 @@ from typing import Any
 
 from hivecore.sim.console import (
     Watch,
-    count,
+    between,
+    counts,
     file_names,
-    positive,
+    named,
     print_dropped,
     print_table,
     print_times,
@@ -48,15 +49,20 @@ def add_storage_options(group: Any) -> None:
         f"{', '.join(GPU_POLICIES)} (default: fifo)",
     )
     group.add_argument(
-        "--cache", type=positive, metavar="GB", help="of the cluster (default 250 per GPU)"
+        "--cache",
+        type=between(1e-9, 1e15),
+        metavar="GB",
+        help="of the cluster (default 250 per GPU)",
     )
     group.add_argument(
         "--bandwidth",
-        type=positive,
+        type=between(1e-9, 1e12),
         metavar="MB/S",
         help="of remote storage (default 25 per GPU)",
     )
-    group.add_argument("--gpus", type=count, metavar="N", help=f"of the cluster (default {_GPUS})")
+    group.add_argument(
+        "--gpus", type=counts(10**9), metavar="N", help=f"of the cluster (default {_GPUS})"
+    )
     group.add_argument(
         "--warm-up",
         action="store_true",
@@ -86,6 +92,8 @@ def replay_storage(arguments: argparse.Namespace) -> None:
         trace = _trace(arguments.traces[0], arguments.format, seed)
         work = StorageWorkload.of(trace)
     gpus = arguments.gpus or _GPUS
+    if (largest := int(work.gpus.max())) > gpus:
+        raise ValueError(f"--gpus {gpus}: a job of {largest} GPUs needs more")
     cluster = StorageCluster(
         gpus,
         arguments.cache or _CACHE_PER_GPU * gpus,
@@ -94,7 +102,8 @@ def replay_storage(arguments: argparse.Namespace) -> None:
     outcomes: dict[tuple[str, str], StorageOutcome] = {}
     figures: dict[tuple[str, str], StorageFigures] = {}
     for policy in policies:
-        with watch(policy):
+        given = f"{arguments.traces[0]} with --bandwidth {cluster.bandwidth_mbps:g}"
+        with watch(policy), named(given):
             for system in dict.fromkeys(arguments.storage):
                 outcome = schedule_storage(
                     work,

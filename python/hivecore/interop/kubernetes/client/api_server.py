@@ -65,14 +65,21 @@ class ApiServer:
         """
         from kubernetes_asyncio import config
         from kubernetes_asyncio.client import Configuration
+        from yaml import YAMLError
 
         configuration = Configuration()
         try:
             await config.load_kube_config(
                 config_file=str(path), client_configuration=configuration, persist_config=False
             )
-        except (config.ConfigException, OSError) as error:
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror or error}") from None
+        except config.ConfigException as error:
             raise ValueError(f"{path}: {error}") from None
+        except (AttributeError, LookupError, TypeError, ValueError, YAMLError) as error:
+            # What the client stumbles over in a file that has another form.
+            what = str(error).partition("\n")[0]
+            raise ValueError(f"{path}: is no kubeconfig: {what}") from None
         return cls(configuration)
 
     @classmethod
