@@ -98,6 +98,39 @@ def test_validate_knows_whose_file_it_is(tmp_path, capsys):
     assert f"{path}:1: cluster: is missing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", ":1: must be a mapping with the key cluster, not nothing"),
+        ("# nothing\n", ":1: must be a mapping with the key cluster, not nothing"),
+        ("foo: 1\n", ":1: foo: is none of cluster, tenants, queues"),
+        ("- 1\n", ":1: must be a mapping with the key cluster, not a list"),
+        ("\x00\x01", ":1: is no YAML"),
+    ],
+)
+def test_a_file_of_neither_kind_is_meant_to_be_hivecores_own(text, says, tmp_path, capsys):
+    path = tmp_path / "some.yaml"
+    path.write_text(text)
+    assert cli.main(["validate", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert f"{path}{says}" in error
+    assert error.endswith(
+        f"{path}: a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has "
+        "physicalCluster\n"
+    )
+    assert error.count("physicalCluster") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["PhysicalCluster: {}\n", "# physicalCluster:\n", "data: {a: 'virtualClusters: {}'}"]
+)
+def test_a_file_with_words_of_hived_is_read_as_its(text, tmp_path, capsys):
+    path = tmp_path / "some.yaml"
+    path.write_text(text)
+    assert cli.main(["validate", str(path)]) == 1
+    assert "hivecore init" not in capsys.readouterr().err
+
+
 def test_validate_prints_layers_cells_and_quotas(tmp_path, capsys):
     path = tmp_path / "cluster.yaml"
     path.write_text(shape_text("rack"))

@@ -312,7 +312,7 @@ def test_devices_may_stand_in_koordinators_records(tmp_path):
     spec = SchedulerSpec.of_yaml("cluster: {}\ndevices: {koordinator: devices.yaml}\n", name)
     assert list(spec.nodes) == ["n0"]
     assert len(spec.devices.inventory("n0").of_type("gpu")) == 2
-    (problem, _) = problems("cluster: {}\ndevices: {koordinator: none.yaml}\n", name)
+    (problem,) = problems("cluster: {}\ndevices: {koordinator: none.yaml}\n", name)
     assert "there is no object of kind Device" in problem
     (problem,) = problems(NODES + "devices: {koordinator: devices.yaml}\n", name)
     assert "the node is there twice" in problem
@@ -407,6 +407,68 @@ def test_all_mistakes_are_named_at_once_by_line():
     found = problems(NODES + f"tenants:\n  a: {{quota: {a}}}\n  b: {{quota: {b}}}\n")
     assert [one.split(":")[1] for one in found] == ["5", "6"]
     assert "its parent 'none' is missing" in found[0]
+
+
+def test_mistakes_of_one_section_hide_none_of_another():
+    text = """
+cluster:
+  models: {small: {gpus: 4}, large: {gpus: 8}}
+  nodes: {'n[0-3]': small, 'm[0-3]': large}
+  cells:
+    c: {levels: [gpu, node], fanouts: [5], nodes: 'n[0-3]'}
+    d: {levels: [gpu, node], fanouts: [8], nodes: 'm[0-2]'}
+tenants:
+  a: {cells: {c: {node: 80}}, weigth: 2}
+  b: {cells: {d: {node: 90}}, quota: {max: {gpus: 8}}}
+queues: {order: lifo}
+devices: {policy: best}
+scheduler: {tries: 0}
+"""
+    found = "\n".join(problems(text))
+    for says in (
+        ":5: cluster.cells: the node 'n0' has 5 GPUs here, its model has 4, and 3 more nodes",
+        ":5: cluster.cells: the node 'm3' of cluster.nodes is in no chain",
+        ":8: tenants: chain 'c', level 'node': 76 cells too few",
+        ":8: tenants: chain 'd', level 'node': 87 cells too few",
+        ":9: tenants.a.weigth: is none of",
+        ":10: tenants.b.quota.max.gpus: the nodes have none of it",
+        ":11: queues.order: must be one of",
+        ":12: devices.policy: must be one of",
+        ":13: scheduler.tries: must be an integer",
+    ):
+        assert says in found, found
+    assert found.count("\n") == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (
+            "cluster:\n  models: {m: {gpus: x}}\n  nodes: {n: m}\n"
+            "  network: {layers: {r: {a: n}}}\n",
+            1,
+        ),
+        ("cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n: k}\ndevices:\n", 1),
+        (
+            "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n: k}\n"
+            "  network: {layers: {r: {a: n}}}\ntenants: {t: {quota: {max: {gpu: 1}}}}\n",
+            1,
+        ),
+        (
+            "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n: k}\n"
+            "  cells: {c: {levels: [gpu, node], fanouts: [8], nodes: n}}\n",
+            1,
+        ),
+        (
+            "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n: m}\n"
+            "  cells: {c: {levels: [gpu, node], fanouts: [8, 2], nodes: n}}\n"
+            "tenants: {t: {cells: {c: {rack: 1}, d: {node: 1}}}}\n",
+            2,
+        ),
+    ],
+)
+def test_what_follows_from_a_mistake_is_no_mistake_of_its_own(text, count):
+    assert len(problems(text)) == count
 
 
 def test_a_file_that_is_no_text_is_a_mistake_of_the_file(tmp_path):

@@ -1,6 +1,7 @@
 """`hivecore validate`: what is in a configuration file, or what is wrong with it."""
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -19,6 +20,11 @@ from hivecore.quotas import QuotaTree
 __all__ = ["add_validate_command"]
 
 _Rows = list[tuple[str, ...]]
+#: Words of HiveD's file, wherever it stands, such as in a ConfigMap.
+_OF_HIVED = re.compile("physicalClusters?|physicalCells|virtualClusters?|cellTypes", re.IGNORECASE)
+_NEITHER = (
+    "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
+)
 _PARTS = ("queues", "quotas", "cells", "topology", "devices", "sharing", "storage")
 
 
@@ -40,8 +46,13 @@ def add_validate_command(commands: Any) -> None:
 
 def _validate(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
-    if SchedulerSpec.recognises(path.read_text("utf-8", errors="replace")):
+    text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16 has one a letter
+    if SchedulerSpec.recognises(text):
         return _validate_cluster(path)
+    if not _OF_HIVED.search(text):
+        status = _validate_cluster(path)
+        print(f"{path}: {_NEITHER}", file=sys.stderr)
+        return status
     config = read_config(path)
     if config is None:
         return 1

@@ -32,19 +32,40 @@ def read_cells(
     :param tenants: by name the fields of `tenants`.
     :param evictions: as of `CellCluster`.
     """
-    before = len(reader.found)
     if isinstance(value, Mapping) and isinstance(value.get("hived"), str):
         reader.keys(value, place, ("hived",))
         spec = _of_hived(value["hived"], (place, "hived"), tenants, reader)
     else:
         spec = _of_chains(value, place, tenants, reader)
-    if spec is None or not reader.is_sound:
+    if spec is None:
         return None
-    if nodes:
+    if nodes and reader.knows_nodes:
         _check_nodes(spec, place, nodes, reader)
-    if len(reader.found) > before:
+    return _cluster(spec, evictions, reader)
+
+
+def _cluster(spec: ClusterSpec, evictions: Evictions, reader: Reader) -> CellCluster | None:
+    """The cells; None: a chain has too few, which each such chain says."""
+    before, at = reader.mistakes, (None, "tenants")
+    if len(spec.chains) > 1:
+        for chain in spec.chains:
+            reader.made(at, lambda: CellCluster(_alone(spec, chain), evictions=evictions))  # noqa: B023
+    if reader.mistakes > before:
         return None
-    return reader.made((None, "tenants"), lambda: CellCluster(spec, evictions=evictions))
+    return reader.made(at, lambda: CellCluster(spec, evictions=evictions))
+
+
+def _alone(spec: ClusterSpec, chain: str) -> ClusterSpec:
+    """One chain, with what tenants own of it."""
+    owned = {
+        name: {key: counts for key, counts in chains.items() if key == chain}
+        for name, chains in spec.virtual_clusters.items()
+    }
+    pinned = {
+        name: {key: pin for key, pin in pins.items() if pin[0] == chain}
+        for name, pins in spec.pinned_cells.items()
+    }
+    return ClusterSpec({chain: spec.chains[chain]}, owned, pinned)
 
 
 def _of_hived(
@@ -76,13 +97,10 @@ def _of_hived(
 def _of_chains(
     value: Any, place: Place, tenants: Mapping[str, Mapping[str, Any]], reader: Reader
 ) -> ClusterSpec | None:
-    chains: dict[str, Chain] = {}
-    for name, entry, at in reader.named(value, place):
-        chain = _chain(entry, at, reader)
-        if chain is not None:
-            chains[name] = chain
-    if not reader.is_sound:
-        return None
+    before = reader.mistakes
+    chains: dict[str, Chain | None] = {
+        name: _chain(entry, at, reader) for name, entry, at in reader.named(value, place)
+    }
     owned, pinned = {}, {}
     for name, fields in tenants.items():
         at = (None, "tenants"), name
@@ -90,7 +108,10 @@ def _of_chains(
         pins = _pins(fields.get("pinned_cells"), (at, "pinned_cells"), reader)
         if pins:
             pinned[name] = pins
-    return reader.made(place, lambda: ClusterSpec(chains, owned, pinned))
+    if reader.mistakes > before:
+        return None
+    known = {name: chain for name, chain in chains.items() if chain is not None}
+    return reader.made(place, lambda: ClusterSpec(known, owned, pinned))
 
 
 def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
@@ -129,22 +150,24 @@ def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
 
 
 def _owned(
-    value: Any, place: Place, chains: Mapping[str, Chain], reader: Reader
+    value: Any, place: Place, chains: Mapping[str, Chain | None], reader: Reader
 ) -> dict[str, dict[str, int]]:
+    """The cells of a tenant; those of a chain that has a mistake are counted only."""
     owned: dict[str, dict[str, int]] = {}
-    for chain, entry, at in reader.named(value, place):
-        if chain not in chains:
+    for name, entry, at in reader.named(value, place):
+        if name not in chains:
             known = ", ".join(chains)
-            reader.add(at, f"there is no chain {show(chain)}, there are {known}")
+            reader.add(at, f"there is no chain {show(name)}, there are {known}")
             continue
-        owned[chain] = {}
+        owned[name] = {}
+        chain = chains[name]
         for level, number, where in reader.named(entry, at):
             count = reader.count(number, where, low=0)
-            if level not in chains[chain].levels:
-                known = ", ".join(chains[chain].levels)
+            if chain is not None and level not in chain.levels:
+                known = ", ".join(chain.levels)
                 reader.add(where, f"the chain has no level {show(level)}, it has {known}")
             elif count is not None:
-                owned[chain][level] = count
+                owned[name][level] = count
     return owned
 
 
@@ -165,22 +188,29 @@ def _check_nodes(
 ) -> None:
     """What `cluster.nodes` and the cells say of a node is the same."""
     gpus: dict[str, int] = {}
+    complete = True
     for name, chain in spec.chains.items():
         if chain.nodes is None:
             reader.add((place, name), "nodes is missing: which of cluster.nodes are these?")
-            return
+            complete = False
+            continue
         per_node = chain.leaves // len(chain.nodes)
         for node in chain.nodes:
             gpus[node] = gpus.get(node, 0) + per_node
-    for node, count in gpus.items():
-        if node not in nodes:
-            reader.add(place, f"there is no node {show(node)} in cluster.nodes")
-            return
-        if nodes[node].gpus != count:
-            has = nodes[node].gpus
-            reader.add(place, f"the node {show(node)} has {count} GPUs here, its model has {has}")
-            return
-    for node in nodes:
-        if node not in gpus:
-            reader.add(place, f"the node {show(node)} of cluster.nodes is in no chain")
-            return
+    unknown = [node for node in gpus if node not in nodes]
+    if unknown:
+        reader.add(place, f"there is no node {_first(unknown)} in cluster.nodes")
+    other = [node for node, count in gpus.items() if node in nodes and nodes[node].gpus != count]
+    if other:
+        has, here = nodes[other[0]].gpus, gpus[other[0]]
+        more = f", and {len(other) - 1} more nodes differ" if len(other) > 1 else ""
+        first = show(other[0])
+        reader.add(place, f"the node {first} has {here} GPUs here, its model has {has}{more}")
+    left = [node for node in nodes if node not in gpus]
+    if left and complete:
+        reader.add(place, f"the node {_first(left)} of cluster.nodes is in no chain")
+
+
+def _first(names: list[str]) -> str:
+    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    return f"{show(names[0])}{more}"

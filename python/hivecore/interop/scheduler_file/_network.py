@@ -39,7 +39,7 @@ def read_network(
     else:
         name = reader.text(fields.get("topology"), (place, "topology")) or ""
         made = _of_file(way, fields[way], at, name, nodes, reader)
-    if made is None or not _agree(made, at, nodes, reader):
+    if made is None or not reader.knows_nodes or not _agree(made, at, nodes, reader):
         return None
     for node in made.nodes:
         made.set_free(node, nodes[node].amounts)
@@ -83,7 +83,7 @@ def _of_layers(
         wider = size
         for number, node in enumerate(nodes):
             labels[node][layer] = f"{layer}{number // size}"
-    if len(reader.found) > before:
+    if len(reader.found) > before or not reader.knows_nodes:
         return None
     return reader.made(place, lambda: NetworkTopology(layers, labels))
 
@@ -98,7 +98,8 @@ def _of_domains(
     for domain, pattern, at in reader.named(value, place):
         for node in reader.hosts(pattern, at):
             if node not in labels:
-                reader.add(at, f"there is no node {show(node)} in cluster.nodes")
+                if reader.knows_nodes:
+                    reader.add(at, f"there is no node {show(node)} in cluster.nodes")
             elif layer in labels[node]:
                 other = show(labels[node][layer])
                 reader.add(at, f"the node {show(node)} is in {other} already")

@@ -41,6 +41,7 @@ def read_quotas(
     :param tenants: by name the fields of `tenants`.
     :param cluster: what the nodes have, by resource.
     """
+    before = reader.mistakes
     fields = reader.keys(section, _AT, _KEYS)
     declared = _of_file(fields, reader) if "koordinator" in fields else None
     if declared is None:
@@ -60,7 +61,7 @@ def read_quotas(
     total = _total(fields, declared, cluster, reader)
     if not declared.quotas and section is not None and "koordinator" not in fields:
         reader.add(_AT, "no tenant has a quota")
-    if not declared.quotas or not reader.is_sound:
+    if not declared.quotas or reader.mistakes > before or not reader.knows_nodes:
         return None
     tree = reader.made(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None:
@@ -73,6 +74,8 @@ def _total(
     fields: Mapping[str, Any], declared: _Declared, cluster: Mapping[str, int], reader: Reader
 ) -> dict[str, int]:
     known = {resource for one in declared.quotas for resource, _ in one.max}
+    if "total" not in fields and not reader.knows_nodes:
+        return {}
     if "total" not in fields:
         for name, place in declared.places.items():
             _check_known(name, place, declared, cluster, reader)
@@ -103,6 +106,7 @@ def _of_tenants(
 ) -> _Declared:
     if "gpu" in fields:
         reader.add((_AT, "gpu"), "is for koordinator only")
+    before = reader.mistakes
     places: dict[str, Place] = {}
     quotas: list[Quota] = []
     for name, one in tenants.items():
@@ -110,7 +114,7 @@ def _of_tenants(
             at = places[name] = ((None, "tenants"), name), "quota"
             quotas += _quota(name, one["quota"], at, reader)
     parents = {one.name: one.parent for one in quotas}
-    is_sound = reader.is_sound
+    is_sound = reader.mistakes == before
     for broken in quota_rules(quotas, same_dimensions=False):
         # Minimums that are too high are scaled down; that is no mistake of the file. Where it has
         # others, parents that are there may not have been read.

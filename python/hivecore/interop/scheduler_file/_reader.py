@@ -33,17 +33,19 @@ class Reader(Problems):
         self._elsewhere: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         """What is no mistake, but perhaps not meant."""
+        #: whether all nodes could be read: else what does not go with them is no mistake yet
+        self.knows_nodes = True
 
     # --- mistakes
 
     @property
-    def is_sound(self) -> bool:
-        """Whether there is no mistake yet."""
-        return not self.found and not self._elsewhere
+    def mistakes(self) -> int:
+        """How many there are so far."""
+        return len(self.found) + len(self._elsewhere)
 
     def raise_if_any(self) -> None:
         """Raise all that was found as one `ConfigError`, each with its file and line."""
-        if not self.is_sound:
+        if self.mistakes:
             raise ConfigError([*located(self.found, self._text, self._name), *self._elsewhere])
 
     def made(self, place: Place, make: Callable[[], _Made]) -> _Made | None:

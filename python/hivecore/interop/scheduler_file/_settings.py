@@ -85,9 +85,10 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
     fields = reader.keys(value, place, ("policy", "seed", "koordinator"))
     policy: Any = reader.choice(fields.get("policy"), (place, "policy"), POLICIES)
     seed = reader.integer(fields.get("seed"), (place, "seed"), 0, 2**31, 0)
+    if not reader.knows_nodes:
+        return None
     if not nodes:
         reader.add(place, "needs cluster.nodes, which says what nodes have")
-    if not reader.is_sound:
         return None
     inventories = {name: node.devices for name, node in nodes.items()}
     return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))

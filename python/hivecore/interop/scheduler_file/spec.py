@@ -200,12 +200,14 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
         name: reader.keys(entry, place, _OF_TENANT)
         for name, entry, place in reader.named(document.get("tenants"), (None, "tenants"))
     }
+    before = reader.mistakes
     nodes = read_nodes(cluster, reader)
     section = document.get("devices")
     if isinstance(section, Mapping) and "koordinator" in section:
         nodes |= read_records(
             section["koordinator"], ((None, "devices"), "koordinator"), nodes, reader
         )
+    reader.knows_nodes = reader.mistakes == before
     found: dict[str, Any] = {
         "nodes": {name: node.model for name, node in nodes.items()},
         "tenants": tuple(tenants),
@@ -252,7 +254,7 @@ def _place(
                 reader.add(place, "has no meaning without cluster.cells")
     if "network" in cluster:
         found["topology"] = read_network(cluster["network"], (at, "network"), nodes, reader)
-    elif not nodes and reader.is_sound:
+    elif not nodes and reader.knows_nodes and not reader.found:
         reader.add(at, "must have nodes or cells")
 
 
