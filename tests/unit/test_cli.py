@@ -76,7 +76,7 @@ def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp
         assert cli.main(["replay", str(trace), "--format", "csv", *scale, "--json", str(out)]) == 0
         data = json.loads(out.read_text())
         nodes.append(data["workload"]["nodes"])
-        means.append(data["policies"]["private"]["all"]["mean_delay"])
+        means.append(data["policies"]["private"]["all"]["mean_delay_seconds"])
     assert nodes[0] == nodes[1]
     assert means[0] < means[1]
 
@@ -136,7 +136,7 @@ def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
     assert cli.main(["sweep", *small, "--policies", "quota", "cells", "--json", str(out)]) == 0
     assert "1.5" in capsys.readouterr().out
     data = json.loads(out.read_text())
-    assert data["schema"] == "hivecore.sweep/1"
+    assert data["schema"] == "hivecore.sweep/2"
     assert [(point["seed"], point["load"], point["policy"]) for point in data["points"]] == [
         (seed, load, policy)
         for seed in (0, 1)
@@ -354,7 +354,7 @@ def test_replay_under_job_policies_reports_completion_times(training, tmp_path, 
         "candidates": [3, 8],
         "autopack": True,
     }
-    assert data["policies"]["fifo"]["makespan"] == pytest.approx(6 * 192 * 1.015)
+    assert data["policies"]["fifo"]["makespan_seconds"] == pytest.approx(6 * 192 * 1.015)
     assert {path.name for path in plots.iterdir()} == {"completion.png", "timeline-muri-s.png"}
 
 
@@ -376,7 +376,7 @@ def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monke
         for policy in policies:
             expected = job_figures(jobs, schedule(jobs, policy, 3, options))
             found[name, policy] = expected.mean_completion
-            mean = data["policies"][policy]["mean_completion"]
+            mean = data["policies"][policy]["mean_completion_seconds"]
             assert mean == pytest.approx(expected.mean_completion, rel=1e-9)
     assert len(set(found.values())) == len(found)
 

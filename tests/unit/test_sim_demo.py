@@ -190,7 +190,7 @@ def test_table_and_json_tell_the_same(demo):
     data = demo_to_json(demo, {"seed": 0}, {"simulate": 1.0})
     assert data["configuration"] == {"seed": 0}
     told = data["configurations"]
-    given = [minutes(told[name]["all"]["mean_completion"]) for name in names]
+    given = [minutes(told[name]["all"]["mean_completion_seconds"]) for name in names]
     assert given == means
     assert set(told["cells"]["tenants"]) == set(demo.made.nodes)
     assert (

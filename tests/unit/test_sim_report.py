@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields
 from io import StringIO
 
 import numpy as np
@@ -6,8 +7,14 @@ import pytest
 from rich.console import Console
 
 from hivecore.sim import LENDING, POLICIES, Workload, findings, plots, replay, summarize
+from hivecore.sim.demo.figures import DemoFigures
+from hivecore.sim.metrics import Figures
 from hivecore.sim.plots import save_plots
+from hivecore.sim.preemptive.metrics import JobFigures
 from hivecore.sim.report import notes, table, to_json
+from hivecore.sim.specs.figures import SpecFigures
+from hivecore.sim.storage.metrics import StorageFigures
+from hivecore.sim.units import with_units
 from hivecore.traces import Trace
 
 # x's leftovers on both nodes keep y's last job waiting under quota: from 20 until 100.
@@ -148,7 +155,7 @@ def test_json_carries_all_figures_and_survives_a_round_trip():
     result = replayed(opportunistic=True)
     data = to_json(result, {"load": 1.0}, {"replay": 0.5})
     assert json.loads(json.dumps(data)) == data
-    assert data["schema"] == "hivecore.replay/1"
+    assert data["schema"] == "hivecore.replay/2"
     assert data["configuration"] == {"load": 1.0}
     assert data["runtime_seconds"] == {"replay": 0.5}
     assert data["workload"]["nodes"] == {"x": 1, "y": 1}
@@ -164,8 +171,16 @@ def test_json_carries_all_figures_and_survives_a_round_trip():
     assert data["violations"]["quota"] == {"compared": 6, "later": 2}
     assert data["violations"]["cells"]["compared"] == 6
     samples = data["samples"]
-    assert len(samples["instants"]) == len(samples["quota"]["free"]) == 400
+    assert len(samples["instants_seconds"]) == len(samples["quota"]["free"]) == 400
     assert data["findings"] == findings(result)
+
+
+@pytest.mark.parametrize("record", [Figures, JobFigures, StorageFigures, SpecFigures, DemoFigures])
+def test_each_time_of_a_record_says_its_unit_in_json(record):
+    named = [one.name for one in fields(record) if "float" in str(one.type)]
+    plain = {"utilisation", "busy", "hits", "fairness_min", "fairness_mean"}
+    for name in with_units(dict.fromkeys(named)):
+        assert name in plain or name.endswith(("_seconds", "_hours", "_mbps", "_tb")), name
 
 
 def test_equal_inputs_give_equal_results():

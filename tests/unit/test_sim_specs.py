@@ -233,7 +233,7 @@ def test_figures_that_there_are_not_are_null_in_json():
     runs = replay_specs(trace, {"one": spec()})
     text = json.dumps(specs_to_json(trace, runs, {}, {}), allow_nan=False)
     found = json.loads(text)["specs"]["one"]
-    assert found["all"]["mean_completion"] is None and found["all"]["utilisation"] == 0
+    assert found["all"]["mean_completion_seconds"] is None and found["all"]["utilisation"] == 0
     assert sum(found["refusals"].values()) == 1
 
 
@@ -265,7 +265,10 @@ def test_the_command_compares_and_writes_all_forms(files, capsys):
     data = json.loads((files / "out.json").read_text())
     assert data["configuration"]["specs"] == ["two.yaml", "four.yaml"]
     two, four = (data["specs"][name]["all"] for name in ("two.yaml", "four.yaml"))
-    assert two["mean_completion"] > four["mean_completion"] and two["refused"] >= four["refused"]
+    assert (
+        two["mean_completion_seconds"] > four["mean_completion_seconds"]
+        and two["refused"] >= four["refused"]
+    )
     assert set(data["specs"]["two.yaml"]["tenants"]) == {"a", "b"}
     assert (files / "plots" / "completions.png").read_bytes().startswith(b"\x89PNG")
     again = [*common, "--spec", *names, "--json", files / "again.json"]
@@ -329,7 +332,7 @@ def test_jobs_of_every_format_run(format, tmp_path, capsys):
     trace = ["replay", tmp_path / "a.csv", "--format", format, "--json", tmp_path / "out.json"]
     assert run(*trace, "--spec", tmp_path / "one.yaml", "--tenant", "*=lab") == 0
     found = json.loads((tmp_path / "out.json").read_text())["specs"]["one.yaml"]["all"]
-    assert (found["jobs"], found["refused"], found["mean_completion"]) == (1, 0, 60)
+    assert (found["jobs"], found["refused"], found["mean_completion_seconds"]) == (1, 0, 60)
     assert found["utilisation"] == 1
 
 

@@ -10,6 +10,7 @@ from hivecore.sim.metrics import Figures, findings, summarize
 from hivecore.sim.replay import LENDING, Replay
 from hivecore.sim.sweep import Point
 from hivecore.sim.tables import empty_table, minutes
+from hivecore.sim.units import with_units
 from hivecore.sim.workload import GPUS_PER_NODE, Excluded, Workload
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _COMMON_HEADINGS = (
     "GPUs\nused",
     "frag-\nmented",
 )
-_SCHEMA = "hivecore.replay/1"
-_SWEEP_SCHEMA = "hivecore.sweep/1"
+_SCHEMA = "hivecore.replay/2"
+_SWEEP_SCHEMA = "hivecore.sweep/2"
 
 
 def table(replay: Replay) -> "Table":
@@ -135,7 +136,7 @@ def to_json(
         "workload": {
             "jobs": work.trace.jobs,
             "gpu_hours": work.trace.gpu_hours,
-            "window": work.window,
+            "window_seconds": work.window,
             "nodes": dict(zip(work.trace.tenants, work.nodes, strict=True)),
             "rounded": work.rounded,
             "dropped": dict(work.trace.dropped),
@@ -149,7 +150,7 @@ def to_json(
             if policy != "private"
         },
         "samples": {
-            "instants": np.round(replay.instants, 3).tolist(),
+            "instants_seconds": np.round(replay.instants, 3).tolist(),
             **{
                 policy: {"free": run.free.tolist(), "stranded": run.stranded.tolist()}
                 for policy, run in replay.runs.items()
@@ -172,7 +173,7 @@ def _policy(replay: Replay, policy: str) -> dict[str, Any]:
 
 
 def _plain(one: Figures) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name != "tenant"}
+    return with_units({name: value for name, value in asdict(one).items() if name != "tenant"})
 
 
 def sweep_table(points: Sequence[Point]) -> "Table":

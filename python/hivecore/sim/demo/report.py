@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from hivecore.sim.demo.figures import demo_figures
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.tables import empty_table, minutes
+from hivecore.sim.units import with_units
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["demo_findings", "demo_notes", "demo_table", "demo_to_json"]
 
-_SCHEMA = "hivecore.demo/1"
+_SCHEMA = "hivecore.demo/2"
 _CAPTION = (
     "queueing: until the run begins that is completed\n"
     "useful work: what is not lost, of what all GPUs could do at full speed\n"
@@ -136,9 +137,10 @@ def demo_to_json(
         },
         "configurations": {
             name: {
-                "all": asdict(demo_figures(demo, name)),
+                "all": with_units(asdict(demo_figures(demo, name))),
                 "tenants": {
-                    tenant: asdict(demo_figures(demo, name, tenant)) for tenant in made.nodes
+                    tenant: with_units(asdict(demo_figures(demo, name, tenant)))
+                    for tenant in made.nodes
                 },
             }
             for name in demo.runs

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.preemptive.metrics import JobFigures
 from hivecore.sim.tables import empty_table, minutes
+from hivecore.sim.units import with_units
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["jobs_table", "jobs_to_json"]
 
-_SCHEMA = "hivecore.jobs/1"
+_SCHEMA = "hivecore.jobs/2"
 
 
 def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
@@ -52,12 +53,12 @@ def jobs_to_json(
     :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
 
     >>> found = jobs_to_json({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}, {}, {})
-    >>> found["policies"]["srtf"]["makespan"]
+    >>> found["policies"]["srtf"]["makespan_seconds"]
     30.0
     """
     return {
         "schema": _SCHEMA,
         "configuration": dict(configuration),
-        "policies": {policy: asdict(one) for policy, one in figures.items()},
+        "policies": {policy: with_units(asdict(one)) for policy, one in figures.items()},
         "runtime_seconds": dict(runtime_seconds),
     }

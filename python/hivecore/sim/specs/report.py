@@ -10,13 +10,14 @@ from hivecore.sim.specs.figures import SpecFigures, compared_jobs, spec_figures
 from hivecore.sim.specs.run import SpecRun
 from hivecore.sim.specs.trace_jobs import TraceJobs
 from hivecore.sim.tables import minutes, side_by_side
+from hivecore.sim.units import with_units
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["specs_notes", "specs_table", "specs_to_json"]
 
-_SCHEMA = "hivecore.specs/1"
+_SCHEMA = "hivecore.specs/2"
 _REASONS = 3  # that are told of each spec
 _CAPTION = (
     "completion, queueing: of jobs that run to their end under all specs\n"
@@ -139,7 +140,8 @@ def specs_to_json(
 
 
 def _plain(one: SpecFigures) -> dict[str, Any]:
-    return {
+    figures = {
         name: None if isinstance(value, float) and isnan(value) else value
         for name, value in asdict(one).items()
     }
+    return with_units(figures)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.storage.metrics import StorageFigures
 from hivecore.sim.tables import empty_table
+from hivecore.sim.units import with_units
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["storage_table", "storage_to_json"]
 
-_SCHEMA = "hivecore.storage/1"
+_SCHEMA = "hivecore.storage/2"
 _HOUR = 3600.0
 
 #: Figures by policy of the GPUs and storage system.
@@ -74,7 +75,7 @@ def storage_to_json(
     """
     policies: dict[str, dict[str, Any]] = {}
     for (policy, system), one in figures.items():
-        policies.setdefault(policy, {})[system] = asdict(one)
+        policies.setdefault(policy, {})[system] = with_units(asdict(one))
     return {
         "schema": _SCHEMA,
         "configuration": dict(configuration),
