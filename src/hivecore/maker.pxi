@@ -3,8 +3,8 @@
 
 cdef extern from *:
     """
-    static PyObject* new_object(PyObject* record, PyObject* nothing) {
-        return PyBaseObject_Type.tp_new((PyTypeObject*) record, nothing, NULL);
+    static PyObject* new_object(PyTypeObject* record, PyObject* nothing) {
+        return PyBaseObject_Type.tp_new(record, nothing, NULL);
     }
 
     static int fill_slot(PyObject* slot, PyObject* made, PyObject* value) {

@@ -4,6 +4,7 @@ import pickle
 import struct
 import sys
 import threading
+from collections import UserDict
 
 import numpy as np
 import pytest
@@ -551,6 +552,18 @@ def test_warmed_items_are_effective_for_jobs_that_have_not_read_them(cache):
     cache.warm("d", [79, 80])
     assert (cache.effective("p"), cache.effective("q")) == (10, 20)
     assert cache.hit_ratio("p") == 10 / 500
+
+
+def test_charges_are_of_the_moment_at_which_the_jobs_are_named(cache):
+    class Rates(UserDict):
+        def __getitem__(self, job):
+            if job in cache.jobs("d"):  # as another thread may do meanwhile
+                cache.detach(job)
+                cache.unload("d", force=True)
+            return super().__getitem__(job)
+
+    assert cache.charges("d", Rates({"p": 30, "q": 20})) == {"p": 150.0, "q": 100.0}
+    assert cache.jobs("d") == []
 
 
 def test_charges_follow_the_rates(cache):

@@ -23,7 +23,12 @@ from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
 from hivecore.topology.releases import Gains
-from hivecore.topology.topology_decision import NodePods, TopologyDecision, placement_to_commit
+from hivecore.topology.topology_decision import (
+    NodePods,
+    TopologyDecision,
+    made_decision,
+    placement_to_commit,
+)
 from hivecore.topology.topology_request import (
     MOST,
     Pairs,
@@ -361,15 +366,15 @@ class NetworkTopology(PlainState):
                 raise ValueError(f"request: there is an owner {request.name!r}")
             if allowed is not None:
                 found = self._within(allowed).schedule(request, method=method, work=work)
-                return replace(found, nodes=tuple(self.nodes[one] for one in allowed.tolist()))
+                found = replace(found, nodes=tuple(self.nodes[one] for one in allowed.tolist()))
+                return made_decision(found, self._domains.marks)
             level, pods, optimal, fewest = self._place(request, widest, narrowest, method, work)
             if level < 0:
                 slots = partial(self._slots_of_domains, widest)
                 refusal = refused(request, slots, optimal or method != "exact")
                 return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
             placed = self._placed(pods)
-            marks = self._domains.marks
-            return TopologyDecision(
+            found = TopologyDecision(
                 request,
                 "bind",
                 placed,
@@ -377,8 +382,8 @@ class NetworkTopology(PlainState):
                 self._domains.around(placed[0].node)[:level],
                 optimal=optimal,
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
-                _marks={one.node: marks[one.node] for one in placed},
             )
+            return made_decision(found, self._domains.marks)
 
     def _within(self, nodes: Ints) -> Self:
         """A network where nothing is free but on these nodes; it has no owners."""
@@ -449,7 +454,8 @@ class NetworkTopology(PlainState):
         request = decision.request
         more = request.role.amounts if request.role else ()
         with self._lock:
-            pods = self._where(placed, decision._marks)
+            marks = getattr(decision, "_marks", {})  # a copy has none
+            pods = self._where(placed, marks)
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
             owner = Owner(request.amounts, more, pods)

@@ -1,7 +1,7 @@
 """Where a gang would go."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import as_int, as_name, as_tuple
@@ -12,7 +12,7 @@ from hivecore.topology.topology_request import MOST, TopologyRequest
 if TYPE_CHECKING:
     from hivecore.topology.network_topology import NetworkTopology
 
-__all__ = ["NodePods", "TopologyDecision", "placement_to_commit"]
+__all__ = ["NodePods", "TopologyDecision", "made_decision", "placement_to_commit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,17 @@ class NodePods:
     others: int = 0
 
 
+class _Marked:
+    """No field of a decision: a copy is without it, and knows its nodes by their names alone."""
+
+    __slots__ = ("_marks",)
+
+    _marks: Mapping[str, object]
+    """By node, what tells it from a later one of its name."""
+
+
 @dataclass(frozen=True, slots=True)
-class TopologyDecision:
+class TopologyDecision(_Marked):
     """What `NetworkTopology.schedule` would do; nothing has changed yet.
 
     :param request: what was decided on.
@@ -51,8 +60,6 @@ class TopologyDecision:
     fewest: tuple[tuple[str, int], ...] = ()
     victims: tuple[str, ...] = ()
     nodes: tuple[str, ...] | None = None
-    _marks: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """By node, what tells it from a later one of its name; what it lacks is known by name alone."""
 
     @property
     def reason(self) -> str:
@@ -82,10 +89,15 @@ class TopologyDecision:
         """
         check_decision(self, network.copy())
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By value: its nodes are known by their names alone."""
-        names = [one.name for one in fields(self) if one.name != "_marks"]
-        return TopologyDecision, tuple(getattr(self, name) for name in names)
+
+def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> TopologyDecision:
+    """The decision, for these very nodes.
+
+    :param marks: of the nodes of a network.
+    """
+    mine = {one.node: marks[one.node] for one in decision.placement}
+    object.__setattr__(decision, "_marks", mine)
+    return decision
 
 
 def placement_to_commit(decision: object) -> tuple[NodePods, ...]:

@@ -750,8 +750,13 @@ cdef class UniformCache(KernelObject):
             attached jobs. :raises TypeError: ``rates`` is no mapping, or a rate no number.
         :raises KeyError: no such dataset.
         """
-        names = self.jobs(exact_name(dataset, "dataset"))
+        cdef Guard guard
+        cdef str key = exact_name(dataset, "dataset")
         rates = as_mapping(rates, "rates")
+        guard.lock(self.mutex)
+        names = self.jobs(key)
+        cdef int64_t used = self.kernel.dataset(self.dataset_id(key)).used
+        guard.unlock()
         if set(rates) != set(names):
             raise ValueError(f"rates are for {list(rates)}, attached are {names}")
         cdef double total = 0
@@ -761,7 +766,6 @@ cdef class UniformCache(KernelObject):
             if not 0 <= rate < INFINITY:
                 raise ValueError(f"rates[{name!r}]={rate}: must be finite and not negative")
             total += rate
-        used = self.statistics(dataset)["used"]
         if total == 0:
             return dict.fromkeys(names, used / max(len(names), 1))
         return {name: used * (rate / total) for name, rate in shares.items()}
