@@ -123,9 +123,11 @@ class OwnFile:
         os.fsync(self._descriptor)
         part = self.path + ".part"
         descriptor = _locked(part, part, os.O_CREAT)
+        is_mine = False
         try:
             if not _LINE.startswith(os.read(descriptor, len(_LINE)).rstrip(_BLANK)):
                 raise FileExistsError(f"{part}: there is a file, which is not overwritten")
+            is_mine = True
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
             if hasattr(os, "fchmod"):
@@ -137,6 +139,9 @@ class OwnFile:
             _link(self.path, segment_path(self.path, number))
             os.replace(part, self.path)
         except BaseException:
+            if is_mine:
+                with suppress(OSError):  # on a full disk the log needs the room
+                    os.unlink(part)
             os.close(descriptor)
             raise
         old = self._descriptor
@@ -279,6 +284,8 @@ def _lock(descriptor: int, name: str) -> None:
         _take(descriptor)
     except (BlockingIOError, PermissionError):
         raise BlockingIOError(f"{name}: another scheduler writes this log") from None
+    except OSError as error:
+        raise OSError(error.errno, f"{name}: cannot be locked: {error.strerror}") from None
 
 
 try:
