@@ -361,6 +361,32 @@ def test_a_log_that_a_crash_has_left_without_a_whole_line_begins_again(keep, sta
     assert replay(log).state("train") == "running"
 
 
+@posix
+def test_a_snapshot_that_is_damaged_is_replaced_by_the_one_before(state_file, tmp_path):
+    log = tmp_path / "log"
+    with opened(state_file, log) as (scheduler, _):
+        for number in range(4):
+            take(scheduler, [event_of_plain(submit(f"j{number}"))], 0.0)
+            scheduler.snapshot()
+        take(scheduler, [event_of_plain(submit("last"))], 0.0)
+    with opened(state_file, log) as (scheduler, told):
+        whole = told.logged_since(0)
+        assert (told.last, told.first) == (5, 5)
+    log.write_bytes(log.read_bytes().replace(b'"state":"', b'"state":"!', 1))
+    with (
+        pytest.warns(UserWarning, match="line 1: its checksum is another; goes on from log.0"),
+        opened(state_file, log) as (scheduler, told),
+    ):
+        assert list(scheduler) == ["j0", "j1", "j2", "j3", "last"]
+        assert (told.last, told.first) == (5, 4)
+        assert told.logged_since(0) == whole
+        assert scheduler.actions(since=0)[-1].job == "last"
+        scheduler.snapshot()
+    with opened(state_file, log) as (scheduler, told):
+        assert told.last == 5
+        assert len(scheduler) == 5
+
+
 @pytest.mark.parametrize("text", [b"mine", b"mine\n", b"{}\n", b'{"n":0,"event":"begin"}\n'])
 def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(text, state_file, tmp_path, capsys):
     log = tmp_path / "log"

@@ -775,8 +775,8 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
         if file.name != "log":
             file.unlink()
     status, found = caller.ask("/v1/actions", after="3")
-    assert (status, found) == (410, {"Error": found["Error"]})
-    assert "the oldest action that is known is " in found["Error"]
+    assert status == 410
+    assert found["Error"].startswith("after=3: the oldest action that is known is ")
     caller.runner.close()
     again.close()
 

@@ -30,11 +30,11 @@ def read_scheduler(path: Path) -> Scheduler:
 
 @contextmanager
 def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldActions]]:
-    """The scheduler, and the actions that it has told; its log is closed at the end.
+    """The scheduler, and the actions that it has decided; its log is closed at the end.
 
     :param path: see `read_scheduler`.
-    :param log: of its decisions. If there is one already, the scheduler is as its log says, and
-        goes on writing there. ``None``: none is written.
+    :param log: of its decisions. If the file has a whole line already, the scheduler is as its log
+        says, and goes on writing there. ``None``: it writes no log.
     :raises OSError: a file cannot be read or written, or another scheduler writes this log.
     :raises ValueError: a file is damaged.
     """

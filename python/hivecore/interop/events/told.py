@@ -95,7 +95,10 @@ class ToldActions:
         """
         if self._log is None:
             raise LookupError(f"after={after}: the oldest action that is known is {self.first}")
-        number, actions = read_actions(self._log, after)
+        try:
+            number, actions = read_actions(self._log, after)
+        except LookupError as error:
+            raise LookupError(f"after{str(error).removeprefix('since')}") from None
         found: list[bytes] = []
         size = 0
         for now, action in actions:

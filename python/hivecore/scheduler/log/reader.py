@@ -168,18 +168,27 @@ def read_actions(
     """
     real = Path(os.path.realpath(path))
     oldest = 0
+    damage: CorruptStateError | None = None
     for segment in (real, *reversed(older_segments(real).values())):
         with segment.open("rb") as file:
             beginning = read_beginning(file)
-        if beginning is not None:
-            oldest = beginning.last_action
-            if since is None or oldest <= since:
-                return oldest, _actions(real, beginning.number)
+        if beginning is None or (since is not None and since < beginning.last_action):
+            oldest = oldest if beginning is None else beginning.last_action
+            continue
+        lines = read_lines(real, beginning.number)
+        try:
+            next(lines)
+        except CorruptStateError as error:  # then the one before has all that is needed
+            damage = damage or error
+            continue
+        return beginning.last_action, _actions(lines)
+    if damage is not None:
+        raise damage
     raise LookupError(f"since={since}: the oldest action that is known is {oldest + 1}")
 
 
-def _actions(path: Path, first: int) -> Iterator[tuple[float, dict[str, Any]]]:
-    for line in read_lines(path, first):
+def _actions(lines: Iterator[Line]) -> Iterator[tuple[float, dict[str, Any]]]:
+    for line in lines:
         record = line.record
         if record.event == "decide":
             for action in record.fields["actions"]:
