@@ -196,12 +196,12 @@ def test_a_damaged_line_of_an_older_segment_is_named(tmp_path):
 
 
 def test_a_damaged_snapshot_is_replaced_by_the_one_before(tmp_path):
-    scheduler, said = rotated(tmp_path)
+    scheduler, said = rotated(tmp_path, parts=12, each=4)
     scheduler.close()
     state, newest = scheduler.to_bytes(), tmp_path / "log"
     text = newest.read_bytes()
     line = text.index(b"\n") + 1
-    for at in (0, 5, 6, 30, 60, line // 2, line - 30):
+    for at in (*range(0, 90, 3), 5, 6, 7, line // 2, line - 30):
         newest.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
         with pytest.warns(UserWarning, match=r"line 1: .*; goes on from log\.0"):
             again = recover(newest)
@@ -210,9 +210,9 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before(tmp_path):
         again.close()
         assert state_of(replay(newest)) == state_of(scheduler)
     # The one before is damaged as well: that before it.
-    second = older(tmp_path)[1]
-    second.write_bytes(second.read_bytes().replace(b'"state":"', b'"state":"!', 1))
-    with pytest.warns(UserWarning, match=r"goes on from log\.000000000000"):
+    *_, second, first = older(tmp_path)
+    first.write_bytes(first.read_bytes().replace(b'"state":"', b'"state":"!', 1))
+    with pytest.warns(UserWarning, match=f"goes on from {second.name}"):
         again = recover(newest)
     assert again.to_bytes() == state
     again.snapshot()

@@ -143,9 +143,10 @@ def read_lines(path: "str | os.PathLike[str]", first: int = 0) -> Iterator[Line]
     """
     real = Path(os.path.realpath(path))
     with real.open("rb") as newest:  # first: what is older than this one stays as it is
-        beginning = read_beginning(newest)
+        older = older_segments(real)
+        beginning = read_beginning(newest) if not older or _begins_whole(newest) else None
         last: Line | None = None
-        for number, segment in older_segments(real).items():
+        for number, segment in older.items():
             if number < first or (beginning is not None and number >= beginning.number):
                 continue
             with segment.open("rb") as file:
@@ -225,6 +226,13 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
             raise CorruptStateError(f"{where}: {error}") from None
     if end == 0:
         raise CorruptStateError(f"{_where(name, 0)}: there is none")
+
+
+def _begins_whole(file: IO[bytes]) -> bool:
+    """Whether the first line is not damaged. The file is read again."""
+    line = file.readline()
+    file.seek(0)
+    return line[-_TAIL:] == b',"hash":"%08x"}\n' % crc32(line[:-_TAIL])
 
 
 def _hash_of(line: bytes, where: str) -> int:
