@@ -439,6 +439,55 @@ def test_a_file_that_can_only_write_is_not_damaged(tmp_path):
     assert jobs_of(path) == {"a": "running"}
 
 
+class Unsaying(io.RawIOBase):
+    """Takes so many bytes and raises, and does not say how many these were."""
+
+    def __init__(self):
+        self.text, self.room = b"", None
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        part = bytes(data) if self.room is None else bytes(data)[: self.room]
+        self.text += part
+        if self.room is not None:
+            self.room -= len(part)
+            if len(part) < len(data):
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return len(part)
+
+
+ROOMS = [(0,), (1,), (7,), (9, 0, 9), (3, 1, 20), (150,), (400, 5), (90, 90)]
+
+
+@pytest.mark.parametrize("rooms", ROOMS)
+def test_a_line_that_a_failed_write_has_torn_is_written_again(tmp_path, rooms):
+    file = Unsaying()
+    scheduler = lab(log=file)
+    started(scheduler, "first")
+    path = tmp_path / "log"
+    scheduler.submit(Job("a", "lab", 2), 1.0)
+    scheduler.submit(Job("b", "lab", 8), 1.0)
+    for room in rooms:
+        file.room = room
+        with pytest.raises(OSError, match="No space"):
+            scheduler.decide(1.0)
+        path.write_bytes(file.text)
+        assert "first" in jobs_of(path)
+    file.room = None
+    assert [one.job for one in scheduler.decide(1.0)] == ["a", "b"]
+    started(scheduler, "c", 2.0)
+    scheduler.close()
+    path.write_bytes(file.text)
+    assert jobs_of(path) == {"first": "running", "a": "running", "b": "pending", "c": "running"}
+    again = recover(path)
+    assert again.to_bytes() == scheduler.to_bytes()
+    assert started(again, "d", 3.0) == ["d"]
+    again.close()
+    assert "d" in jobs_of(path)
+
+
 @pytest.mark.parametrize("buffering", [0, 16, 8192])
 @pytest.mark.parametrize("mode", ["wb", "ab", "r+b"])
 def test_a_file_of_the_caller_keeps_what_is_before_and_behind(tmp_path, mode, buffering):

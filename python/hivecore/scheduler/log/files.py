@@ -10,6 +10,8 @@ gets a second name, and the new one replaces it under the first.
 
 A file that a caller has opened is written to and flushed, and nothing else: it is never truncated,
 closed or moved back. After a failed write the next one goes on behind the bytes that it has taken.
+If the file does not say how many these are, the line is written once more, and readers skip what
+the failed write has left before it.
 """
 
 import io
@@ -178,9 +180,10 @@ class GivenFile:
     def write(self, text: bytes) -> None:
         """See `LogFile.write`."""
         while self._taken < len(text):
-            begin = self._position()
+            begin, end_of_line = self._position(), text.index(b"\n", self._taken) + 1
+            line = text[self._taken : end_of_line]
             try:
-                took: Any = self._file.write(text[self._taken :] if self._taken else text)
+                took: Any = self._file.write(line)
             except BaseException:
                 # A buffered file, or one of a caller's own, may have taken a part.
                 end = self._position()
@@ -189,7 +192,7 @@ class GivenFile:
                 raise
             if took is None and isinstance(self._file, io.RawIOBase):
                 raise BlockingIOError("the log's file takes nothing more for now")
-            self._taken += len(text) if took is None else took
+            self._taken += len(line) if took is None else took
         flush = getattr(self._file, "flush", None)
         if flush is not None:
             flush()

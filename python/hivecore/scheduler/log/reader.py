@@ -209,8 +209,12 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
             return
         if index == 0 and before is None and not line.startswith(b'{"n":'):
             raise CorruptStateError(f"{where}: does not begin a decision log")
-        body, end = line[:-_TAIL], end + len(line)
-        last_hash = crc32(body, last_hash)
+        end += len(line)
+        body = line[:-_TAIL]
+        known, last_hash = last_hash, crc32(body, last_hash)
+        if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash and index > 0:
+            body = _repeated(line, first + index)[:-_TAIL]
+            last_hash = crc32(body, known)
         if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash:
             if index > 0 or before is None:
                 raise CorruptStateError(f"{where}: its checksum is another")
@@ -226,6 +230,20 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
             raise CorruptStateError(f"{where}: {error}") from None
     if end == 0:
         raise CorruptStateError(f"{_where(name, 0)}: there is none")
+
+
+def _repeated(line: bytes, number: int) -> bytes:
+    """The line without the parts of it before it, which failed writes to a caller's file leave."""
+    at = max(0, line.rfind(b'{"n":%d,' % number))
+    whole, rest = line[at:], line[:at]
+    while rest:
+        alike = 0
+        while rest[alike : alike + 1] == whole[alike : alike + 1] and alike < len(rest):
+            alike += 1
+        if alike == 0:
+            return line
+        rest = rest[alike:]
+    return whole
 
 
 def _begins_whole(file: IO[bytes]) -> bool:
