@@ -7,7 +7,29 @@ from typing import Any, ClassVar, Self
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._turns import in_turn
 
-__all__ = ["Branching", "PlainState", "Stateful"]
+__all__ = ["Branching", "PlainState", "Stateful", "counted", "shown"]
+
+
+def shown(made: object, *parts: str) -> str:
+    """What ``repr`` says of an object: its class, and parts that are not empty.
+
+    >>> shown([], "2 jobs", "")
+    'list(2 jobs)'
+    """
+    return f"{type(made).__name__}({', '.join(filter(None, parts))})"
+
+
+def counted(number: int, thing: str, *, unless_none: bool = False) -> str:
+    """A number of things, in words.
+
+    :param unless_none: "" for 0.
+
+    >>> counted(2, "quota"), counted(1, "job"), counted(0, "owner", unless_none=True)
+    ('2 quotas', '1 job', '')
+    """
+    if unless_none and not number:
+        return ""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 class Branching:

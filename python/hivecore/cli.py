@@ -354,7 +354,8 @@ def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
         )
     else:
         factor = _given(arguments.oversubscribe, 1.0)
-        said, nodes = f"--oversubscribe {factor:g}", own_nodes(trace, factor)
+        said = f"{', '.join(arguments.traces)} with --oversubscribe {factor:g}"
+        nodes = own_nodes(trace, factor)
     _check_nodes(nodes, said)
     return trace, nodes
 
@@ -470,7 +471,10 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
         jobs = Jobs.of(trace)
     nodes, seed = _given(arguments.nodes, 8), _given(arguments.seed, 0)
     if (largest := max(jobs.gpus)) > nodes * GPUS_PER_NODE:
-        raise ValueError(f"--nodes {nodes}: a job of {largest} GPUs needs more")
+        raise ValueError(
+            f"{arguments.traces[0]}: a job of {largest} GPUs does not fit on {nodes} nodes of "
+            f"{GPUS_PER_NODE} GPUs (--nodes)"
+        )
     failures = RandomFailures(
         len(jobs),
         nodes,

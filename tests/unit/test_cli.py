@@ -238,7 +238,7 @@ STORAGE = "replay {trace} --format csv --storage silod"
         (f"{STORAGE} --cache 1e300", "argument --cache: must be a number from 1e-09 to 1e+15"),
         (f"{STORAGE} --bandwidth 1e-300", "argument --bandwidth: must be a number from 1e-09"),
         (f"{STORAGE} --gpus {'9' * 30}", "argument --gpus: must be at most 1000000000, not"),
-        (f"{STORAGE} --gpus 1", "--gpus 1: a job of "),
+        (f"{STORAGE} --gpus 1", "jobs.csv: a job of "),
         ("sweep --nodes a=1000000000000", "argument --nodes: must be at most 1000000, not"),
         ("sweep --nodes a=900000 b=900000", "--nodes: tenants own 1800000 nodes, a alone 900000"),
         ("sweep --nodes a=1 a=2", "--nodes names a tenant twice"),

@@ -354,6 +354,16 @@ def test_a_job_that_was_rejected_or_cancelled_is_told_so(tmp_path):
     assert (standing.finished, standing.rejected) == (1, 1)
 
 
+def test_a_job_that_is_yet_to_be_rejected_has_not_been_cancelled(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    scheduler.submit(Job("huge", "lab", 9), 1.0)
+    scheduler.decide(2.0)
+    scheduler.close()
+    with pytest.raises(KeyError, match=r"it came at 1\.0 and can never run: the next decision rej"):
+        explain_log(path, "huge", at=1.5)
+
+
 def test_a_damaged_log_is_an_error_of_its_line(tmp_path):
     path = log_of(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import Stateful, counted, shown
 from hivecore.cells.affinity_group import AffinityGroup, Evictions, check_evictions
 from hivecore.cells.books.cluster_report import (
     doomed_cells,
@@ -117,6 +117,17 @@ class CellCluster(Stateful):
         self._books = GroupBooks(spec, policies, evictions)
         # Reentrant: a policy may look at the cluster, and a finalizer may release a group.
         self._lock = _cells.Mutex()
+
+    def __repr__(self) -> str:
+        with self._lock:
+            spec = self._books.names.spec
+            return shown(
+                self,
+                counted(len(spec.chains), "chain"),
+                f"{sum(chain.leaves for chain in spec.chains.values())} leaves",
+                counted(len(spec.virtual_clusters), "tenant"),
+                counted(len(self._books.live), "group", unless_none=True),
+            )
 
     @property
     def spec(self) -> ClusterSpec:

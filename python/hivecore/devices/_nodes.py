@@ -4,6 +4,7 @@ Numbers go to nodes in the order in which they are added; a new node takes the l
 was given back. Nodes of equal inventory, apart from health, share a shape of the kernel.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -74,6 +75,15 @@ class Nodes:
                 known[id(inventory)] = all(device.healthy for device in inventory.devices)
         pairs = zip(self.names, self.inventories, strict=True)
         return tuple([name for name, one in pairs if name is not None and not known[id(one)]])
+
+    def devices(self) -> dict[str, int]:
+        """How many devices of each type all nodes have together; types without any are left out."""
+        known = {id(one): one for one in self.inventories if one is not None}
+        sums: Counter[str] = Counter()
+        for identity, nodes in Counter(map(id, self.inventories)).items():
+            for device in known[identity].devices if identity in known else ():
+                sums[device.type] += nodes
+        return {type: sums[type] for type in TYPES if sums[type]}
 
     def visible_with(self, number: int, gpus: Iterable[int]) -> Masks:
         """The devices of each type on a node, of GPUs these only.

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import Stateful, counted, shown
 from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
@@ -165,6 +165,16 @@ class DeviceCluster(Stateful):
     @property
     def _is_strict(self) -> bool:
         return self._nodes.quirks is None
+
+    def __repr__(self) -> str:
+        with self._lock:
+            nodes = self._nodes
+            return shown(
+                self,
+                counted(len(nodes.by_name), "node"),
+                *(f"{count} {type}" for type, count in nodes.devices().items()),
+                counted(len(self._owners.numbers), "owner", unless_none=True),
+            )
 
     # --- nodes
 

@@ -5,7 +5,7 @@ from threading import RLock
 from typing import Any, Literal, Self
 
 from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
-from hivecore._stateful import PlainState
+from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import GangError
 from hivecore.gangs._audit import audit
@@ -83,6 +83,11 @@ class Coscheduler(PlainState):
         most = as_int(max_backoff, "max_backoff", least, 2**60)
         self._rounds = Rounds(least, most, as_bool(resolve_deadlocks, "resolve_deadlocks"))
         self._lock = RLock()
+
+    @in_turn
+    def __repr__(self) -> str:
+        gangs = counted(len(self._rounds.gangs), "gang")
+        return shown(self, gangs, counted(len(self._rounds.pods), "pod"))
 
     # --- gangs
 

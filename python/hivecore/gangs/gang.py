@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hivecore._arguments import as_bool
-from hivecore._stateful import Branching
+from hivecore._stateful import Branching, counted, shown
 
 __all__ = ["Gang", "Role"]
 
@@ -32,6 +32,10 @@ class Role(Branching):
         self.slots = tuple(slots)
         self.pods: list[str | None] = [None] * len(self.slots)
         self.lowest = 0
+
+    def __repr__(self) -> str:
+        bound = sum(pod is not None for pod in self.pods)
+        return shown(self, repr(self.name), f"{bound} of {counted(len(self.pods), 'pod')}")
 
     def copy(self) -> "Role":
         """An independent role with the same slots and pods."""
@@ -74,6 +78,10 @@ class Gang(Branching):
         self.roles = {role.name: role for role in roles}
         self.bound = 0
         self.preempting: dict[str, None] | None = None
+
+    def __repr__(self) -> str:
+        pods = counted(sum(len(role.pods) for role in self.roles.values()), "pod")
+        return shown(self, repr(self.name), f"{self.bound} of {pods}")
 
     @classmethod
     def place(

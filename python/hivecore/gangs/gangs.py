@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from hivecore._stateful import Branching
+from hivecore._stateful import Branching, counted, shown
 from hivecore.decisions import Decision, Outcome
 from hivecore.errors import GangError, NoSlotError, StaleDecisionError
 from hivecore.gangs.gang import Gang, Role
@@ -83,6 +83,9 @@ class Gangs(Branching, Generic[_S]):
         self.stage = stage
         self._slot = slot
         self._seats = Seats({} if gangs is None else gangs)
+
+    def __repr__(self) -> str:
+        return shown(self, counted(len(self._seats.gangs), "gang"))
 
     @property
     def live(self) -> dict[str, Gang]:

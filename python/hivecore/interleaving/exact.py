@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hivecore import _interleaving
+from hivecore._stateful import counted, shown
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
@@ -33,6 +34,9 @@ class GroupingCache:
 
     def __init__(self) -> None:
         self._groupers: dict[tuple[Any, ...], object] = {}
+
+    def __repr__(self) -> str:
+        return shown(self, counted(len(self._groupers), "set") + " of terms")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()  # a copy computes again what it needs

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hivecore._arguments import as_float, as_int
-from hivecore._stateful import Branching
+from hivecore._stateful import Branching, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.interleaving.automatic import group_automatically
@@ -128,6 +128,10 @@ class Grouper(Branching):
         # Its own copy: the caller may change an array later.
         self._terms["interference"] = self._candidates([]).factors
         self._largest = len(self._terms["interference"])
+
+    @in_turn
+    def __repr__(self) -> str:
+        return shown(self, counted(len(self._jobs), "job"), f"capacity={self._capacity}")
 
     @in_turn
     def __len__(self) -> int:

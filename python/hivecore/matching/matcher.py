@@ -82,6 +82,11 @@ class Matcher(Branching):
         self._found: Matching | None = None
         self._start_over(fine=False)
 
+    @in_turn
+    def __repr__(self) -> str:
+        vertices = self._graph.n - len(self._vacant)
+        return f"{type(self).__name__}({vertices} {'vertex' if vertices == 1 else 'vertices'})"
+
     @property
     def n(self) -> int:
         """The number of vertices, removed ones included: the length of `Matching.mate`."""

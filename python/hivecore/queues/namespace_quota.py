@@ -5,7 +5,7 @@ from threading import RLock
 from typing import Any, Self
 
 from hivecore._arguments import as_amounts, as_int, as_name, as_text
-from hivecore._stateful import PlainState
+from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues.queued_job import QueuedJob
@@ -54,6 +54,10 @@ class NamespaceQuota(PlainState):
         self._assumed: dict[str, tuple[int, str, tuple[tuple[str, int], ...]]] = {}
         self._sums: dict[tuple[str, str], int] = {}
         self._lock = RLock()
+
+    @in_turn
+    def __repr__(self) -> str:
+        return shown(self, counted(len(self._quotas), "namespace"))
 
     @in_turn
     def set_quota(

@@ -28,7 +28,7 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
-from hivecore._stateful import PlainState
+from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues._line import Entry, Lane, Line, lane_of
@@ -311,6 +311,11 @@ class TenantQueues(PlainState):
         self._clock = 0  # virtual time, or the round and the last tenant in one
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
+
+    @in_turn
+    def __repr__(self) -> str:
+        tenants = counted(len(self._tenants), "tenant")
+        return shown(self, tenants, counted(len(self._entries), "job"), f"order={self._order!r}")
 
     # --- jobs
 

@@ -3,7 +3,7 @@
 from typing import Self
 
 from hivecore._arguments import as_int
-from hivecore._stateful import Branching
+from hivecore._stateful import Branching, counted, shown
 from hivecore.quotas.quota_tree import QuotaTree
 
 __all__ = ["OveruseMonitor"]
@@ -38,6 +38,10 @@ class OveruseMonitor(Branching):
         self._since: dict[str, int] = {}
         """By quota, when its clock started."""
         self._last = 0
+
+    def __repr__(self) -> str:
+        watched = counted(len(self._since), "quota", unless_none=True)
+        return shown(self, f"delay={self._delay}", watched)
 
     def copy(self) -> Self:
         """An independent equal."""

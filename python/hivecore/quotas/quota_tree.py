@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import Stateful, counted, shown
 from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
@@ -32,6 +32,8 @@ __all__ = ["Limit", "QuotaTree"]
 Limit = Literal["runtime", "max"]
 
 _Asked = QuotaRequest | str | Iterable[QuotaRequest | str]
+
+_MOST_SHOWN = 4  # amounts of the total, in the text of a tree
 
 
 class QuotaTree(Stateful):
@@ -123,6 +125,17 @@ class QuotaTree(Stateful):
         self._names = Names(self._core)
         self._owners: dict[str, int] = {}
         self._requests: list[QuotaRequest | None] = []
+
+    def __repr__(self) -> str:
+        with self._lock:
+            total = [f"{amount} {name}" for name, amount in self.total().items()]
+            return shown(
+                self,
+                counted(len(self._names.quotas), "quota"),
+                *total[:_MOST_SHOWN],
+                "..." if len(total) > _MOST_SHOWN else "",
+                counted(len(self._owners), "owner", unless_none=True),
+            )
 
     # --- quotas
 

@@ -6,7 +6,7 @@ from math import isqrt
 from typing import Self
 
 from hivecore._arguments import as_int, as_mapping, as_name
-from hivecore._stateful import Branching
+from hivecore._stateful import Branching, counted, shown
 from hivecore.quotas._amounts import MOST
 
 __all__ = ["UsageHistory"]
@@ -56,6 +56,9 @@ class UsageHistory(Branching):
     def __init__(self, half_life: int) -> None:
         self._half_life = as_int(half_life, "half_life", 1, 2**40)
         self._changes: dict[str, list[tuple[int, int]]] = {}
+
+    def __repr__(self) -> str:
+        return shown(self, f"half_life={self._half_life}", counted(len(self._changes), "quota"))
 
     def copy(self) -> Self:
         """An independent equal."""

@@ -18,7 +18,7 @@ from hivecore._arguments import (
     as_tuple,
 )
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import Stateful, counted, shown
 from hivecore.cells import CellCluster, ClusterSpec, Reconfiguration
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
@@ -930,6 +930,19 @@ class Scheduler(Stateful):
                 check_sharing(self._state.stages.sharing, self._state.jobs.values())
             if self._state.stages.storage is not None:
                 check_storage(self._state.stages.storage, self._state.jobs.values())
+
+    def __repr__(self) -> str:
+        with self._lock:
+            stages = self._state.stages
+            parts = ("quotas", "cells", "topology", "devices")
+            return shown(
+                self,
+                *(name for name in parts if getattr(self, name) is not None),
+                "sharing" if stages.sharing is not None else "",
+                "storage" if stages.storage is not None else "",
+                counted(len(self._state.jobs), "job"),
+                f"at {self._state.now:g} s",
+            )
 
     @property
     def queues(self) -> TenantQueues:

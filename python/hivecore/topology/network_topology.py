@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
-from hivecore._stateful import PlainState
+from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
@@ -88,6 +88,15 @@ class NetworkTopology(PlainState):
         self._free = Free(len(domains.nodes))
         self._kernels = Kernels(domains.counts)
         self._owners: dict[str, Owner] = {}
+
+    def __repr__(self) -> str:
+        with self._lock:
+            return shown(
+                self,
+                counted(len(self._domains.nodes), "node"),
+                " > ".join(self._domains.layers),
+                counted(len(self._owners), "owner", unless_none=True),
+            )
 
     # --- the network
 

@@ -1,5 +1,7 @@
 """The formats by name, and `load`, which reads files of one format into one trace."""
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 from hivecore._arguments import as_choice
 from hivecore.traces import itp, muri, philly, plain, swf
 from hivecore.traces._part import Part, stem
-from hivecore.traces._table import LONGEST
+from hivecore.traces._table import line_of, read_text
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.trace import Trace
 
@@ -22,6 +24,7 @@ _READERS: dict[str, Callable[[Path], Part]] = {
     "swf": swf.read,
     "csv": plain.read,
 }
+_LONGEST = 2.0**40  # seconds of a job, and between two submissions: simulators go no further
 _ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 
 #: The names that `load` understands.
@@ -64,11 +67,12 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
             raise ValueError(f"{times} files are named {name!r}, and the name is the tenant")
 
     parts = [_READERS[format](file) for file in files]
+    _check_times(parts, files, format)
     dropped: Counter[str] = Counter()
     for part in parts:
         dropped.update(part.dropped)
     try:
-        trace = Trace.from_columns(
+        return Trace.from_columns(
             np.concatenate([part.job_id for part in parts]),
             [name for part in parts for name in part.tenant],
             np.concatenate([part.submit for part in parts]),
@@ -77,9 +81,42 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
             dropped,
         )
     except ValueError as error:
-        raise TraceFormatError(str(error), ", ".join(map(str, files))) from error
-    if trace.submit[-1] > LONGEST:
-        last, span = str(trace.job_id[-1]), f"{trace.submit[-1]:g} s after the first"
-        problem = f"job {last!r} is submitted {span}, allowed are 2**40"
-        raise TraceFormatError(problem, ", ".join(map(str, files)))
-    return trace
+        counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
+        problem = f"{error}; dropped are jobs: {counts}" if counts else str(error)
+        raise TraceFormatError(problem, ", ".join(map(str, files))) from error
+
+
+def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> None:
+    first = min((float(part.submit.min()) for part in parts if len(part.submit)), default=0.0)
+    for part, file in zip(parts, files, strict=True):
+        for times, problem in (
+            (part.duration, "runs for {:g} s"),
+            (part.submit - first, "is submitted {:g} s after the first job"),
+        ):
+            late = np.flatnonzero(times > _LONGEST)
+            if len(late):
+                job = str(part.job_id[late[0]])
+                said = problem.format(times[late[0]])
+                raise TraceFormatError(
+                    f"job {job!r} {said}, at most 2**40 s are allowed",
+                    file,
+                    _line_of_job(file, job, format),
+                )
+
+
+def _line_of_job(file: Path, job: str, format: str) -> int | None:
+    """The first line with this job; philly counts its jobs, others name them."""
+    text = read_text(file)
+    if format == "philly":
+        return line_of(text, int(job))
+    if format == "swf":
+        rows = (line.split() for line in text.splitlines())
+        return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    column: int | None = None
+    for row in filter(None, reader):
+        if column is None:
+            column = list(map(str.strip, row)).index("job_id")
+        elif row[column] == job:
+            return reader.line_num
+    return None

@@ -8,7 +8,7 @@ Source: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
 from pathlib import Path
 
 from hivecore.traces._part import Part, stem
-from hivecore.traces._table import GPUS, MILLISECONDS, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 
 __all__ = ["read"]
 
@@ -19,7 +19,7 @@ def read(path: Path) -> Part:
     """Return the jobs of one Muri trace, times turned into seconds."""
     columns = read_columns(
         path,
-        {"job_id": NAME, "num_gpu": GPUS, "submit_time": SECONDS, "duration": MILLISECONDS},
+        {"job_id": NAME, "num_gpu": GPUS, "submit_time": SECONDS, "duration": DURATION},
     )
     return Part.of_jobs_that_ran(
         job_id=columns["job_id"],

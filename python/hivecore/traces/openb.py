@@ -62,11 +62,25 @@ _MODELS = Kind("nothing, a model, or models with '|' between them", _models)
 _TEXT = Kind("text", _text)
 _MILLI = Kind(f"a whole number from 0 to {MILLI}", _milli)
 
-_NODE_KINDS = {"sn": NAME, "cpu_milli": COUNT, "memory_mib": COUNT, "gpu": COUNT, "model": _TEXT}
+
+def _up_to(most: int) -> Kind:
+    def convert(cells: list[str]) -> Column:
+        values = COUNT.convert(cells)
+        if (values > most).any():
+            raise ValueError
+        return values
+
+    return Kind(f"a whole number from 0 to {most}", convert)
+
+
+# What clusters of devices can count; a GPU more is a record more.
+_CPU, _MEMORY, _GPUS = _up_to(2**48), _up_to(2**28), _up_to(1024)
+
+_NODE_KINDS = {"sn": NAME, "cpu_milli": _CPU, "memory_mib": _MEMORY, "gpu": _GPUS, "model": _TEXT}
 _POD_KINDS = {
     "name": NAME,
-    "cpu_milli": COUNT,
-    "memory_mib": COUNT,
+    "cpu_milli": _CPU,
+    "memory_mib": _MEMORY,
     "num_gpu": COUNT,
     "gpu_milli": _MILLI,
 }

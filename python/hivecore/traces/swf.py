@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.traces._part import Part
-from hivecore.traces._table import LONGEST, read_text
+from hivecore.traces._table import read_text
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["read"]
@@ -36,7 +36,7 @@ _NAMES = {
     _QUEUE: "queue number",
 }
 _WHOLE = (_JOB, _ALLOCATED, _REQUESTED, _QUEUE)
-_MEASURED = (_ALLOCATED, _REQUESTED)  # as of a run time, what is negative means a dropped job
+_MEASURED = (_RUN, _ALLOCATED, _REQUESTED)  # may be any negative number: such a job is dropped
 _PARTIAL = (2.0, 3.0, 4.0)
 _UNKNOWN = -1.0
 _LARGEST = 2.0**53  # beyond this a float is no exact count
@@ -162,9 +162,6 @@ def _check(path: Path, text: str, table: _Table) -> None:
         if position == _SUBMIT:
             sound &= (column >= 0) | (may_lack & (column == _UNKNOWN))
             expected = "a number that is not negative"
-        elif position == _RUN:
-            sound &= column <= LONGEST
-            expected = "a number of seconds up to 2**40"
         elif position not in _MEASURED:
             sound &= (column >= 0) | (column == _UNKNOWN)
         if position in _WHOLE:

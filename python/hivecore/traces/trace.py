@@ -173,9 +173,7 @@ def _check(trace: Trace) -> None:
         if shape != (jobs,):
             raise ValueError(f"{name} must have shape ({jobs},) like submit, not {shape}")
     if jobs == 0:
-        dropped = ", ".join(f"{reason} {count}" for reason, count in trace.dropped.items())
-        why = f"; dropped are {dropped}" if dropped else ""
-        raise ValueError(f"a trace needs at least one job that ran{why}")
+        raise ValueError("a trace needs at least one job that ran")
     if list(trace.tenants) != sorted(set(trace.tenants)):
         raise ValueError(f"tenants must be distinct names in sorted order, not {trace.tenants}")
     rules = {

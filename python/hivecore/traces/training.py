@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.traces._part import jobs_that_ran
-from hivecore.traces._table import GPUS, MILLISECONDS, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["TrainingTrace", "load_training"]
@@ -103,7 +103,7 @@ def load_training(path: str | Path) -> TrainingTrace:
     columns = read_columns(
         file,
         {"job_id": NAME, "model_name": NAME, "num_gpu": GPUS, "iterations": GPUS}
-        | {"duration": MILLISECONDS, "iteration_time": MILLISECONDS}
+        | {"duration": DURATION, "iteration_time": DURATION}
         | dict.fromkeys(("submit_time", *_STAGES), SECONDS),
     )
     needed = {name: columns[field] for name, field in _NEEDED.items()}

@@ -611,6 +611,17 @@ cdef class UniformCache(KernelObject):
         guard.lock(self.mutex)
         return self.kernel.used()
 
+    def __repr__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
+        cdef int64_t used = self.kernel.used()
+        cdef Py_ssize_t datasets = len(self.dataset_ids), jobs = len(self.job_ids)
+        guard.unlock()  # a new object may start a collection, whose finalizers may run any code
+        return (
+            f"UniformCache(capacity={self.capacity}, used={used}, datasets={datasets}, "
+            f"jobs={jobs})"
+        )
+
     @property
     def unassigned(self):
         """Bytes of the capacity that are in no quota."""

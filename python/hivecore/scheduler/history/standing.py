@@ -124,6 +124,8 @@ def explain_log(path: "str | os.PathLike[str]", job: str, *, at: float) -> JobEx
 def _end(history: JobHistory) -> str:
     if history.rejected:
         return f"it was rejected at {history.gone!r}: {history.rejected}"
+    if not history.runs and history.gone is None:
+        return f"it came at {history.submitted!r} and can never run: the next decision rejects it"
     if not history.runs:
         return f"it was cancelled at {history.gone!r}, before it started"
     first = history.runs[0]

@@ -19,7 +19,8 @@ from hivecore.sim.console import (
 from hivecore.sim.specs.picture import save_specs_picture
 from hivecore.sim.specs.report import specs_notes, specs_table, specs_to_json
 from hivecore.sim.specs.run import Spec, replay_specs
-from hivecore.sim.specs.trace_jobs import OTHERS, load_jobs
+from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
+from hivecore.traces import TraceFormatError
 
 __all__ = ["add_spec_options", "named_specs", "replay_with_specs", "tenant_names"]
 
@@ -96,7 +97,7 @@ def replay_with_specs(arguments: argparse.Namespace, read: Callable[[Path], Spec
     watch = Watch()
     with watch("read"):
         specs = named_specs(arguments.spec, read)
-        trace = load_jobs(arguments.traces, arguments.format)
+        trace = _jobs(arguments)
         trace = trace.with_tenants(tenant_names(arguments)).with_load(arguments.load or 1.0)
     given = f"{', '.join(arguments.traces)} with --load {arguments.load or 1.0:g}"
     with progress_bar(len(trace) * len(specs)) as step, watch("replay"), named(given):
@@ -117,3 +118,12 @@ def replay_with_specs(arguments: argparse.Namespace, read: Callable[[Path], Spec
         }
         write_json(arguments.json, specs_to_json(trace, runs, configuration, watch.seconds))
     print_times(watch)
+
+
+def _jobs(arguments: argparse.Namespace) -> TraceJobs:
+    try:
+        return load_jobs(arguments.traces, arguments.format)
+    except TraceFormatError:  # names the file itself
+        raise
+    except ValueError as error:
+        raise ValueError(f"{', '.join(arguments.traces)}: {error}") from None

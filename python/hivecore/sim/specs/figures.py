@@ -117,6 +117,7 @@ def _utilisation(trace: TraceJobs, run: SpecRun, done: npt.NDArray[np.bool_]) ->
         return 0.0
     start, end = run.outcome.start[done], run.outcome.end[done]
     window = float(trace.submit[-1]) or float(end.max())
-    share = np.clip((window - start) / (end - start), 0.0, 1.0)
+    span = np.maximum(end - start, 1e-9)  # a job may be too short for the clock
+    share = np.clip((window - start) / span, 0.0, 1.0)
     useful = float(trace.gpus[done] * trace.duration[done] @ share)
     return useful / (run.gpus * window)

@@ -93,7 +93,8 @@ def replay_storage(arguments: argparse.Namespace) -> None:
         work = StorageWorkload.of(trace)
     gpus = arguments.gpus or _GPUS
     if (largest := int(work.gpus.max())) > gpus:
-        raise ValueError(f"--gpus {gpus}: a job of {largest} GPUs needs more")
+        file = arguments.traces[0]
+        raise ValueError(f"{file}: a job of {largest} GPUs does not fit on {gpus} GPUs (--gpus)")
     cluster = StorageCluster(
         gpus,
         arguments.cache or _CACHE_PER_GPU * gpus,

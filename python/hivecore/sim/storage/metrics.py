@@ -60,7 +60,9 @@ def storage_figures(
     """
     times = np.sort(outcome.end - work.submit)
     makespan = float(outcome.end.max())
-    fairness = work.total_mb / outcome.fair_mb
+    # A job may be too short for the clock: then it would have read nothing.
+    ones = np.ones_like(work.total_mb)
+    fairness = np.divide(work.total_mb, outcome.fair_mb, out=ones, where=outcome.fair_mb > 0)
     return StorageFigures(
         mean_completion=float(times.mean()),
         median_completion=float(times[len(times) // 2]),

@@ -1,0 +1,196 @@
+"""What `repr` says of the objects with a state."""
+
+import copy
+import re
+from threading import RLock
+
+import numpy as np
+import pytest
+
+from hivecore.caching import UniformCache
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.gangs import Coscheduler, Gang, Gangs, GangSpec, Role
+from hivecore.interleaving import Grouper, GroupingCache, group_jobs
+from hivecore.matching import Matcher
+from hivecore.queues import NamespaceQuota, QueuedJob, TenantQueues
+from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree, UsageHistory
+from hivecore.scheduler import Job, Scheduler, Sharing
+from hivecore.topology import NetworkTopology, TopologyRequest
+
+
+def cells():
+    chains = {"A": Chain(["gpu", "node"], [8], 4), "B": Chain(["gpu", "node"], [4], 1)}
+    made = CellCluster(ClusterSpec(chains, {"t": {"A": {"node": 2}}}))
+    return made, AffinityGroup("g", "t", [(1, 8)])
+
+
+def busy_cells():
+    made, group = cells()
+    made.commit(made.schedule(group))
+    return made
+
+
+def devices():
+    inventory = NodeDevices.uniform(8, nics=2)
+    other = NodeDevices((Device("host", 0, {"cpu": 64}),))
+    made = DeviceCluster({"n1": inventory, "n2": inventory, "n3": other})
+    made.remove_node("n1")
+    made.commit(made.schedule(DeviceRequest("pod", gpus=1)))
+    return made
+
+
+def quotas(count=12, **total):
+    names = [f"q{i}" for i in range(count)]
+    dimensions = total or {"gpu": 96}
+    given = [Quota(name, max=dimensions) for name in names]
+    return QuotaTree(given, total=dimensions)
+
+
+def busy_quotas():
+    made = quotas(2)
+    made.submit(QuotaRequest("job", "q0", {"gpu": 8}))
+    return made
+
+
+def network():
+    labels = {f"n{i}": {"spine": "s", "rack": f"r{i // 2}"} for i in range(4)}
+    made = NetworkTopology(["spine", "rack"], labels)
+    made.set_slots([1] * 4)
+    made.commit(made.schedule(TopologyRequest("job", 2)))
+    return made
+
+
+def queues():
+    made = TenantQueues(order="round-robin")
+    for name, tenant in (("a", "x"), ("b", "x"), ("c", "y")):
+        made.push(QueuedJob(name, tenant, 1), now=0)
+    return made
+
+
+def gangs():
+    made = Coscheduler()
+    made.define_gang(GangSpec("g", 2), now=0)
+    made.create_pod("p", "g", now=0)
+    return made
+
+
+def gang():
+    made = Gang("g", None, None, [Role("worker", ["n1", "n2"])])
+    made.fill(made.roles["worker"], 0, "p")
+    return made
+
+
+def scheduler():
+    made = Scheduler(quotas=quotas(1), sharing=Sharing(2))
+    made.submit(Job("job", "q0", 8), now=0.0)
+    made.decide(now=2.5)
+    return made
+
+
+def cache():
+    made = UniformCache(1000)
+    made.add_dataset("d", 10, 10)
+    made.attach("j", "d")
+    return made
+
+
+def grouper():
+    made = Grouper(capacity=8, resources=2)
+    made.add("j", [2.0, 1.0], gpus=1)
+    return made
+
+
+def grouping_cache():
+    made = GroupingCache()
+    group_jobs([[2, 1], [3, 1]], [1, 1], 1, method="exact", cache=made)
+    return made
+
+
+def matcher():
+    made = Matcher(np.array([[np.nan, 1.0, 2.0], [1.0, np.nan, 3.0], [2.0, 3.0, np.nan]]))
+    made.remove_vertex(0)
+    return made
+
+
+def namespaces():
+    made = NamespaceQuota()
+    made.set_quota("team-a", {"gpu": 4})
+    return made
+
+
+def history():
+    made = UsageHistory(half_life=3600)
+    made.record("vision", 0, 64)
+    return made
+
+
+TEXTS = [
+    (lambda: cells()[0], "CellCluster(2 chains, 36 leaves, 1 tenant)"),
+    (busy_cells, "CellCluster(2 chains, 36 leaves, 1 tenant, 1 group)"),
+    (devices, "DeviceCluster(2 nodes, 8 gpu, 2 rdma, 1 host, 1 owner)"),
+    (lambda: DeviceCluster({}), "DeviceCluster(0 nodes)"),
+    (quotas, "QuotaTree(12 quotas, 96 gpu)"),
+    (busy_quotas, "QuotaTree(2 quotas, 96 gpu, 1 owner)"),
+    (QuotaTree, "QuotaTree(0 quotas)"),
+    (
+        lambda: quotas(1, a=1, b=2, c=3, d=4, e=5),
+        "QuotaTree(1 quota, 1 a, 2 b, 3 c, 4 d, ...)",
+    ),
+    (network, "NetworkTopology(4 nodes, spine > rack, 1 owner)"),
+    (lambda: NetworkTopology([], {"n": {}}), "NetworkTopology(1 node)"),
+    (queues, "TenantQueues(2 tenants, 3 jobs, order='round-robin')"),
+    (namespaces, "NamespaceQuota(1 namespace)"),
+    (gangs, "Coscheduler(1 gang, 1 pod)"),
+    (gang, "Gang('g', 1 of 2 pods)"),
+    (lambda: gang().roles["worker"], "Role('worker', 1 of 2 pods)"),
+    (lambda: Gangs(cells()[0], lambda placed: placed), "Gangs(0 gangs)"),
+    (scheduler, "Scheduler(quotas, sharing, 1 job, at 2.5 s)"),
+    (Scheduler, "Scheduler(0 jobs, at 0 s)"),
+    (matcher, "Matcher(2 vertices)"),
+    (grouper, "Grouper(1 job, capacity=8)"),
+    (grouping_cache, "GroupingCache(1 set of terms)"),
+    (lambda: OveruseMonitor(60), "OveruseMonitor(delay=60)"),
+    (history, "UsageHistory(half_life=3600, 1 quota)"),
+    (cache, "UniformCache(capacity=1000, used=0, datasets=1, jobs=1)"),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), TEXTS, ids=[text for _, text in TEXTS])
+def test_the_text_of_an_object_names_its_class_and_its_contents(make, text):
+    made = make()
+    assert repr(made) == str(made) == text
+    if not isinstance(made, (Gangs, GroupingCache)):
+        assert repr(copy.copy(made)) == text
+
+
+class WatchedLock:
+    """A lock that counts how often a thread takes it."""
+
+    def __init__(self):
+        self.lock, self.taken = RLock(), 0
+
+    def __enter__(self):
+        self.taken += 1
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [busy_cells, devices, quotas, network, queues, namespaces, gangs, scheduler, matcher, grouper],
+)
+def test_the_text_is_made_under_the_lock_of_the_object(make):
+    made = make()
+    made._lock = WatchedLock()
+    repr(made)
+    assert made._lock.taken > 0
+
+
+def test_the_text_of_a_derived_class_has_its_own_name():
+    class Mine(QuotaTree):
+        pass
+
+    assert re.fullmatch(r"Mine\(0 quotas\)", repr(Mine()))
