@@ -372,6 +372,14 @@ def test_a_key_in_the_wrong_place_or_an_unknown_one_is_named(place, key):
     )
 
 
+@pytest.mark.parametrize("place", ["virtualClusters", "physicalCluster.cellTypes"])
+@pytest.mark.parametrize("key", ["virtualCells", "cellTypes", "pinnedCells", "isNodeLevel"])
+def test_a_key_where_names_are_expected_is_named(place, key):
+    for value in (None, {}):
+        with pytest.raises(ConfigError, match=f"{place}.{key}: has no meaning here, it belongs to"):
+            HivedConfig.read(with_key(place, key, value))
+
+
 def test_two_names_of_one_pinned_cell_must_agree():
     place = "virtualClusters.b.pinnedCells[0]"
     assert HivedConfig.read(with_key(place, "reservationId", "mine")).remarks == ()

@@ -426,6 +426,34 @@ def test_a_text_that_cannot_be_read_takes_no_default(key, text, says):
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        (f"{KEY}/min-avaliable", f"{KEY}/min-available"),
+        (f"{KEY}/network-topology-specs", SPEC),
+        (f"{KEY}/group", f"{KEY}/groups"),
+        (f"{GANG}/names", f"{GANG}/name"),
+        ("quota.scheduling.koordinator.sh/preemptable", "quota.scheduling.koordinator.sh/preempti"),
+        ("scheduling.x-k8s.io/pod-groups", "scheduling.x-k8s.io/pod-group"),
+    ],
+)
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_a_misspelt_key_is_named(place, key, meant):
+    pod = koordinator_pod("p", "q", 4)
+    pod["metadata"][place][key] = "2"
+    with pytest.raises(ValueError, match=re.escape(f"is unknown, is {meant}")):
+        job_of_koordinator_pods(pod)
+
+
+@pytest.mark.parametrize(
+    "key", [f"{KEY}/timeout", "quota.scheduling.koordinator.sh/tree-id", "example.com/name"]
+)
+def test_keys_of_others_are_none_of_ours(key):
+    pod = koordinator_pod("p", "q", 4)
+    pod["metadata"]["annotations"][key] = "x"
+    assert job_of_koordinator_pods(pod) == job_of_koordinator_pods(koordinator_pod("p", "q", 4))
+
+
 def test_a_definition_without_the_name_of_a_gang_is_named():
     pod = koordinator_pod("p", "q", 4)
     pod["metadata"]["annotations"] = {f"{KEY}/min-available": "2"}

@@ -102,11 +102,18 @@ def test_each_kind_has_its_own_field_and_its_policy(kind):
         read_job(job({}, kind, **others))
 
 
-def test_only_mpi_jobs_have_their_policy_elsewhere():
+def test_a_policy_in_the_place_of_another_kind_is_named():
     own = job({"Worker": role()}, "MPIJob", schedulingPolicy={"queue": "legacy"})
-    assert read_job(own).tenant == "ai"
+    with pytest.raises(
+        ValueError, match=r"spec\.schedulingPolicy: has no meaning for the kind MPIJob"
+    ):
+        read_job(own)
     other = job({"Worker": role()}, runPolicy={"schedulingPolicy": {"queue": "q"}})
-    assert read_job(other).tenant == "ai"
+    with pytest.raises(ValueError, match=r"belongs to spec\.schedulingPolicy"):
+        read_job(other)
+    wrong = job({"Worker": role()}, policy={"queues": "q"})
+    with pytest.raises(ValueError, match=r"schedulingPolicy\.queues: is unknown, is queue meant"):
+        read_job(wrong)
 
 
 @pytest.mark.parametrize(

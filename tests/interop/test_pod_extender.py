@@ -503,6 +503,39 @@ def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
     assert world.scheduler.job("pods:x:w").where.must == "rack"
 
 
+def test_a_pod_that_comes_later_may_change_where_its_gang_that_waits_goes(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("big", 4), *grouped("w", 2))
+    world.cluster.pump()
+    assert world.scheduler.job("pods:x:w").where.must == ""
+    late = grouped("w", 2, pods=3, network_topology_spec=RACK)[2]
+    world.cluster.create(late)
+    assert world.scheduler.job("pods:x:w").where.must == "rack"
+    other = grouped("w", 2, pods=4, network_topology_spec=RACK.replace("Must", "Prefer"))[3]
+    world.cluster.create(other)
+    world.cluster.pump()
+    assert "pods:x:w" not in world.states()
+    assert "its network-topology-spec differ" in world.cluster.told["w0"]
+
+
+def test_a_pod_group_that_is_corrected_is_tried_again(worlds):
+    world = worlds("topology")
+    pod = koordinator_pod("w0", "a", 2)
+    pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "w"
+    group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
+    group["spec"] = {"minMember": 1}
+    key = f"{KEY}/network-topology-spec"
+    group["metadata"]["annotations"] = {key: RACK.replace("rack", "row")}
+    world.cluster.create(pod)
+    world.cluster.watch("ADDED", group)
+    world.cluster.pump()
+    assert "'row' is none of rack, node" in world.cluster.told["w0"]
+    group["metadata"]["annotations"] = {key: RACK}
+    world.cluster.watch("MODIFIED", group)
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"w0"}
+
+
 def test_ranks_follow_the_index_of_pods_then_their_names(worlds):
     world = worlds("topology")
     pods = grouped("w", 4, gpus=1)

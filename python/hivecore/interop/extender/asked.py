@@ -11,12 +11,14 @@ from hivecore.interop.hived.serving.annotations import BIND_INFO, ISOLATION, SPE
 from hivecore.interop.koordinator.jobs import (
     ANNOTATIONS,
     LABELS,
+    GangWishes,
     JobPod,
     job_of_job_pods,
     read_job_pod,
     wishes_of_gang,
 )
 from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
+from hivecore.interop.koordinator.topology.rules import NO_RULES
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
@@ -78,9 +80,9 @@ class HivedPod:
         there = sum(min(counts[number], pods) for number, pods in self.request.roles)
         return "" if there == total else _lacking(self.gang, there, total)
 
-    def partners(self, pods: Sequence["Asked"], group: GangSpec | None) -> tuple[str, ...]:
-        """The gangs without which it does not start."""
-        return ()
+    def wishes(self, pods: Sequence["Asked"], group: GangSpec | None) -> GangWishes:
+        """What these pods of the gang and its PodGroup ask for together."""
+        return GangWishes((), NO_RULES)
 
     def job(
         self, pods: Sequence["Asked"], group: GangSpec | None, layers: Sequence[str] | None
@@ -128,9 +130,12 @@ class KoordinatorPod:
         least = 1 if spec is None else max(1, spec.min_members)
         return "" if len(pods) >= least else _lacking(self.gang, len(pods), least)
 
-    def partners(self, pods: Sequence["Asked"], group: GangSpec | None) -> tuple[str, ...]:
-        """The gangs without which it does not start; raises ValueError where pods disagree."""
-        return wishes_of_gang(_members(pods), group).groups
+    def wishes(self, pods: Sequence["Asked"], group: GangSpec | None) -> GangWishes:
+        """What these pods of the gang and its PodGroup ask for together.
+
+        :raises ValueError: they disagree.
+        """
+        return wishes_of_gang(_members(pods), group)
 
     def job(
         self, pods: Sequence["Asked"], group: GangSpec | None, layers: Sequence[str] | None

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from hivecore.interop.extender.asked import Asked, Shape, shape_of
+from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.scheduler import PlacedPod, Scheduler
 
 __all__ = ["Gang", "Member", "Slot"]
@@ -49,8 +50,10 @@ class Gang:
         """The jobs without which its own does not start."""
         self.has_started = False
         """Whether its job has ever started: then it waits for no partner."""
+        self.wishes: GangWishes | str | None = None
+        """What its pods and its PodGroup said last, or why they disagree."""
         self.is_redefined = False
-        """Whether its PodGroup says something else than when its job was submitted."""
+        """Whether they say something else than when its job was submitted."""
         self._places: dict[Slot, PlacedPod] | None = None
 
     @property

@@ -8,7 +8,6 @@ others as its group has a job only while these have theirs, until it has started
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.asked import PREFIX, Asked, job_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
+from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.scheduler import (
@@ -175,7 +175,8 @@ class PodJobs:
         for gang in self._gangs.values():
             if any(member.asked.gang == name for member in gang.members.values()):
                 self._unsettled[gang.name] = None
-                gang.is_redefined = known not in (None, group)
+                if known not in (None, group):
+                    gang.is_redefined, gang.refused = True, ""
 
     def keep_groups(self, kind: str, names: set[str]) -> None:
         """There are no PodGroups of a kind but these."""
@@ -336,9 +337,14 @@ class PodJobs:
         waiting = gang.waiting
         named: frozenset[str] = frozenset()
         if waiting:
-            with suppress(ValueError):  # it gets no job, and its pods hear why
-                partners = waiting[0].partners(waiting, self._group(waiting[0].gang))
-                named = frozenset(PREFIX + job_name(one) for one in partners)
+            wishes: GangWishes | str
+            try:
+                wishes = waiting[0].wishes(waiting, self._group(waiting[0].gang))
+                named = frozenset(PREFIX + job_name(one) for one in wishes.groups)
+            except ValueError as error:  # it gets no job, and its pods hear why
+                wishes = str(error)
+            gang.is_redefined |= gang.wishes not in (None, wishes)
+            gang.wishes = wishes
         for other in gang.partners - named:
             self._named_by[other].discard(gang.name)
             if not self._named_by[other]:

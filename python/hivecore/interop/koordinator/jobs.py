@@ -7,6 +7,7 @@ of Koordinator's knows is in the job then, or an error names it.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from hivecore._arguments import as_mapping, as_name, as_tuple
@@ -73,6 +74,11 @@ ANNOTATIONS = (
     *(GANG_NAME, *DEFINITION, SPEC, POD_INDEX, SELECTOR),
     *(DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC),
 )
+#: Of the groups of keys that have few, what a misspelt one may have been meant to be.
+_NAMES = {
+    group: [key.partition("/")[2] for key in (*LABELS, *ANNOTATIONS) if key.startswith(f"{group}/")]
+    for group in {key.partition("/")[0] for key in (GANG_NAME, LIGHT_NAME, QUOTA_NAME, X_POD_GROUP)}
+}
 
 
 class GangWishes(NamedTuple):
@@ -240,6 +246,12 @@ def _check_places(metadata: Field) -> None:
             raise labels[key].error("is read as an annotation only")
     if not annotations[SELECTOR].absent:
         raise annotations[SELECTOR].error("a job cannot wish to be near to other pods")
+    for key, field in (*labels.items(), *annotations.items()):
+        group, _, name = key.partition("/")
+        names = _NAMES.get(group, ())
+        near = () if name in names else get_close_matches(name, names, n=1, cutoff=0.8)
+        if name and near:
+            raise field.error(f"is unknown, is {group}/{near[0]} meant?")
 
 
 def _in_tens(priority: int) -> int:

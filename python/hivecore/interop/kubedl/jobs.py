@@ -122,7 +122,8 @@ def read_job(
 
     Priority: that of the scheduling policy, else the value of the class that it names, else 0; a
     class that is not known has 0. A role without ``replicas`` has one pod. Names of roles are read
-    in any case. What a pod asks for is what Kubernetes will count of it: limits where requests are
+    in any case. A scheduling policy in another place, and an unknown key in it, is an error. What a
+    pod asks for is what Kubernetes will count of it: limits where requests are
     missing, init containers where they need more than the others. Fields that are not named here
     are not looked at; an MPIJob of the form without ``mpiReplicaSpecs`` is refused.
 
@@ -158,6 +159,12 @@ def read_job(
         policy = spec
         for key in KINDS[kind].policy:
             policy = policy[key]
+        policy.only("minAvailable", "priority", "priorityClassName", "queue")
+        for other in (spec["schedulingPolicy"], spec["runPolicy"]["schedulingPolicy"]):
+            if other.path != policy.path and other.value is not None:
+                raise other.error(
+                    f"has no meaning for the kind {kind}, it belongs to {policy.path}"
+                )
         least = policy["minAvailable"]
         job = KubedlJob(
             kind,

@@ -37,6 +37,8 @@ def read_cell_types(value: Any, place: Place, problems: Problems) -> dict[str, L
     types: dict[str, _Type] = {}
     for name, entry, at in problems.named(value, place):
         fields = problems.mapping(entry, at)
+        if name in HOMES:
+            problems.add(at, f"has no meaning here, it belongs to {HOMES[name]}")
         problems.known(fields, OF_CELL_TYPE, at, HOMES)
         if fields.get("childCellType") is None:
             problems.add((at, "childCellType"), "is missing")

@@ -45,6 +45,8 @@ def read_virtual_clusters(
     users: dict[str, Place] = {}
     for name, entry, at in problems.named(value, place):
         tenant = tenants[name] = Tenant()
+        if name in HOMES:
+            problems.add(at, f"has no meaning here, it belongs to {HOMES[name]}")
         fields = problems.mapping(entry, at)
         problems.known(fields, OF_TENANT, at, HOMES)
         cells = problems.items(fields.get("virtualCells"), (at, "virtualCells"))
