@@ -225,8 +225,8 @@ NETWORK = NetworkTopology(["spine", "rack"], {"n": {"spine": "s", "rack": "r"}})
 def rules(*layers, **more):
     """Rules by pairs of a layer and a strategy."""
     pairs = zip(layers[::2], layers[1::2], strict=True)
-    found = [{"layer": layer, "strategy": strategy, **more} for layer, strategy in pairs]
-    return json.dumps({"gatherStrategy": found})
+    listed = [{"layer": layer, "strategy": strategy, **more} for layer, strategy in pairs]
+    return json.dumps({"gatherStrategy": listed})
 
 
 def gang_pods(number=2, **notes):

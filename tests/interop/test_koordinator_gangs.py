@@ -56,8 +56,8 @@ def test_the_name_is_that_of_the_pod_group_then_the_older_label_then_the_annotat
 
 def test_the_label_of_either_api_names_a_pod_group():
     label = "scheduling.x-k8s.io/pod-group"
-    found = read_gang_pod(pod({"name": "three", "min-available": "2"}, {label: "one"}))
-    assert (found.gang, found.spec) == ("ai/one", None)
+    member = read_gang_pod(pod({"name": "three", "min-available": "2"}, {label: "one"}))
+    assert (member.gang, member.spec) == ("ai/one", None)
     assert read_gang_pod(pod(labels={label: "one", LABEL: "one"})).gang == "ai/one"
     with pytest.raises(ValueError, match=r"pod-group'\]: is 'two', and pod-group.sched.* is 'one'"):
         read_gang_pod(pod(labels={label: "two", LABEL: "one"}))

@@ -133,5 +133,5 @@ def test_json_of_an_annotation_with_a_key_twice_is_a_mistake_of_its_field():
     ['{"kind": "Pod",\r\n\t"metadata": {"name": "p"}}', "kind: Pod\r\nmetadata: {name: p}\r\n"],
 )
 def test_a_byte_order_mark_and_windows_line_ends_are_accepted(text):
-    (found,) = objects_of("\ufeff" + text, "pods")
-    assert found.value == {"kind": "Pod", "metadata": {"name": "p"}}
+    (read,) = objects_of("\ufeff" + text, "pods")
+    assert read.value == {"kind": "Pod", "metadata": {"name": "p"}}

@@ -314,13 +314,13 @@ KEY = "gang.scheduling.koordinator.sh"
 
 def grouped(name, least, *groups, pods=None, gpus=4, **notes):
     """The pods of a gang of Koordinator's that starts with others."""
-    made = [koordinator_pod(f"{name}{i}", "a", gpus, name, least) for i in range(pods or least)]
-    for pod in made:
+    members = [koordinator_pod(f"{name}{i}", "a", gpus, name, least) for i in range(pods or least)]
+    for pod in members:
         annotations = {f"{KEY}/{key.replace('_', '-')}": text for key, text in notes.items()}
         if groups:
-            annotations[f"{KEY}/groups"] = json.dumps([f"x/{one}" for one in groups])
+            annotations[f"{KEY}/groups"] = json.dumps([f"x/{group}" for group in groups])
         pod["metadata"]["annotations"] = annotations
-    return made
+    return members
 
 
 RACK = json.dumps({"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]})
@@ -356,7 +356,7 @@ def test_a_gang_without_room_for_its_group_waits_with_it(worlds):
     assert set(world.cluster.bound()) == {"ps0", "w0"}
 
 
-def test_a_gang_that_nobody_names_does_not_wait_for_those_that_name_it(worlds):
+def test_a_gang_that_names_no_partner_does_not_wait_for_gangs_that_name_it(worlds):
     world = worlds("topology")
     world.cluster.create(*grouped("ps", 1))
     world.cluster.pump()

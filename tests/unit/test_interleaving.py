@@ -177,9 +177,9 @@ def test_groups_are_made_only_while_gpus_are_lacking():
 @pytest.mark.parametrize("method", ["auto", "muri", "local", "exact"])
 def test_groups_that_need_more_than_the_capacity_say_by_how_much_and_why(method):
     busy = [[2, 1], [1, 2], [2, 1], [1, 2], [2, 1]]
-    found = group_jobs(busy, [8, 8, 8, 8, 4], 8, method=method)
-    assert (found.gpus, found.excess) == (20, 12)
-    assert found.reason == (
+    grouping = group_jobs(busy, [8, 8, 8, 8, 4], 8, method=method)
+    assert (grouping.gpus, grouping.excess) == (20, 12)
+    assert grouping.reason == (
         "1 of 3 groups: no other has their number of GPUs; 2 of 3 groups: max_group=2 is reached"
     )
     for capacity in (20, 21, None):
@@ -189,10 +189,10 @@ def test_groups_that_need_more_than_the_capacity_say_by_how_much_and_why(method)
 
 def test_limits_are_why_groups_need_more_than_the_capacity():
     memory = {"memory": [3, 3], "gpu_memory": 4}
-    found = group_jobs([[2, 1], [1, 2]], [8, 8], 8, **memory)
-    assert found.excess == 8
-    assert found.reason == (
-        "2 of 2 groups: no merge was found that is worth it and within the limits"
+    grouping = group_jobs([[2, 1], [1, 2]], [8, 8], 8, **memory)
+    assert grouping.excess == 8
+    assert grouping.reason == (
+        "2 of 2 groups: no merge was grouping that is worth it and within the limits"
     )
 
 
@@ -201,10 +201,10 @@ def test_the_excess_is_what_the_groups_need_beyond_the_capacity(seed):
     rng = np.random.default_rng(seed)
     gpus = rng.choice([1, 2, 3, 8], 30)
     capacity = int(rng.integers(1, 140))
-    found = group_jobs(rng.random((30, 3)) + 0.1, gpus, capacity)
-    assert found.gpus == sum(gpus[group[0]] for group in found.groups)
-    assert found.excess == max(0, found.gpus - capacity)
-    assert bool(found.reason) == bool(found.excess)
+    grouping = group_jobs(rng.random((30, 3)) + 0.1, gpus, capacity)
+    assert grouping.gpus == sum(gpus[group[0]] for group in grouping.groups)
+    assert grouping.excess == max(0, grouping.gpus - capacity)
+    assert bool(grouping.reason) == bool(grouping.excess)
 
 
 def test_what_wastes_least_merges_first_or_what_comes_first():

@@ -115,8 +115,8 @@ def swf_rows(write, *lines):
 def test_partial_executions_are_in_the_line_about_all_of_their_job(write, seed):
     lines = [SUMMARY, *PARTS, OTHER]
     order = np.random.default_rng(seed).permutation(len(lines))
-    found = swf_rows(write, *(lines[at] for at in order))
-    assert found == ([("7", 0.0, 100.0, 4), ("8", 20.0, 50.0, 2)], {})
+    jobs = swf_rows(write, *(lines[at] for at in order))
+    assert jobs == ([("7", 0.0, 100.0, 4), ("8", 20.0, 50.0, 2)], {})
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_job_of_which_too_little_is_known_is_dropped_once(write, lines, reason
 
 def test_partial_executions_without_a_job_number_belong_to_those_beside_them(write):
     lines = [swf_line(-1, at, 10, status) for at, status in ((0, 2), (-1, 3), (5, 2), (-1, 4))]
-    found, dropped = swf_rows(write, *lines, OTHER)
-    assert [row[2] for row in found] == [20.0, 20.0, 50.0]
+    jobs, dropped = swf_rows(write, *lines, OTHER)
+    assert [row[2] for row in jobs] == [20.0, 20.0, 50.0]
     assert dropped == {}
 
 
@@ -275,7 +275,7 @@ COLUMNS = {
 )
 def test_a_job_without_a_duration_or_gpus_is_dropped_and_counted(format, text, reason, write):
     duration, gpus, _ = COLUMNS[format]
-    digits = "".join(one for one in duration.rpartition("vgg16,")[2] if one in "0123456789.")
+    digits = "".join(char for char in duration.rpartition("vgg16,")[2] if char in "0123456789.")
     first = duration.replace(digits.strip(","), text, 1)
     if format == "csv":
         first = f",{text},1"

@@ -69,8 +69,8 @@ def test_a_faulty_line_is_named(row, says, trace):
     ],
 )
 def test_a_job_that_never_ran_is_dropped_and_counted(row, reason, trace):
-    found = load_storage(trace("a,x,100,2,114,1,0", row))
-    assert (found.job_id.tolist(), found.dropped) == (["a"], {reason: 1})
+    loaded = load_storage(trace("a,x,100,2,114,1,0", row))
+    assert (loaded.job_id.tolist(), loaded.dropped) == (["a"], {reason: 1})
 
 
 def test_a_missing_column_is_named(trace):

@@ -52,8 +52,8 @@ def test_restarts_cost_what_the_table_says(trace):
     ],
 )
 def test_a_job_that_could_not_run_is_dropped_and_counted(trace, row, reason):
-    found = load_training(trace(*ROWS, row))
-    assert (found.jobs, found.dropped) == (2, {reason: 1})
+    loaded = load_training(trace(*ROWS, row))
+    assert (loaded.jobs, loaded.dropped) == (2, {reason: 1})
 
 
 def test_a_field_of_training_that_makes_no_sense_is_named(trace):

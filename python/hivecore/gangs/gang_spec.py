@@ -26,7 +26,7 @@ class GangSpec:
     :param name: the gang, such as "namespace/name".
     :param min_members: with how many pods it may start, 0 to 2**31 - 1.
     :param total: how many it has in the end, at least the minimum; ``None``: the minimum. It is
-        kept for whoever asks, and decides nothing.
+        kept for the caller, and decides nothing.
     :param mode: "strict": when one pod finds no place, those that wait give theirs back.
         "non-strict": they keep them, and only that pod is tried again.
     :param match_policy: which pods count. "once-satisfied": those that hold a place; once a pod of
@@ -90,8 +90,8 @@ class GangSpec:
             ("wait_time", as_int(wait_time, "wait_time", 1, _MOST_TIME)),
             ("groups", tuple(sorted({own, *named}))),
             ("roles", as_amounts(roles, "roles", 0, _MOST_PODS)),
-            ("must", tuple(as_name(one, "must") for one in as_tuple(must, "must"))),
-            ("prefer", tuple(as_name(one, "prefer") for one in as_tuple(prefer, "prefer"))),
+            ("must", tuple(as_name(layer, "must") for layer in as_tuple(must, "must"))),
+            ("prefer", tuple(as_name(layer, "prefer") for layer in as_tuple(prefer, "prefer"))),
             ("multiple", as_amounts(multiple, "multiple", 1, 2**31)),
         ):
             object.__setattr__(self, field, value)

@@ -108,20 +108,20 @@ def _without_parts(table: _Table) -> _Table:
 
 def _merged(parts: _Table) -> _Table:
     """A line about all of a job that has these partial executions."""
-    found: _Table = parts[0].copy()
+    merged: _Table = parts[0].copy()
     for field in (_SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _QUEUE):
         known = parts[parts[:, field] != _UNKNOWN, field]
         if not len(known):
             continue
         if known.min() < 0:
-            found[field] = known.min()
+            merged[field] = known.min()
         elif field == _RUN:
-            found[field] = known.sum()
+            merged[field] = known.sum()
         elif field in (_ALLOCATED, _REQUESTED):
-            found[field] = known.max()
+            merged[field] = known.max()
         else:
-            found[field] = known.min() if field == _SUBMIT else known[0]
-    return found
+            merged[field] = known.min() if field == _SUBMIT else known[0]
+    return merged
 
 
 def _parse(path: Path, text: str) -> _Table:
@@ -153,7 +153,7 @@ def _fault(path: Path, text: str) -> TraceFormatError:
 
 
 def _check(path: Path, text: str, table: _Table) -> None:
-    # The submission of a job may stand in another line of it; it is asked for once it is one.
+    # Another line of the job may have its submission: that is checked when they are one line.
     is_part = np.isin(table[:, _STATUS], _PARTIAL)
     may_lack = is_part | np.isin(table[:, _JOB], table[is_part, _JOB])
     for position, name in _NAMES.items():

@@ -90,8 +90,8 @@ def with_datasets(trace: Trace | TrainingTrace, seed: int, shared: float = 0.3) 
     ...     "imagenet-1k", "open-images", "imagenet-22k", "youtube-8m", "text"}
     True
     """
-    found = _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
-    return replace(found, dropped=trace.dropped)
+    jobs = _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
+    return replace(jobs, dropped=trace.dropped)
 
 
 def _assign(

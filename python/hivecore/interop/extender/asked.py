@@ -40,6 +40,7 @@ PREFIX = "pods:"
 """What the names of jobs begin with whose pods are Kubernetes': so a restart knows them."""
 _MOST_PODS = 65_536  # of a job
 _LONGEST_NAME = 1000  # characters
+_HIVED = SPEC.partition("/")[0] + "/"
 
 #: GPUs, devices and other resources: pods of one shape are of one role.
 Shape = tuple[int, Any, tuple[tuple[str, int], ...]]
@@ -211,20 +212,17 @@ def read_asked(pod: Mapping[str, Any]) -> Asked | None:
 def _check_alone(metadata: Field) -> None:
     """Refuse what Koordinator would read beside HiveD's annotation, which says all of a job."""
     for fields, keys in ((metadata["labels"], LABELS), (metadata["annotations"], ANNOTATIONS)):
-        for key in keys:
-            if not fields[key].absent:
-                raise fields[key].error(f"is not read beside the annotation {SPEC}")
+        for key, field in fields.items():
+            if key in keys and not field.absent:
+                raise field.error(f"is not read beside the annotation {SPEC}")
 
 
 def _check_hived(metadata: Field) -> None:
     """Refuse an annotation of HiveD's that is not the one that is read."""
-    group = SPEC.partition("/")[0]
-    for fields in (metadata["annotations"], metadata["labels"]):
-        for key, field in fields.items():
-            if key.startswith(f"{group}/") and key not in (BIND_INFO, ISOLATION, SPEC):
+    for place, known in (("annotations", (BIND_INFO, ISOLATION, SPEC)), ("labels", ())):
+        for key, field in metadata[place].items():
+            if key.startswith(_HIVED) and key not in known and not field.absent:
                 raise field.error(f"is unknown, is the annotation {SPEC} meant?")
-    if not metadata["labels"][SPEC].absent:
-        raise metadata["labels"][SPEC].error("is read as an annotation only")
 
 
 def job_of(asked: Asked) -> str:

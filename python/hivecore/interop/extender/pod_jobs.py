@@ -1,4 +1,4 @@
-"""Pods of Kubernetes as jobs of a scheduler: what happens to the ones is told to the other.
+"""Pods of Kubernetes as jobs of a scheduler: what happens to pods reaches it as events of jobs.
 
 A gang's job is submitted when all pods are known that it needs to start. While it waits it is
 cancelled when one of these is gone; when it runs it ends with its last pod. A job that has to stop
@@ -302,12 +302,12 @@ class PodJobs:
     def _group(self, gang: str) -> GangSpec | None:
         """What the PodGroup of a gang says.
 
-        :raises ValueError: there is one in each API, and they differ.
+        :raises ValueError: each API has one, and they differ.
         """
-        found = [groups[gang] for groups in self._groups.values() if gang in groups]
-        if len(found) > 1 and found[0] != found[1]:
+        groups = [by_name[gang] for by_name in self._groups.values() if gang in by_name]
+        if len(groups) > 1 and groups[0] != groups[1]:
             raise ValueError(f"two PodGroups {show(gang)}, of different APIs, say different things")
-        return found[0] if found else None
+        return groups[0] if groups else None
 
     def _lacks(self, gang: Gang) -> str:
         """Which pods its job cannot start without."""
@@ -340,7 +340,7 @@ class PodJobs:
             wishes: GangWishes | str
             try:
                 wishes = waiting[0].wishes(waiting, self._group(waiting[0].gang))
-                named = frozenset(PREFIX + job_name(one) for one in wishes.groups)
+                named = frozenset(PREFIX + job_name(other) for other in wishes.groups)
             except ValueError as error:  # it gets no job, and its pods hear why
                 wishes = str(error)
             gang.is_redefined |= gang.wishes not in (None, wishes)
@@ -355,35 +355,36 @@ class PodJobs:
 
     def _with_partners(self, names: Iterable[str]) -> dict[str, None]:
         """These jobs, and those of gangs that name them or are named by them."""
-        found = dict.fromkeys(names)
-        queue = list(found)
+        linked = dict.fromkeys(names)
+        queue = list(linked)
         while queue:
             name = queue.pop()
             gang = self._gangs.get(name)
             if gang is not None:
                 self._link(gang)
             partners = self._named_by.get(name, set()) | (gang.partners if gang else set())
-            more = sorted(one for one in partners if one in self._gangs and one not in found)
-            found.update(dict.fromkeys(more))
+            more = sorted(job for job in partners & self._gangs.keys() if job not in linked)
+            linked.update(dict.fromkeys(more))
             queue += more
-        return found
+        return linked
 
     def _partners(self, gang: Gang) -> list[Gang]:
         """The gangs without which this one does not start, and theirs, but for those that run."""
-        found: dict[str, Gang] = {}
+        partners: dict[str, Gang] = {}
         queue = sorted(gang.partners)
         while queue:
             name = queue.pop(0)
             runs = name in self._scheduler and self._scheduler.status(name).since is not None
-            if name != gang.name and name not in found and not runs:
-                found[name] = self._gangs.get(name) or Gang(name)
-                queue += sorted(found[name].partners)
-        return list(found.values())
+            if name != gang.name and name not in partners and not runs:
+                partners[name] = self._gangs.get(name) or Gang(name)
+                queue += sorted(partners[name].partners)
+        return list(partners.values())
 
     def _start_together(self, gangs: list[Gang]) -> bool:
-        """Whether the scheduler would take these jobs: without one, the others would start alone.
+        """Whether the scheduler would accept all of these jobs.
 
-        A gang whose job it would not take is refused.
+        It starts jobs together only as far as it knows them: without the job that it rejects, the
+        others would start alone. The gang of that job is refused.
         """
         with self._scheduler.what_if() as branch:
             for gang in gangs:

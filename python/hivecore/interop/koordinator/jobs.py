@@ -17,6 +17,7 @@ from hivecore.interop.koordinator.combinations import RESOURCES
 from hivecore.interop.koordinator.gangs.names import (
     DEFINITION,
     GANG_NAME,
+    GROUPS,
     LIGHT_MINIMUM,
     LIGHT_NAME,
     POD_GROUP,
@@ -99,10 +100,10 @@ class JobPod:
     :param name: "namespace/name".
     :param gang: its gang, "namespace/name"; the pod itself if it has none.
     :param spec: how the pod defines the gang; ``None``: it does not.
-    :param tenant: whose it is: the name of its quota, or its namespace.
+    :param tenant: the name of its quota, or its namespace.
     :param priority: as of `hivecore.scheduler.Job`.
     :param preemptible: as of `hivecore.scheduler.Job`.
-    :param gpus: that it asks for.
+    :param gpus: how many it asks for.
     :param devices: ``None``: whole GPUs and nothing else.
     :param resources: what else it asks for.
     :param wishes: what the pod itself says of its gang.
@@ -205,7 +206,8 @@ def read_job_pod(
         namespace = metadata["namespace"].text() or "default"
         label = metadata["labels"][QUOTA_NAME].text()
         priority = document["spec"]["priority"]
-        index = metadata["annotations"][POD_INDEX]
+        notes = metadata["annotations"]
+        index = notes[POD_INDEX]
         need = None if asked is None else asked.need("gpu")
         gpus = 0 if need is None else need.count
         devices = None if asked is None else asked.replace(name="any pod", priority=0)
@@ -228,8 +230,8 @@ def read_job_pod(
             devices,
             tuple(sorted(resources.items())),
             GangWishes(
-                read_groups(metadata["annotations"], strict=strict),
-                read_rules(metadata["annotations"][SPEC]),
+                read_groups(notes, strict=strict) if GROUPS in notes else (),
+                read_rules(notes[SPEC]) if SPEC in notes else NO_RULES,
             ),
             None if index.absent else index.integer_text(0, _PRIORITIES[1]),
         )
@@ -238,20 +240,21 @@ def read_job_pod(
 def _check_places(metadata: Field) -> None:
     """Refuse labels among annotations, annotations among labels, and what no job can wish for."""
     labels, annotations = metadata["labels"], metadata["annotations"]
-    for key in LABELS:
-        if not annotations[key].absent and labels[key].absent:
-            raise annotations[key].error("is read as a label only")
-    for key in ANNOTATIONS:
-        if not labels[key].absent and annotations[key].absent:
-            raise labels[key].error("is read as an annotation only")
+    for fields, others, keys, place in (
+        (annotations, labels, LABELS, "a label"),
+        (labels, annotations, ANNOTATIONS, "an annotation"),
+    ):
+        for key, field in fields.items():
+            if key in keys and not field.absent and others[key].absent:
+                raise field.error(f"is read as {place} only")
+            group, _, name = key.partition("/")
+            names = _NAMES.get(group, ())
+            if name and names and name not in names:
+                near = get_close_matches(name, names, n=1, cutoff=0.8)
+                if near:
+                    raise field.error(f"is unknown, is {group}/{near[0]} meant?")
     if not annotations[SELECTOR].absent:
         raise annotations[SELECTOR].error("a job cannot wish to be near to other pods")
-    for key, field in (*labels.items(), *annotations.items()):
-        group, _, name = key.partition("/")
-        names = _NAMES.get(group, ())
-        near = () if name in names else get_close_matches(name, names, n=1, cutoff=0.8)
-        if name and near:
-            raise field.error(f"is unknown, is {group}/{near[0]} meant?")
 
 
 def _in_tens(priority: int) -> int:
@@ -268,22 +271,22 @@ def wishes_of_gang(pods: Sequence[JobPod], group: GangSpec | None = None) -> Gan
     if group is not None:
         rules = GatherRules(group.must, group.prefer, group.multiple)
         sources[GangWishes(group.groups, rules)] = f"PodGroup {show(group.name)}"
-    found = GangWishes((), NO_RULES)
+    agreed = GangWishes((), NO_RULES)
     for wishes, source in sources.items():
         groups = tuple(sorted({*wishes.groups} - {gang}))
         for said, known, what in (
-            (groups, found.groups, "groups"),
-            (wishes.rules, found.rules, "network-topology-spec"),
+            (groups, agreed.groups, "groups"),
+            (wishes.rules, agreed.rules, "network-topology-spec"),
         ):
             if any(said) and any(known) and said != known:
                 raise ValueError(
                     f"{source}: its {what} differ from those of another pod or the PodGroup of the "
                     f"gang {show(gang)}"
                 )
-        found = GangWishes(
-            found.groups or groups, found.rules if any(found.rules) else wishes.rules
+        agreed = GangWishes(
+            agreed.groups or groups, agreed.rules if any(agreed.rules) else wishes.rules
         )
-    return found
+    return agreed
 
 
 def job_of_job_pods(

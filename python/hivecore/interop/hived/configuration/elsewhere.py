@@ -22,10 +22,10 @@ def configuration_in(document: Any) -> str:
     >>> configuration_in({"kind": "ConfigMap", "data": {"config": "physicalCluster: {}"}})
     'the configuration is the text at data.config'
     """
-    found = list(_places(document))
+    places = list(_places(document))
     # An annotation of kubectl has the object again, as it was applied.
-    found.sort(key=lambda one: "metadata" in one[0])
-    return f"the configuration is {found[0][1]} at {found[0][0]}" if found else ""
+    places.sort(key=lambda place: "metadata" in place[0])
+    return f"the configuration is {places[0][1]} at {places[0][0]}" if places else ""
 
 
 def _places(document: Any) -> Iterator[tuple[str, str]]:

@@ -243,9 +243,10 @@ def _pod_group(labels: Field) -> str:
 def _check_names(labels: Field, annotations: Field, name: str) -> None:
     """Refuse a definition without a name, and a second name."""
     if not name:
-        for field in (labels[LIGHT_MINIMUM], *(annotations[key] for key in DEFINITION)):
-            if not field.absent:
-                raise field.error("the pod names no gang")
+        for fields, keys in ((labels, (LIGHT_MINIMUM,)), (annotations, DEFINITION)):
+            for key in keys:
+                if key in fields and not fields[key].absent:
+                    raise fields[key].error("the pod names no gang")
     for field in (labels[LIGHT_NAME], annotations[GANG_NAME]):
         if not field.absent and field.text() != name:
             raise field.error(f"is {show(field.text())}, and its gang is called {show(name)}")
@@ -306,7 +307,7 @@ class _Reader:
             names = json.loads(field.text())
         except (ValueError, RecursionError):
             names = None
-        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             self._misread(field, 'a list of gangs, such as ["ai/train"]')
             return ()
         if not all("/" in name for name in names):
