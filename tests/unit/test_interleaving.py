@@ -192,7 +192,7 @@ def test_limits_are_why_groups_need_more_than_the_capacity():
     grouping = group_jobs([[2, 1], [1, 2]], [8, 8], 8, **memory)
     assert grouping.excess == 8
     assert grouping.reason == (
-        "2 of 2 groups: no merge was grouping that is worth it and within the limits"
+        "2 of 2 groups: no merge was found that is worth it and within the limits"
     )
 
 
