@@ -146,9 +146,10 @@ def test_without_somebody_who_binds_nobody_is_bound(tmp_path):
 
 
 @contextmanager
-def served(folder, has_pod_groups=True, **options):
+def served(folder, has_pod_groups=True, refuse=None, **options):
     """An API server with nodes, a kube-scheduler, and a server that follows them."""
     with FakeApiServer(has_pod_groups=has_pod_groups) as api:
+        api.refuse = refuse
         for node in NODES:
             api.add_node(node, **{LEAF_CELL: "4"})
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
@@ -245,6 +246,18 @@ def test_pod_groups_of_both_apis_are_followed(tmp_path):
         api.add_pod_group("newer", 1, kind="x-podgroups")
         api.add_pod_group("older", 1)
         until(lambda: {"x0", "s0"} <= set(bound(api)))
+
+
+def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
+    def refuse(request):
+        return 403 if "scheduling.x-k8s.io" in request.path else 0
+
+    with served(tmp_path, refuse=refuse) as (api, server, scheduler):
+        add(api, gang("bert", 2))
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
+        until(lambda: "is not known" in str(scheduler.failures.get("x0")))
+        assert server.jobs() == {"pods:bert": "running"}
 
 
 def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):

@@ -267,21 +267,21 @@ def wishes_of_gang(pods: Sequence[JobPod], group: GangSpec | None = None) -> Gan
     :raises ValueError: two of them say something else of one thing.
     """
     gang = pods[0].gang
-    sources = {pod.wishes: f"pod {show(pod.name)}" for pod in reversed(pods)}
+    said = dict.fromkeys(pod.wishes for pod in pods)
     if group is not None:
-        rules = GatherRules(group.must, group.prefer, group.multiple)
-        sources[GangWishes(group.groups, rules)] = f"PodGroup {show(group.name)}"
+        said[GangWishes(group.groups, GatherRules(group.must, group.prefer, group.multiple))] = None
     agreed = GangWishes((), NO_RULES)
-    for wishes, source in sources.items():
+    for wishes in said:
         groups = tuple(sorted({*wishes.groups} - {gang}))
-        for said, known, what in (
+        for own, others, what in (
             (groups, agreed.groups, "groups"),
             (wishes.rules, agreed.rules, "network-topology-spec"),
         ):
-            if any(said) and any(known) and said != known:
+            if any(own) and any(others) and own != others:
+                sources = (f"pod {show(pod.name)}" for pod in pods if pod.wishes == wishes)
                 raise ValueError(
-                    f"{source}: its {what} differ from those of another pod or the PodGroup of the "
-                    f"gang {show(gang)}"
+                    f"{next(sources, 'the PodGroup')}: its {what} differ from those of another pod "
+                    f"of the gang {show(gang)}"
                 )
         agreed = GangWishes(
             agreed.groups or groups, agreed.rules if any(agreed.rules) else wishes.rules

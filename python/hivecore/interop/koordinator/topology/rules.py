@@ -71,9 +71,8 @@ def read_rules(annotation: Field, layers: Sequence[str] | None = None) -> Gather
             if layer == CLUSTER_LAYER:
                 raise count.error("all pods are in the cluster: give it for a layer below")
             multiple[own] = count.integer(0, _MOST)
-    return GatherRules(
-        tuple(wanted["must"]), tuple(wanted["prefer"]), tuple(sorted(multiple.items()))
-    )
+    must, prefer = sorted(wanted["must"]), sorted(wanted["prefer"])
+    return GatherRules(tuple(must), tuple(prefer), tuple(sorted(multiple.items())))
 
 
 def wishes_of(rules: GatherRules, layers: Sequence[str] | None) -> Mapping[str, Any]:

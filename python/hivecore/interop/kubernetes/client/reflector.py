@@ -29,7 +29,8 @@ class Reflector:
     :param apply: is given every page, as a list with its kind, and every event, each with the kind
         of its object.
     :param complain: is told in a sentence what went wrong; it goes on by itself.
-    :param is_optional: the cluster need not have this kind: then there are no objects of it.
+    :param is_optional: the cluster need not have this kind, or allow to list it: then there are no
+        objects of it.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class Reflector:
                 pause = _FIRST_PAUSE
                 await self._watch(version)
             except ApiError as error:
-                if self._is_optional and error.status == 404:
+                if self._is_optional and error.status in (403, 404):
                     self._take_page({})
                     self.listed.set()
                     pause = _MISSING_PAUSE
-                elif error.status != 410:
+                if error.status != 410 and not (self._is_optional and error.status == 404):
                     self._complain(f"listing {self.path}: {error}")
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(2 * pause, _LONGEST_PAUSE)
