@@ -5,6 +5,7 @@ things happen to pods: submit with the last pod that comes, cancel when one of a
 finish with the last one of a running gang, stopped when the last one of a victim is gone.
 """
 
+import json
 import random
 from collections import Counter
 
@@ -222,3 +223,73 @@ def compare(cluster, ledger):
             for pod in pods - set(there):
                 assert f"of the {ledger.size[name]} pods that " in cluster.told[pod]
     assert sorted(expected) == sorted(there)
+
+
+class Groups:
+    """Gangs that name each other at random, in a cluster where pods and nodes come and go."""
+
+    KEY = "gang.scheduling.koordinator.sh/groups"
+
+    def __init__(self, composition, rng):
+        self.rng = rng
+        self.world = World(make_scheduler(COMPOSITIONS[composition]))
+        self.partners = {
+            name: [other for other in "abcd" if other != name and rng.random() < 0.35]
+            for name in "abcd"
+        }
+        self.least = {name: rng.randint(1, 3) for name in "abcd"}
+        self.tenant = {name: rng.choice(TENANTS) for name in "abcd"}
+        self.created = 0
+
+    def pods(self, gang):
+        names = [pod["metadata"]["name"] for pod in self.world.cluster.pods.values()]
+        return [name for name in names if name[0] == gang]
+
+    def running(self):
+        states = self.world.states()
+        return {name.rpartition(":")[2] for name in states if states[name] == "running"}
+
+    def step(self):
+        cluster, rng, gang = self.world.cluster, self.rng, self.rng.choice("abcd")
+        before, draw = self.running(), rng.random()
+        if draw < 0.55 and len(self.pods(gang)) < 3:
+            self.created += 1
+            name = f"{gang}{self.created}"
+            pod = koordinator_pod(name, self.tenant[gang], 2, gang, self.least[gang])
+            named = [f"x/{partner}" for partner in self.partners[gang]]
+            pod["metadata"]["annotations"] = {self.KEY: json.dumps(named)}
+            cluster.create(pod)
+        elif draw < 0.75 and self.pods(gang):
+            cluster.delete(rng.choice(self.pods(gang)))
+        elif draw < 0.85:
+            cluster.set_ready(rng.choice(NODES), rng.random() < 0.7)
+        else:
+            cluster.pump()
+        after = self.running()
+        for started in after - before:
+            assert after.issuperset(self.partners[started]), (started, self.partners)
+
+    def closure(self, gang):
+        known, queue = {gang}, [gang]
+        while queue:
+            more = set(self.partners[queue.pop()]) - known
+            known |= more
+            queue += more
+        return known
+
+
+@pytest.mark.parametrize("composition", ["topology", "quotas and devices"])
+@pytest.mark.parametrize("seed", seeds(8))
+def test_no_gang_starts_without_its_group_and_complete_groups_are_jobs(composition, seed):
+    groups = Groups(composition, random.Random(seed))
+    for _ in range(60):
+        groups.step()
+        groups.world.scheduler.check()
+    for node in NODES:
+        groups.world.cluster.set_ready(node, True)
+    groups.world.cluster.pump()
+    for gang in "abcd":
+        needed = groups.closure(gang)
+        if all(len(groups.pods(other)) >= groups.least[other] for other in needed):
+            assert f"pods:x:{gang}" in groups.world.states()
+    groups.world.runner.close()

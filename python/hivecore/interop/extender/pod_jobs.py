@@ -374,10 +374,13 @@ class PodJobs:
         queue = sorted(gang.partners)
         while queue:
             name = queue.pop(0)
+            partner = self._gangs.get(name) or Gang(name)
+            # Without pods it is about to finish, unless they are not known yet.
+            has_pods = bool(partner.members) or name in self._inherited
             runs = name in self._scheduler and self._scheduler.status(name).since is not None
-            if name != gang.name and name not in partners and not runs:
-                partners[name] = self._gangs.get(name) or Gang(name)
-                queue += sorted(partners[name].partners)
+            if name != gang.name and name not in partners and not (runs and has_pods):
+                partners[name] = partner
+                queue += sorted(partner.partners)
         return list(partners.values())
 
     def _start_together(self, gangs: list[Gang]) -> bool:
