@@ -101,6 +101,7 @@ class DeviceKernel(KernelObject):
         without: Iterable[int] = (),
         plan: bool = True,
         designated: Iterable[_Charge] = (),
+        idle: bool = False,
     ) -> tuple[int, int, Plan | None]: ...
     def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(

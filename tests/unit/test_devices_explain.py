@@ -266,6 +266,25 @@ def test_a_request_is_impossible_only_if_no_idle_and_healthy_node_would_serve_it
     assert not DeviceCluster({}).schedule(DeviceRequest("x", gpus=1)).impossible
 
 
+def test_chosen_and_designated_devices_are_impossible_only_if_idle_and_healthy_ones_would_not_do():
+    cluster = DeviceCluster({"n": EIGHT})
+    occupied(cluster, "n", {"o": ((0, 1), 100, 0)})
+    cluster.set_health("n", False, type="gpu", minor=2)
+    two = DeviceRequest("x", gpus=2)
+    amounts = {"core": 100, "memory": 80 << 30}
+    for minors, impossible in (((0, 1), False), ((1, 2), False), ((3,), True)):
+        decision = cluster.schedule(two, nodes=["n"], gpus=minors)
+        assert (decision.outcome, decision.impossible) == ("wait", impossible)
+        named = [DeviceAllocation("gpu", minor, amounts) for minor in minors]
+        decision = cluster.allocate(two, "n", designated=named)
+        assert (decision.outcome, decision.impossible) == ("wait", impossible)
+    half = [DeviceAllocation("gpu", minor, {"core": 50, "memory": 40 << 30}) for minor in (0, 1)]
+    assert cluster.allocate(two, "n", designated=half).impossible
+    five = cluster.allocate(DeviceRequest("x", gpus=5), "n", numa=[0])
+    four = cluster.allocate(DeviceRequest("x", gpus=4), "n", numa=[0])
+    assert (five.impossible, four.outcome, four.impossible) == (True, "wait", False)
+
+
 def test_low_priorities_go_first_even_if_they_hold_more():
     cluster = DeviceCluster({"n": EIGHT})
     occupied(cluster, "n", {"low": (range(6), 100, -1), "high": ((6, 7), 100, 5)})

@@ -498,6 +498,52 @@ WRONG = [
 ]
 
 
+SIX = {f"n{i}": NodeDevices.uniform(gpus=6, nics=2, switches=2) for i in range(10)}
+SAME = {"joint": ("gpu", "rdma"), "same_pcie": True}
+GANGS = [
+    ([Role("w", 12, 4)], 10, [Role("w", 10, 4)]),
+    ([Role("w", 21, 3)], 20, [Role("w", 20, 3)]),
+    ([Role("w", 2, 7)], None, [Role("w", 2, 6)]),
+    ([Role("w", 10, 4), Role("v", 11, 2)], None, [Role("w", 10, 4), Role("v", 10, 2)]),
+    (
+        [Role("w", 21, devices=DeviceRequest("pod", 1, nics=1, **SAME))],
+        20,
+        [Role("w", 20, devices=DeviceRequest("pod", 1, nics=1, **SAME))],
+    ),
+    (
+        [Role("w", 61, devices=DeviceRequest("pod", 1, memory_percent=51))],
+        60,
+        [Role("w", 60, devices=DeviceRequest("pod", 1, memory_percent=51))],
+    ),
+]
+
+
+@pytest.mark.parametrize("roles, room, smaller", GANGS)
+def test_a_gang_is_rejected_exactly_if_idle_and_healthy_nodes_are_too_few(roles, room, smaller):
+    scheduler = Scheduler(devices=DeviceCluster(SIX))
+    scheduler.submit(Job("small", "a", smaller), now=0)
+    assert [type(one) for one in scheduler.decide(0)] == [Start]
+    scheduler.submit(Job("large", "a", roles), now=1)
+    scheduler.submit(Job("next", "a", smaller), now=2)
+    rejected, *others = scheduler.decide(2)
+    assert isinstance(rejected, Reject) and rejected.job == "large"
+    assert room is None or f"the nodes have room for {room}" in rejected.reason
+    scheduler.finish("small", now=3)
+    others += scheduler.decide(3)
+    assert [one.job for one in others if isinstance(one, Start)] == ["next"]
+    assert not any(isinstance(one, Reject) for one in others)
+
+
+def test_a_gang_waits_that_unhealthy_devices_keep_from_starting():
+    cluster = DeviceCluster(SIX)
+    cluster.set_health("n0", False)
+    scheduler = Scheduler(devices=cluster)
+    scheduler.submit(Job("gang", "a", [Role("w", 10, 4)]), now=0)
+    assert not any(isinstance(one, (Reject, Start)) for one in scheduler.decide(0))
+    scheduler.set_node("n0", True, now=1)
+    assert [one.job for one in scheduler.decide(1)] == ["gang"]
+
+
 @pytest.mark.parametrize("call, error, message", WRONG)
 def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
     scheduler = limited()

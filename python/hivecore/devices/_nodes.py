@@ -67,6 +67,10 @@ class Nodes:
         assert inventory is not None
         return inventory
 
+    def shape(self, number: int) -> int:
+        """The number of what it has in common with nodes of equal inventory."""
+        return self._known(self.inventory(number))[1]
+
     def unhealthy(self) -> tuple[str, ...]:
         """The names of those that have a device which is not healthy."""
         known: dict[int, bool] = {}

@@ -43,6 +43,7 @@ from hivecore.devices.reservation import (
     reserve_after,
 )
 from hivecore.devices.task_mix import TaskMix
+from hivecore.devices.together import why_impossible
 from hivecore.errors import CertificateError, StaleDecisionError
 
 __all__ = ["POLICIES", "DeviceCluster", "Mode", "Policy"]
@@ -382,7 +383,7 @@ class DeviceCluster(Stateful):
                 at = asked[0]
                 masks = self._nodes.visible_with(at, chosen)
                 code, _, plan = self._core.examine(query, number, at, masks)
-                return self._for_node(request, code, plan, False)
+                return self._for_node(request, code, plan, (query, number, at, masks))
             draw = self._draw(request, number)
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
@@ -643,9 +644,9 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, policy: int, allowed: set[int] | None
     ) -> DeviceDecision:
         self._prepare(policy)
-        masks = self._masks(number, allowed)
-        code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
-        return self._for_node(request, code, plan, False)
+        looked_at = self._nodes.query(request), policy, number, self._masks(number, allowed)
+        code, _, plan = self._core.examine(*looked_at)
+        return self._for_node(request, code, plan, looked_at)
 
     def _masks(self, number: int, numa: set[int] | None) -> Masks | None:
         """The devices of a node on these NUMA nodes; ``None``: all."""
@@ -664,19 +665,26 @@ class DeviceCluster(Stateful):
     ) -> DeviceDecision:
         self._prepare(policy)
         named = self._nodes.inventory(number).in_bytes(check_allocations(given, "designated"))
-        query, masks = self._nodes.query(request), self._masks(number, numa)
         charges = self._nodes.numbers.charges(named)
-        plan = self._core.examine(query, policy, number, masks, (), True, charges)[2]
-        if plan is None or not are_of_templates(plan.charges, charges):
-            return self._for_node(request, CODES.index("designated"), None)
-        return self._for_node(request, 0, plan, False)
+        query, masks = self._nodes.query(request), self._masks(number, numa)
+        looked_at = query, policy, number, masks, (), True, charges
+        plan = self._core.examine(*looked_at)[2]
+        if plan is not None and not are_of_templates(plan.charges, charges):
+            plan = None
+        return self._for_node(request, CODES.index("designated"), plan, looked_at)
 
     def _for_node(
-        self, request: DeviceRequest, code: int, plan: Any, of_all: bool = True
+        self, request: DeviceRequest, code: int, plan: Any, looked_at: tuple[Any, ...]
     ) -> DeviceDecision:
-        if plan is None:
-            return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
-        return self._bound(request, plan, "", of_all)
+        """What was found on some devices of one node.
+
+        :param looked_at: the arguments of the question to the kernel.
+        """
+        if plan is not None:
+            return self._bound(request, plan, "", False)
+        impossible = self._core.examine(*looked_at, idle=True)[0] != 0
+        counts = ((CODES[code], 1),)
+        return made_decision(request, "", counts, None, self, None, (), impossible=impossible)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner. What a reservation has left is free then, its users
@@ -918,6 +926,49 @@ class DeviceCluster(Stateful):
         """
         with self._lock:
             return explain(self, request, POLICIES[self._policy_number(policy)])
+
+    def impossible(
+        self, requests: Iterable[DeviceRequest], *, nodes: Iterable[str] | None = None
+    ) -> str:
+        """Why pods that have to run at the same time would wait even if all nodes were idle and
+        healthy; "": they would not.
+
+        :param requests: of the pods of a gang; of equal pods the request as often.
+        :param nodes: names of the only nodes to use; ``None``: all.
+        :returns: the reason of a pod that no node serves, or for how many pods there is room. Pods
+            may be possible in a way that ``schedule`` does not find, and what takes too long to
+            settle counts as possible. In mode "koordinator" each pod is looked at alone.
+        :raises KeyError: there is no such node.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: that of a copy and of ``schedule_many``; where these do not all bind, that of up to
+        20,000 placements.
+
+        >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+        >>> cluster = DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=6) for i in range(10)})
+        >>> cluster.impossible([DeviceRequest("pod", gpus=4)] * 12)
+        '12 pods with 4 gpu each: idle and healthy, the nodes have room for 10'
+        """
+        given = as_tuple(requests, "requests")
+        for request in given:
+            _check_request(request)
+        allowed = None if nodes is None else as_tuple(nodes, "nodes")
+        with self._lock:
+            return why_impossible(self.emptied(), given, allowed)
+
+    def emptied(self) -> Self:
+        """A copy without owners, all of whose devices are healthy.
+
+        Cost: that of a copy, and O(owners).
+        """
+        with self._lock:
+            other = self.copy()
+            for name in other._nodes.in_order:
+                for owner in other.owners(name):
+                    other.release(owner)
+                if not all(device.healthy for device in other.inventory(name).devices):
+                    other.set_health(name, True)
+            return other
 
     def _placed(self, plan: Any, inventory: Any) -> tuple[DeviceAllocation, ...]:
         with self._lock:

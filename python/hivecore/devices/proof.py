@@ -9,7 +9,7 @@ from hivecore.devices.label_expression import LabelExpression, is_selected, rule
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.errors import CertificateError
 
-__all__ = ["check_placement"]
+__all__ = ["amounts_of", "check_placement", "template_of"]
 
 
 def check_placement(
@@ -64,17 +64,27 @@ def _check_sharing(
     gpu: DeviceNeed | None, given: tuple[DeviceAllocation, ...], inventory: NodeDevices
 ) -> None:
     """Shares are given where they may be, each as the one template that it is."""
-    name = ""
+    name: str | None = ""
     if gpu is not None and gpu.shared:
         _need(inventory.shareable, "the node's GPUs are not shared")
-        asked, shares = dict(gpu.amounts), inventory.templates
-        if shares is not None and not asked.keys().isdisjoint(shares.matched):
-            same = [one.name for one in shares.templates if dict(one.amounts) == asked]
-            _need(bool(same), "the share is of no template")
-            name = same[0] if len(same) == 1 else ""
+        name = template_of(gpu, inventory)
+        _need(name is not None, "the share is of no template")
     for one in given:
         wanted = name if one.type == "gpu" else ""
         _need(one.template == wanted, f"{one.type} {one.minor}: has the template {one.template!r}")
+
+
+def template_of(gpu: DeviceNeed, inventory: NodeDevices) -> str | None:
+    """The template that shares of GPUs are; "": none in particular, ``None``: they have to be of
+    one, and are of none.
+    """
+    asked, shares = dict(gpu.amounts), inventory.templates
+    if not gpu.shared or shares is None or asked.keys().isdisjoint(shares.matched):
+        return ""
+    same = [one.name for one in shares.templates if dict(one.amounts) == asked]
+    if not same:
+        return None
+    return same[0] if len(same) == 1 else ""
 
 
 def _need(holds: bool, rule: str) -> None:
@@ -99,7 +109,7 @@ def _check_device(
     for name, amount in one.amounts:
         used = sum(dict(other.amounts).get(name, 0) for other in here)
         _need(used + amount <= has.get(name, 0), f"{where}: has too little {name}")
-    gets, asked = dict(one.amounts), _amounts_of(device, need)
+    gets, asked = dict(one.amounts), amounts_of(device, need)
     for name in gets | asked:
         missing = asked.get(name, 0) - gets.get(name, 0)
         _need(missing <= 0, f"{where}: gives too little {name}")
@@ -125,7 +135,7 @@ def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
     return f"lacks the label {rule_text(rule)}"
 
 
-def _amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
+def amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
     """What it has to give: of a percentage of its memory the whole bytes, if it has bytes."""
     asked, has = dict(need.amounts), dict(device.amounts)
     if "memory_ratio" in asked and "memory" in has:
@@ -185,7 +195,7 @@ def _check_every(
     """All that the selectors let through and that have enough, were nobody on them."""
     meant = set()
     for device in inventory.of_type(need.type):
-        has, asked = dict(device.amounts), _amounts_of(device, need)
+        has, asked = dict(device.amounts), amounts_of(device, need)
         able = device.healthy and all(has.get(name, 0) >= asked[name] for name in asked)
         groups = [group for group in device.vf_groups if group.functions]
         functions = need.vf_selector is None or any(

@@ -37,6 +37,17 @@ std::int64_t total_of(const DeviceColumn& column, bool primary) {
     return sum;
 }
 
+// All devices of a shape.
+Visible all_of(const Shape& shape) {
+    Visible all;
+    for (int type = 0; type < kTypes; ++type) {
+        for (int i = 0; i < shape.of(static_cast<Type>(type)).count; ++i) {
+            all[type].add(i);
+        }
+    }
+    return all;
+}
+
 // Whether the policy puts a cost on what it would choose on a node.
 bool is_sharing(Policy policy) {
     return policy != Policy::kBinPack && policy != Policy::kSpread && policy != Policy::kRandom;
@@ -578,29 +589,29 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
     return charges;
 }
 
-Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
-                               const Visible* visible, std::span<const std::int32_t> without,
-                               std::span<const Charge> designated, std::vector<Charge>* charges,
-                               bool* idle) {
+Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, const Sight& sight,
+                               std::vector<Charge>* charges, bool* idle) {
     if (nodes_[node].state < 0) {
         return {Code::kNoDevices, kGpu};
     }
-    auto words = built(node, without, healthy(node));
+    const auto number = nodes_[node].shape;
+    const auto& shape = states_.shape(number);
+    auto words = sight.is_idle ? built(node, nodes_[node].owners, all_of(shape))
+                               : built(node, sight.without, healthy(node));
     if (is_koordinator_) {
-        return examine_as_koordinator(query, policy, nodes_[node].shape, words.data(), visible,
-                                      charges, idle);
+        return examine_as_koordinator(query, policy, number, words.data(), sight.visible, charges,
+                                      idle);
     }
-    if (!designated.empty()) {
+    if (!sight.designated.empty()) {
         std::uint32_t types = 0;
-        for (const auto& charge : designated) {
+        for (const auto& charge : sight.designated) {
             types |= std::uint32_t{1} << charge.type;
         }
-        const auto& shape = states_.shape(nodes_[node].shape);
-        confine(shape, words, designated, types, true);
+        confine(shape, words, sight.designated, types, true);
         add_up(shape, words);
     }
-    return decide(query, policy, node, {}, words.data(), visible, !designated.empty(), charges,
-                  idle);
+    return decide(query, policy, node, {}, words.data(), sight.visible, !sight.designated.empty(),
+                  charges, idle);
 }
 
 Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Draw draw,
@@ -673,29 +684,15 @@ bool DeviceCluster::is_possible(Query& query, const std::int64_t* nodes, std::in
         }
         auto& known = query.possible[number];
         if (known < 0) {
-            known = decide_idle(query, node).code == Code::kFits ? 1 : 0;
+            const auto verdict =
+                examine(query, Policy::kBinPack, node, {.is_idle = true}, nullptr, nullptr);
+            known = verdict.code == Code::kFits ? 1 : 0;
         }
         if (known == 1) {
             return true;
         }
     }
     return false;
-}
-
-// What the node would say without owners, were all its devices healthy.
-Verdict DeviceCluster::decide_idle(Query& query, std::int32_t node) {
-    const auto number = nodes_[node].shape;
-    Visible all;
-    for (int type = 0; type < kTypes; ++type) {
-        for (int i = 0; i < states_.shape(number).of(static_cast<Type>(type)).count; ++i) {
-            all[type].add(i);
-        }
-    }
-    const auto words = built(node, nodes_[node].owners, all);
-    return is_koordinator_ ? examine_as_koordinator(query, Policy::kBinPack, number, words.data(),
-                                                    nullptr, nullptr, nullptr)
-                           : decide(query, Policy::kBinPack, node, {}, words.data(), nullptr, false,
-                                    nullptr, nullptr);
 }
 
 // --- audit

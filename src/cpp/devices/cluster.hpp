@@ -146,13 +146,18 @@ class DeviceCluster {
     // first or, of the confined types (as bits), no others, and no more of them than it has.
     Verdict through(Query& query, Policy policy, std::int32_t owner, std::uint32_t confined,
                     Draw draw, std::vector<Charge>& charges, bool& idle, Worth& worth);
-    // Whether a node serves it on some NUMA nodes only, and with some owners thought away; what it
-    // gives then, unless that is not asked for. `designated`: of the types in it nothing else may
-    // be had; none: anything may.
-    Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
-                    std::span<const std::int32_t> without, std::span<const Charge> designated,
-                    std::vector<Charge>* charges, bool* idle);
+    // What of a node a request may use, and as what it sees the node.
+    struct Sight {
+        const Visible* visible = nullptr;       // its devices; nullptr: all
+        std::span<const std::int32_t> without;  // owners that are thought away
+        bool is_idle = false;                   // all owners are, and all devices are healthy
+        // Of the types in it nothing else may be had; none: anything may.
+        std::span<const Charge> designated;
+    };
 
+    // Whether a node serves it so; what it gives then, unless that is not asked for.
+    Verdict examine(Query& query, Policy policy, std::int32_t node, const Sight& sight,
+                    std::vector<Charge>* charges, bool* idle);
     // Whether one of these nodes, or of the first so many where `nodes` is nullptr, would serve it
     // idle and healthy.
     bool is_possible(Query& query, const std::int64_t* nodes, std::int64_t count);
@@ -194,7 +199,6 @@ class DeviceCluster {
     std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
-    Verdict decide_idle(Query& query, std::int32_t node);
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
                    const std::uint64_t* words, const Visible* visible, bool is_confined,
                    std::vector<Charge>* charges, bool* idle);

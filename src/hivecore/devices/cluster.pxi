@@ -44,6 +44,12 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int preferred
         int64_t score
 
+    cdef cppclass SightRecord "hivecore::devices::DeviceCluster::Sight":
+        const VisibleDevices* visible
+        Numbers without
+        bool_t is_idle
+        span[const ChargeRecord] designated
+
     cdef cppclass ClusterKernel "hivecore::devices::DeviceCluster":
         ClusterKernel() except +
         ClusterKernel(uint32_t) except +
@@ -79,8 +85,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int64_t fragmentation(int32_t) except +
         int64_t most_memory() noexcept
         VerdictRecord examine(
-            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
-            span[const ChargeRecord], vector[ChargeRecord]*, bool_t*
+            QueryKernel&, PolicyNumber, int32_t, const SightRecord&, vector[ChargeRecord]*, bool_t*
         ) except +
         VerdictRecord through(
             QueryKernel&, PolicyNumber, int32_t, uint32_t, DrawRecord, vector[ChargeRecord]&,
@@ -501,28 +506,30 @@ cdef class DeviceKernel(KernelObject):
         return as_plan(node, charges, idle)
 
     def examine(
-        self, Query query not None, policy, node, visible=None, without=(), plan=True, designated=()
+        self, Query query not None, policy, node, visible=None, without=(), plan=True,
+        designated=(), idle=False
     ):
         """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
 
         :param visible: masks of the devices to use, by type; None: all.
         :param plan: whether to make one if it fits; to choose takes longer than to look.
         :param designated: of the types in it the only devices, and the most of each; as `Plan.charges`.
+        :param idle: as if all owners had left, and all devices were healthy.
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
         cdef VisibleDevices masks
-        cdef const VisibleDevices* shown = NULL
+        cdef SightRecord sight
         cdef vector[int32_t] gone
         cdef vector[ChargeRecord] charges
         cdef vector[ChargeRecord]* made = NULL
-        cdef bool_t idle = False
+        cdef bool_t alone = False
         cdef VerdictRecord verdict
         cdef int i
         if visible is not None:
             for i in range(TYPES):
                 (&masks[i])[0] = as_mask(visible[i])
-            shown = &masks
+            sight.visible = &masks
         if as_flag(plan, "plan"):
             made = &charges
         cdef vector[ChargeRecord] named = as_charges(designated)
@@ -530,15 +537,17 @@ cdef class DeviceKernel(KernelObject):
             raise ValueError("a kernel that decides as Koordinator does cannot be asked this")
         for owner in without:
             gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
+        sight.without = Numbers(gone.data(), gone.size())
+        sight.is_idle = as_flag(idle, "idle")
+        sight.designated = as_span(named)
         guard.lock(self.mutex)
         self.use(query)
         verdict = self.kernel.examine(
-            query.kernel[0], how, self.as_node(node), shown, Numbers(gone.data(), gone.size()),
-            as_span(named), made, &idle
+            query.kernel[0], how, self.as_node(node), sight, made, &alone
         )
         if <int> verdict.code != 0 or made == NULL:
             return <int> verdict.code, <int> verdict.type, None
-        return 0, 0, as_plan(self.as_node(node), charges, idle)
+        return 0, 0, as_plan(self.as_node(node), charges, alone)
 
     def through(self, Query query not None, policy, owner, confined, seed=0, number=0):
         """(code, plan or None, needs in preferred scopes, score): on an owner's node as if it had

@@ -5,6 +5,7 @@ from typing import NamedTuple, Self
 
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
+from hivecore.devices.together import why_impossible
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 
 __all__ = ["DeviceStage", "Taken"]
@@ -42,29 +43,24 @@ class DeviceStage:
 
     def emptied(self) -> Self:
         """An adapter of the same cluster, empty and healthy."""
-        made = self.branch()
-        for node in made.part.nodes:
-            for owner in made.part.owners(node):
-                made.part.release(owner)
-            if not all(device.healthy for device in made.part.inventory(node).devices):
-                made.part.set_health(node, True)
+        made = object.__new__(type(self))
+        made.part, made._nodes = self.part.emptied(), self._nodes
         return made
 
     def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
-        """Why a pod of this kind would wait on empty, healthy machines, too; "": none would.
+        """Why units of this kind would wait on idle, healthy nodes, too; "": they would not.
 
-        :param empty: these machines.
+        :param empty: the same nodes, idle and healthy.
         :param nodes: the only ones to use; none: all.
         """
         try:
-            for request in {id(one): one for one in kind.devices if one is not None}.values():
-                decision = empty.part.schedule(request, nodes=nodes or None)
-                if decision.outcome != "bind":
-                    return decision.reason
+            pods = [one for one in kind.devices if one is not None]
+            reason = why_impossible(empty.part, pods, nodes or None)
+            for request in () if reason else {id(one): one for one in pods}.values():
                 self.part.fits(request)  # which remembers what it will be asked again
         except (KeyError, ValueError) as error:
             return str(error.args[0])
-        return ""
+        return reason
 
     def take(self, unit: Unit, places: Places | None, allowed: tuple[str, ...]) -> Taken:
         """Give all pods their devices, or none.

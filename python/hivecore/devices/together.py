@@ -1,0 +1,451 @@
+"""Whether pods can run at the same time at all: on nodes that are idle and healthy.
+
+Pods are first placed one after the other, as a scheduler would. Where that fails it is settled how
+many of them a node holds. For equal pods that follows from how often each device can serve them,
+but for joint types, partitions and whole PCIe switches, where the choices are searched; so they are
+for pods of several kinds. A search that takes too long counts as if there were room: what is said
+to be impossible is.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hivecore.devices.device import Device, VirtualFunction
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import DeviceNeed, DeviceRequest
+from hivecore.devices.label_expression import is_selected
+from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.proof import amounts_of, check_placement, template_of
+from hivecore.errors import CertificateError
+
+if TYPE_CHECKING:
+    from hivecore.devices.device_cluster import DeviceCluster
+
+__all__ = ["why_impossible"]
+
+_STEPS = 20_000  # placements that are tried, over all searches
+_VECTORS = 2_000  # numbers of pods of each kind on one node
+_FRONTIER = 2_000_000  # pairs of numbers of pods that are left, over all nodes
+_WEIGHTS = 5
+
+#: How many pods of each kind.
+_Vector = tuple[int, ...]
+
+
+class _Budget:
+    """How many placements may still be tried."""
+
+    def __init__(self) -> None:
+        self.left = _STEPS
+
+
+class _Machines(NamedTuple):
+    """Nodes of equal inventory."""
+
+    inventory: NodeDevices
+    node: str
+    """The first of them."""
+    many: int
+
+
+def why_impossible(
+    cluster: "DeviceCluster", requests: Sequence[DeviceRequest], nodes: tuple[str, ...] | None
+) -> str:
+    """Why these pods do not fit together on a cluster that is idle and healthy; "": they may."""
+    numbers = Counter(one.replace(name="a pod").replace(priority=0) for one in requests)
+    enough = len(requests)
+    for request in numbers:
+        decision = cluster.schedule(request, nodes=nodes)
+        if decision.outcome != "bind":
+            return decision.reason
+        if len(requests) > 1:
+            fitting = int(cluster.filter(request, nodes=nodes).fits.sum())
+            enough = min(enough, fitting)
+    if enough >= len(requests):  # each on a node of its own
+        return ""
+    pods = [one.replace(name=f"pod {i}") for i, one in enumerate(requests)]
+    if all(one.outcome == "bind" for one in cluster.schedule_many(pods, nodes=nodes)):
+        return ""
+    if not cluster._is_strict:  # a device may take what it does not report
+        return ""
+    kinds, budget = list(numbers), _Budget()
+    machines = _machines(cluster, cluster.nodes if nodes is None else nodes)
+    rooms = []
+    for kind in kinds:
+        fits = cluster.filter(kind, nodes=[one.node for one in machines]).fits.tolist()
+        room = [
+            _most(one.inventory, kind, numbers[kind], budget) if able else 0
+            for one, able in zip(machines, fits, strict=True)
+        ]
+        rooms.append(room)
+        total = sum(most * one.many for most, one in zip(room, machines, strict=True))
+        if total < numbers[kind]:
+            what = ", ".join(f"{'all' if n.every else n.count} {n.type}" for n in kind.needs)
+            return (
+                f"{numbers[kind]} pods with {what} each: idle and healthy, the nodes have room for "
+                f"{total}"
+            )
+    if len(kinds) > 1 and not _fit(kinds, tuple(numbers.values()), machines, rooms, budget):
+        return f"{len(pods)} pods of {len(kinds)} kinds do not fit together on idle, healthy nodes"
+    return ""
+
+
+def _machines(cluster: "DeviceCluster", nodes: Iterable[str]) -> list[_Machines]:
+    found: dict[int, _Machines] = {}
+    for name in dict.fromkeys(nodes):
+        number = cluster._nodes.number(name)
+        inventory, shape = cluster._nodes.inventory(number), cluster._nodes.shape(number)
+        before = found.get(shape, _Machines(inventory, name, 0))
+        found[shape] = before._replace(many=before.many + 1)
+    return list(found.values())
+
+
+# --- equal pods on one node
+
+
+def _most(inventory: NodeDevices, request: DeviceRequest, enough: int, budget: _Budget) -> int:
+    """How many of these pods a node holds, as far as it matters."""
+    bound = min([enough, *(_bound(inventory, need, enough) for need in request.needs)])
+    bound = min(bound, _bound_of_switches(inventory, request, enough))
+    if not _is_intricate(inventory, request):
+        return bound
+    while bound > 1 and _holds(inventory, [request] * bound, budget) is False:
+        bound -= 1
+    return bound
+
+
+def _is_intricate(inventory: NodeDevices, request: DeviceRequest) -> bool:
+    """Whether it takes a search to say how many a node holds."""
+    gpus = request.need("gpu")
+    in_rows = gpus is not None and not gpus.shared and not gpus.every
+    in_rows &= request.partition is not None or inventory.partition_policy == "honor"
+    first = _first(request)
+    joint = first is not None and first.count > 1
+    return in_rows or joint or any(n.exclusive == "pcie" and n.count > 1 for n in request.needs)
+
+
+def _first(request: DeviceRequest) -> DeviceNeed | None:
+    """What joint types are near to; ``None``: there are none."""
+    if not request.joint:
+        return None
+    return request.need("gpu" if "gpu" in request.joint else request.joint[0])
+
+
+def _slots(device: Device, need: DeviceNeed, enough: int) -> int:
+    """How many pods an idle device can serve at the same time."""
+    has, wanted = dict(device.amounts), amounts_of(device, need)
+    if not is_selected(need.selector, device.labels):
+        return 0
+    slots = min([enough, *(has.get(name, 0) // wanted[name] for name in wanted if wanted[name])])
+    if slots and (need.exclusive or _is_all(device, wanted)):
+        slots = 1
+    if need.vf_selector is None:
+        return slots
+    return min(slots, sum(1 for _ in _functions(device, need)))
+
+
+def _is_all(device: Device, wanted: dict[str, int]) -> bool:
+    has = dict(device.amounts)
+    if "memory" in has:
+        has.pop("memory_ratio", None)
+    return has == {name: amount for name, amount in wanted.items() if amount}
+
+
+def _functions(device: Device, need: DeviceNeed) -> Iterator[VirtualFunction]:
+    for group in device.vf_groups:
+        if need.vf_selector is not None and is_selected(need.vf_selector, group.labels):
+            yield from group.functions
+
+
+def _domain(device: Device, scope: str | None) -> Any:
+    """What the device is in of a scope, or of a tighter one where that is not known."""
+    if scope in (None, "node"):
+        return None
+    order = ("socket", "numa", "pcie")
+    for level in order[order.index(scope) :] if scope in order else ():
+        if getattr(device, level) is not None:
+            return level, getattr(device, level)
+    return "device", device.minor
+
+
+def _bound(inventory: NodeDevices, need: DeviceNeed, enough: int) -> int:
+    """How many pods the devices of one type can serve."""
+    devices = inventory.of_type(need.type)
+    slots = {one.minor: _slots(one, need, enough) for one in devices}
+    if need.every:
+        return min([slots[one.minor] for one in devices if slots[one.minor]], default=0)
+    domains: dict[Any, dict[Any, list[int]]] = {}
+    for one in devices:
+        switch = _domain(one, "pcie") if need.exclusive == "pcie" else one.minor
+        domain = domains.setdefault(_domain(one, need.scope), {})
+        domain.setdefault(switch, []).append(slots[one.minor])
+    return min(enough, sum(_pods_of(one, need, enough) for one in domains.values()))
+
+
+def _pods_of(switches: dict[Any, list[int]], need: DeviceNeed, enough: int) -> int:
+    """How many pods get different devices each, by how many each device can serve."""
+    slots = [one for some in switches.values() for one in some]
+    most = enough
+    if need.exclusive == "pcie":
+        most = min(most, sum(any(some) for some in switches.values()))
+    while most and sum(min(one, most) for one in slots) < need.count * most:
+        most = min(most - 1, sum(min(one, most) for one in slots) // need.count)
+    return most
+
+
+def _bound_of_switches(inventory: NodeDevices, request: DeviceRequest, enough: int) -> int:
+    """How many pods get all their joint types on one switch, where each takes one."""
+    first = _first(request)
+    if first is None or not request.same_pcie or first.count > 1:
+        return enough
+    total = 0
+    for switch in {one.pcie for one in inventory.devices} - {None}:
+        least = enough
+        for need in map(request.need, request.joint):
+            assert need is not None
+            here = [one for one in inventory.of_type(need.type) if one.pcie == switch]
+            slots = {one.minor: [_slots(one, need, enough)] for one in here}
+            if need.exclusive == "pcie":
+                slots = {0: [one for some in slots.values() for one in some]}
+            least = min(least, _pods_of(slots, need, enough))
+        total += least
+    return min(total, enough)
+
+
+# --- pods of several kinds
+
+
+def _fit(
+    kinds: list[DeviceRequest],
+    numbers: _Vector,
+    machines: list[_Machines],
+    rooms: list[list[int]],
+    budget: _Budget,
+) -> bool:
+    """Whether the pods of all kinds fit together on these nodes; also where it takes too long."""
+    groups = []
+    for i, one in enumerate(machines):
+        most = [room[i] for room in rooms]
+        if prod(count + 1 for count in most) > _VECTORS:
+            return True
+        groups.append((one.many, _vectors(one.inventory, kinds, most, budget)))
+    # A node holds so much at most of pods of any weights, which settles it for many nodes.
+    for weights in product(range(_WEIGHTS), repeat=len(kinds)) if len(kinds) <= 4 else ():
+        room = sum(many * max(_weigh(weights, one) for one in held) for many, held in groups)
+        if _weigh(weights, numbers) > room:
+            return False
+    left, tried = {numbers}, 0
+    for many, held in groups:
+        for _ in range(many):
+            after = {
+                tuple(max(have - got, 0) for have, got in zip(pods, one, strict=True))
+                for pods in left
+                for one in held
+            }
+            tried += len(after) ** 2
+            if tried > _FRONTIER:
+                return True
+            left = set(_least(after))
+            if not any(min(left)):
+                return True
+    return False
+
+
+def _weigh(weights: _Vector, numbers: _Vector) -> int:
+    return sum(weight * number for weight, number in zip(weights, numbers, strict=True))
+
+
+def _vectors(
+    inventory: NodeDevices, kinds: list[DeviceRequest], most: list[int], budget: _Budget
+) -> list[_Vector]:
+    """The largest numbers of pods of each kind that a node holds together."""
+    found: list[_Vector] = []
+    sizes = product(*(range(one, -1, -1) for one in most))
+    for vector in sorted(sizes, key=sum, reverse=True):
+        if any(_covers(one, vector) for one in found):
+            continue
+        pods = [kind for kind, count in zip(kinds, vector, strict=True) for _ in range(count)]
+        if _holds(inventory, pods, budget) is not False:
+            found.append(vector)
+    return found
+
+
+def _covers(one: _Vector, other: _Vector) -> bool:
+    return all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+
+
+def _least(vectors: Iterable[_Vector]) -> list[_Vector]:
+    """Those that are not more than another one."""
+    found: list[_Vector] = []
+    for vector in sorted(vectors, key=sum):
+        if not any(_covers(vector, one) for one in found):
+            found.append(vector)
+    return found
+
+
+# --- a search
+
+
+def _holds(inventory: NodeDevices, pods: list[DeviceRequest], budget: _Budget) -> bool | None:
+    """Whether a node holds these pods at the same time; ``None``: it takes too long to say."""
+    if any(not _has_room(inventory, type, pods) for type in ("gpu", "rdma", "fpga", "host")):
+        return False
+    found = _Search(inventory, pods, budget).places_from(0, ())
+    return None if budget.left <= 0 and not found else found
+
+
+def _has_room(inventory: NodeDevices, type: str, pods: list[DeviceRequest]) -> bool:
+    """Whether the devices of a type are enough, were they one."""
+    devices = inventory.of_type(type)
+    taken: Counter[str] = Counter()
+    for need in (need for pod in pods if (need := pod.need(type)) is not None):
+        wants = [amounts_of(one, need) for one in devices if _slots(one, need, 1)]
+        for name in {name for one in devices for name, _ in one.amounts}:
+            taken[name] += need.count * min((one.get(name, 0) for one in wants), default=0)
+    total = Counter[str]()
+    for one in devices:
+        total.update(dict(one.amounts))
+    return all(taken[name] <= total[name] for name in taken)
+
+
+class _Search:
+    """For a placement of pods on one node, one pod after the other."""
+
+    def __init__(self, inventory: NodeDevices, pods: list[DeviceRequest], budget: _Budget) -> None:
+        self.inventory, self.pods, self.budget = inventory, pods, budget
+        self.has_rows = bool(inventory.partition_rows())
+        self.failed: set[tuple[int, tuple[str, ...]]] = set()
+
+    def places_from(self, number: int, held: tuple[DeviceAllocation, ...]) -> bool:
+        """Whether the pods from this one on have places, beside what others hold."""
+        if number == len(self.pods):
+            return True
+        state = number, tuple(sorted(self._state(one, held) for one in self.inventory.devices))
+        if state in self.failed:
+            return False
+        pod = self.pods[number]
+        for placement in self._placements(pod, held):
+            self.budget.left -= 1
+            if self.budget.left <= 0:
+                return False
+            try:
+                check_placement(pod, placement, self.inventory, held)
+            except CertificateError:
+                continue
+            if self.places_from(number + 1, (*held, *placement)):
+                return True
+        self.failed.add(state)
+        return False
+
+    def _state(self, device: Device, held: tuple[DeviceAllocation, ...]) -> str:
+        """The same of devices that may stand for each other."""
+        here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
+        used: Counter[str] = Counter()
+        for one in here:
+            used.update(dict(one.amounts))
+        taken = {one.function.bus_id for one in held if one.function is not None}
+        groups = sorted(
+            (group.labels, sum(one.bus_id not in taken for one in group.functions))
+            for group in device.vf_groups
+        )
+        place = device.socket, device.numa, device.pcie
+        own = device.minor if self.has_rows and device.type == "gpu" else -1
+        closed = sorted(str(one.exclusive) for one in here)
+        state = (device.type, own, place, device.labels, device.amounts, groups, closed)
+        return repr((*state, sorted(used.items())))
+
+    def _placements(
+        self, pod: DeviceRequest, held: tuple[DeviceAllocation, ...]
+    ) -> Iterator[tuple[DeviceAllocation, ...]]:
+        """Sets of devices that could serve the pod; one for all sets that come to the same."""
+        able = {need.type: self._able(need, held) for need in pod.needs}
+        first = _first(pod)
+        order = sorted(pod.needs, key=lambda need: need is not first)
+        yield from self._chosen(pod, order, able, ())
+
+    def _chosen(
+        self,
+        pod: DeviceRequest,
+        needs: list[DeviceNeed],
+        able: dict[str, list[tuple[Device, DeviceAllocation, Any]]],
+        chosen: tuple[Any, ...],
+    ) -> Iterator[tuple[DeviceAllocation, ...]]:
+        if not needs:
+            yield tuple(one for _, one, _ in chosen)
+            return
+        need, *rest = needs
+        for devices in self._sets(pod, need, able[need.type], chosen):
+            yield from self._chosen(pod, rest, able, (*chosen, *devices))
+
+    def _sets(
+        self, pod: DeviceRequest, need: DeviceNeed, able: list[Any], chosen: tuple[Any, ...]
+    ) -> Iterator[tuple[Any, ...]]:
+        if need.every:
+            yield tuple(able)
+            return
+        first = _first(pod)
+        if first is None or need is first or need.type not in pod.joint:
+            yield from _subsets(able, need.count)
+            return
+        touched = {one.pcie for one, _, _ in chosen if one.type == first.type} - {None}
+        fixed = need.type == pod.joint[0]
+        domains: dict[Any, list[Any]] = {}
+        for one in able:
+            if not pod.same_pcie or one[0].pcie in touched:
+                domains.setdefault(_domain(one[0], need.scope), []).append(one)
+        for pool in domains.values():
+            wanted = need.count if fixed else max(need.count, len(touched))
+            yield from _subsets(pool, wanted if pod.same_pcie else min(wanted, len(pool)))
+
+    def _able(
+        self, need: DeviceNeed, held: tuple[DeviceAllocation, ...]
+    ) -> list[tuple[Device, DeviceAllocation, Any]]:
+        """Devices with room for the need, what each would give, and what is the same of those that
+        may stand for each other.
+        """
+        found = []
+        template = template_of(need, self.inventory) if need.type == "gpu" else ""
+        taken = {one.function.bus_id for one in held if one.function is not None}
+        for device in self.inventory.of_type(need.type):
+            if not _slots(device, need, 1):
+                continue
+            here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
+            has, wanted = dict(device.amounts), amounts_of(device, need)
+            used: Counter[str] = Counter()
+            for one in here:
+                used.update(dict(one.amounts))
+            if any(used[name] + amount > has[name] for name, amount in wanted.items() if amount):
+                continue
+            if here and (_is_all(device, wanted) or need.exclusive):
+                continue
+            function = None
+            if need.vf_selector is not None:
+                free = [one for one in _functions(device, need) if one.bus_id not in taken]
+                if not free:
+                    continue
+                function = min(free, key=lambda one: one.bus_id)
+            given = DeviceAllocation(
+                device.type, device.minor, wanted, function, need.exclusive, template or ""
+            )
+            found.append((device, given, self._state(device, held)))
+        return found
+
+
+def _subsets(able: list[Any], count: int) -> Iterator[tuple[Any, ...]]:
+    """Sets of so many of these; of those that are alike the first ones."""
+    groups: dict[Any, list[Any]] = {}
+    for one in able:
+        groups.setdefault(one[2], []).append(one)
+    yield from _of_groups(list(groups.values()), count)
+
+
+def _of_groups(groups: list[list[Any]], count: int) -> Iterator[tuple[Any, ...]]:
+    if not count:
+        yield ()
+    elif groups and sum(map(len, groups)) >= count:
+        for number in range(min(count, len(groups[0])), -1, -1):
+            for rest in _of_groups(groups[1:], count - number):
+                yield (*groups[0][:number], *rest)
