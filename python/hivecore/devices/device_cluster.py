@@ -1,6 +1,7 @@
 """The devices of all nodes: which pod may have which, and who has what."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from hashlib import blake2b
 from threading import RLock
 from typing import Any, Literal, Self, get_args
@@ -382,8 +383,9 @@ class DeviceCluster(Stateful):
             if chosen is not None and asked is not None:
                 at = asked[0]
                 masks = self._nodes.visible_with(at, chosen)
-                code, _, plan = self._core.examine(query, number, at, masks)
-                return self._for_node(request, code, plan, (query, number, at, masks))
+                look = partial(self._core.examine, query, number, at, masks)
+                code, _, plan = look()
+                return self._for_node(request, code, plan, look)
             draw = self._draw(request, number)
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
@@ -644,9 +646,10 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, policy: int, allowed: set[int] | None
     ) -> DeviceDecision:
         self._prepare(policy)
-        looked_at = self._nodes.query(request), policy, number, self._masks(number, allowed)
-        code, _, plan = self._core.examine(*looked_at)
-        return self._for_node(request, code, plan, looked_at)
+        query, masks = self._nodes.query(request), self._masks(number, allowed)
+        look = partial(self._core.examine, query, policy, number, masks)
+        code, _, plan = look()
+        return self._for_node(request, code, plan, look)
 
     def _masks(self, number: int, numa: set[int] | None) -> Masks | None:
         """The devices of a node on these NUMA nodes; ``None``: all."""
@@ -667,22 +670,22 @@ class DeviceCluster(Stateful):
         named = self._nodes.inventory(number).in_bytes(check_allocations(given, "designated"))
         charges = self._nodes.numbers.charges(named)
         query, masks = self._nodes.query(request), self._masks(number, numa)
-        looked_at = query, policy, number, masks, (), True, charges
-        plan = self._core.examine(*looked_at)[2]
+        look = partial(self._core.examine, query, policy, number, masks, designated=charges)
+        plan = look()[2]
         if plan is not None and not are_of_templates(plan.charges, charges):
             plan = None
-        return self._for_node(request, CODES.index("designated"), plan, looked_at)
+        return self._for_node(request, CODES.index("designated"), plan, look)
 
     def _for_node(
-        self, request: DeviceRequest, code: int, plan: Any, looked_at: tuple[Any, ...]
+        self, request: DeviceRequest, code: int, plan: Any, look: Callable[..., Any] | None = None
     ) -> DeviceDecision:
         """What was found on some devices of one node.
 
-        :param looked_at: the arguments of the question to the kernel.
+        :param look: asks the kernel for it; ``None``: what is possible is not asked.
         """
         if plan is not None:
             return self._bound(request, plan, "", False)
-        impossible = self._core.examine(*looked_at, idle=True)[0] != 0
+        impossible = look is not None and look(idle=True)[0] != 0
         counts = ((CODES[code], 1),)
         return made_decision(request, "", counts, None, self, None, (), impossible=impossible)
 

@@ -9,8 +9,8 @@ from hivecore.devices._pairs import Labels, LabelsLike, as_labels
 
 __all__ = ["LabelExpression", "Selector", "SelectorLike", "as_selector", "is_selected", "rule_text"]
 
-Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
-_OPERATORS: tuple[Operator, ...] = get_args(Operator)
+_Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+_OPERATORS: tuple[_Operator, ...] = get_args(_Operator)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,7 +32,7 @@ class LabelExpression:
     """
 
     key: str
-    operator: Operator
+    operator: _Operator
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -126,8 +126,9 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
         if not view.node.devices.get(need.type):
             return "no devices", need.type
         devices = [one for one in view.node.devices[need.type].values() if view.is_visible(one)]
+        if len(devices) < need.count:
+            return "too few", need.type
         for code, is_suited in (
-            ("too few", lambda device, need: True),
             ("no match", view.has_labels),
             ("too small", view.is_large_enough),
             ("no functions", view.has_functions),
