@@ -16,6 +16,7 @@ from hivecore.devices import (
     PartitionTable,
 )
 from hivecore.reference.devices.koordinator import Failure, Restriction, allocate, score_node
+from hivecore.reference.devices.koordinator.numa_hints import numa_hints
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 GIB = 1 << 30
@@ -214,3 +215,13 @@ def test_a_device_that_does_not_say_where_it_is_serves_on_chosen_numa_nodes():
     upstream = DeviceCluster({"n": inventory}, mode="koordinator")
     assert upstream.allocate(request, "n", numa=[0]).outcome == "wait"
     assert DeviceCluster({"n": inventory}).allocate(request, "n", numa=[0]).outcome == "bind"
+
+
+def test_numa_nodes_of_a_pod_without_gpus_are_scored_by_its_nics():
+    request = DeviceRequest("pod", nics=1)
+    upstream = numa_hints(NodeState(MACHINE), request)
+    assert [one.score for one in upstream] == [500, 500, 500]
+    here = DeviceCluster({"n": MACHINE}).numa_hints(request, "n")
+    assert [(one.nodes, one.score) for one in here] == [((0,), 500), ((1,), 0), ((0, 1), 500)]
+    gpu = DeviceRequest("pod", 1)
+    assert [one.score for one in numa_hints(NodeState(MACHINE), gpu)] == [500, 0, 500]

@@ -129,7 +129,9 @@ class DeviceRequest(_Remembering):
     :param needs: `DeviceNeed` of types that no other argument asks for.
     :param joint: types to choose together, each near to the first: for every PCIe switch with
         chosen devices of the first type there is one of the others, the nearest, as far as there
-        are enough, and never less than asked.
+        are enough, and never less than asked. GPUs count as the first wherever they stand. Where
+        another type stands in front of them, it is near to the GPUs as well, but gets exactly as
+        many as asked: with ``same_pcie`` the GPUs are then on no more switches than that.
     :param same_pcie: these have to be on the very same switches.
     :param partition: whole GPUs must be one partition of the fabric: "restricted": of the best
         score that the machine has for so many; "best-effort": of the best score that is free.
