@@ -151,6 +151,10 @@ def request(random, inventory, name="new"):
                 {"memory_percent": random.randint(1, 99), "core": random.randint(0, 100)},
             )
         )
+    if "memory" in share and random.random() < 0.4:
+        gpus = random.choice((gpus, gpus + 1, 2 * gpus))
+        share["memory"] = random.randint(1, MEMORY)
+        wishes = {"selector": wishes["selector"], "repeat": True}
     nics = random.choice((0, 0, 1, 1, 2, 3, "all")) if there["rdma"] else 0
     nic_wishes = {"vf_selector": random.choice((None,) * 6 + ({}, selector(random)))}
     if random.random() < 0.15:
@@ -175,8 +179,8 @@ def request(random, inventory, name="new"):
         gpu_wishes=wishes if gpus else {},
         nic_wishes=nic_wishes,
         needs=needs,
-        joint=joint,
-        same_pcie=bool(joint) and random.random() < 0.5,
+        joint=() if wishes.get("repeat") else joint,
+        same_pcie=bool(joint) and not wishes.get("repeat") and random.random() < 0.5,
         partition=random.choice((None, None, "restricted", "best-effort")) if whole else None,
         bandwidth=random.choice((None, None, 150)) if whole else None,
         isolation_provider=random.choice(("", "", "", "HAMi-core")),

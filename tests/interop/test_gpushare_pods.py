@@ -7,7 +7,8 @@ from interop.gpushare_objects import cards_of, node, pod
 from interop.koordinator_objects import broken
 from profiles import examples
 
-from hivecore.devices import DeviceAllocation, DeviceRequest
+from hivecore.devices import Device, DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.devices.device_cluster import POLICIES
 from hivecore.interop.gpushare import (
     match_container,
     open_gpu_share,
@@ -20,6 +21,7 @@ from hivecore.interop.gpushare import (
     with_unhealthy,
     write_assignment,
 )
+from hivecore.reference.devices.sharing import slots_in_order
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -267,6 +269,68 @@ def test_the_cards_of_a_pod_are_read_as_they_were_written(cards, milli):
     assert sum(dict(one.amounts)["memory"] for one in bound.allocations) == len(cards) * milli
     made = open_gpu_share.write_assignment(bound.allocations, milli, 5)
     assert made == {"alibabacloud.com/gpu-index": text, "alibabacloud.com/assume-time": "5"}
+
+
+def cards_with(used):
+    """A node of cards with 1000 each, of which so much is used."""
+    node = NodeDevices([Device("gpu", i, {"memory": 1000}) for i in range(len(used))])
+    cluster = DeviceCluster({"n": node})
+    for i, amount in enumerate(used):
+        if not amount:
+            continue
+        cluster.recover(f"owner-{i}", "n", [DeviceAllocation("gpu", i, {"memory": amount})])
+    return cluster, node
+
+
+def assigned(cluster, node, count, milli, policy=None):
+    """The cards that a pod is assigned, as its annotation says; None: it waits."""
+    request = open_gpu_share.read_pod(shared(count, milli))
+    decision = cluster.schedule(request, policy=policy)
+    if decision.outcome == "wait":
+        return None
+    held = [one for owner in cluster.owners("n") for one in cluster.allocations(owner)]
+    decision.verify(node, held)
+    cluster.commit(decision)
+    cluster.check()
+    cluster.release(request.name)
+    index = open_gpu_share.write_assignment(decision.placement, milli, 0)[
+        "alibabacloud.com/gpu-index"
+    ]
+    bound = open_gpu_share.read_bound_pod(shared(count, milli, index))
+    assert bound.allocations == decision.placement
+    return open_gpu_share.read_cards(index)
+
+
+def test_a_card_gives_several_shares_of_one_pod():
+    assert assigned(*cards_with([600, 100, 100]), 3, 450) == (1, 1, 2)
+    assert assigned(*cards_with([0]), 2, 500) == (0, 0)
+    assert assigned(*cards_with([0]), 3, 500) is None
+    assert assigned(*cards_with([0, 0]), 2, 600) == (0, 1)
+    assert assigned(*cards_with([500, 0]), 1, 500) == (0,)  # a single share: the best fit
+
+
+def test_all_of_a_card_is_given_only_while_no_pod_is_on_it():
+    cluster, node = cards_with([0, 0])
+    cluster.recover("of-no-memory", "n", [DeviceAllocation("gpu", 0, {})])
+    assert assigned(cluster, node, 2, 500) == (0, 1)
+    assert assigned(cluster, node, 4, 250) == (0, 0, 0, 1)
+    assert assigned(cluster, node, 4, 500) is None
+
+
+@given(
+    st.lists(st.sampled_from([0, 100, 400, 550, 999, 1000]), min_size=1, max_size=5),
+    st.integers(2, 8),
+    st.sampled_from([1, 100, 250, 334, 450, 500, 501, 999]),
+    st.sampled_from(POLICIES),
+)
+@examples(150)
+def test_several_shares_are_on_the_cards_that_open_gpu_share_takes(used, count, milli, policy):
+    cluster, node = cards_with(used)
+    free = [1000 - amount for amount in used]
+    assert assigned(cluster, node, count, milli, policy) == slots_in_order(free, milli, count)
+    room = sum(1000 // milli for _ in used) // count
+    request = open_gpu_share.read_pod(shared(count, milli))
+    assert bool(cluster.impossible([request] * 3)) == (room < 3)
 
 
 def test_only_cards_are_written_as_cards():

@@ -100,6 +100,8 @@ class Oracle:
     def sets(self, need):
         """Every set of devices that the need alone could have."""
         able = [one for one in self.devices if one.type == need.type and self.can(need, one)]
+        if need.repeat:
+            return [tuple(able)] if sum(self.often(need, one) for one in able) >= need.count else []
         if need.every:
             return [tuple(able)] if able and self.in_scope(need, able) else []
         sizes = [need.count]
@@ -111,6 +113,14 @@ class Oracle:
             for found in itertools.combinations(able, size)
             if self.in_scope(need, found)
         ]
+
+    def often(self, need, device):
+        """How many shares of the device are free."""
+        wanted, have = self.need_of(need, device)
+        for charge in self.used(device):
+            for name, amount in charge.amounts.items():
+                have[name] = have.get(name, 0) - amount
+        return min(have[name] // amount for name, amount in wanted.items())
 
     def feasible(self):
         """The GPU sets that have everything else beside them, by what makes them better."""
@@ -259,7 +269,7 @@ def test_the_chosen_devices_are_the_best_of_all_that_serve(seed, policy):
         return
     if any(
         need.scope not in (None, "node") for need in asked.needs if need.type in asked.joint[1:]
-    ):
+    ) or any(need.repeat for need in asked.needs):
         return
     oracle = Oracle(node, asked, policy)
     key = Key(oracle, policy)

@@ -233,6 +233,25 @@ def refused(error, match, make, *arguments, **options):
 
 MANY = tuple(gpu(i) for i in range(257))
 INVALID = [
+    # shares of which a card gives several
+    refused(ValueError, "only for GPUs", DeviceNeed, "rdma", 1, {"share": 1}, repeat=True),
+    refused(ValueError, "only for GPUs", DeviceNeed, "gpu", 1, {"memory_ratio": 9}, repeat=True),
+    refused(
+        ValueError, "with scope", DeviceNeed, "gpu", 2, {"memory": 9}, repeat=True, scope="pcie"
+    ),
+    refused(ValueError, "with every", DeviceNeed, "gpu", 1, {"memory": 9}, repeat=True, every=True),
+    refused(TypeError, "repeat", DeviceNeed, "gpu", 1, {"memory": 9}, repeat=1),
+    refused(
+        ValueError,
+        "not of GPUs with repeat",
+        DeviceRequest,
+        "x",
+        2,
+        memory=9,
+        nics=1,
+        joint=("gpu", "rdma"),
+        gpu_wishes={"repeat": True},
+    ),
     # label expressions
     refused(ValueError, "operator must be one of In, NotIn", LabelExpression, "a", "Gt", ["1"]),
     refused(ValueError, "operator must be one of In, NotIn", LabelExpression, "a", "in", ["1"]),

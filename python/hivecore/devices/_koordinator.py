@@ -109,6 +109,8 @@ def raw_query(numbers: Numbers, request: DeviceRequest) -> Any:
             raise ValueError(f"{what}, which mode 'koordinator' does not look at")
         if need.scope == "socket":
             raise ValueError(f"{what} on one socket, which mode 'koordinator' does not know")
+        if need.repeat:
+            raise ValueError(f"{what} repeatedly, which mode 'koordinator' does not know")
         if need.preferred_scope is not None:
             raise ValueError(f"{what} in a preferred scope, which mode 'koordinator' does not know")
     return numbers.query(request, raw=True)

@@ -180,6 +180,7 @@ class Numbers:
             EXCLUSIVE.index(need.exclusive),
             len(SCOPES) if raw and need.scope is None else SCOPES.index(need.scope or "node"),
             -1 if need.preferred_scope is None else SCOPES.index(need.preferred_scope),
+            need.repeat,
         )
 
     def _labels(self, labels: Labels) -> tuple[int, ...]:

@@ -44,6 +44,10 @@ class DeviceNeed:
         ``None``: none.
     :param exclusive: "device": of no device that is used in part; "pcie": and none where another
         device of the type on the same PCIe switch is used. Later owners have to keep off, too.
+    :param repeat: a GPU may give several of them, which take bytes of its memory: as
+        open-gpu-share has it, GPUs are taken in the order of their minors, each as often as it can,
+        whatever the policy; not with ``every``, ``exclusive``, ``scope``, ``preferred_scope`` or
+        ``joint``.
     :param scope: the tightest scope around all of them must be this, or tighter.
     :param preferred_scope: nodes where it can be this, or tighter, come first.
     """
@@ -57,6 +61,7 @@ class DeviceNeed:
     exclusive: Literal["device", "pcie"] | None
     scope: Scope | None
     preferred_scope: Scope | None
+    repeat: bool
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class DeviceNeed:
         exclusive: Literal["device", "pcie"] | None = None,
         scope: Scope | None = None,
         preferred_scope: Scope | None = None,
+        repeat: bool = False,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "type", as_choice(type, "type", TYPES))
@@ -93,6 +99,23 @@ class DeviceNeed:
         set_field(self, "exclusive", exclusive)
         for name, value in (("scope", scope), ("preferred_scope", preferred_scope)):
             set_field(self, name, None if value is None else as_choice(value, name, SCOPES))
+        set_field(self, "repeat", as_bool(repeat, "repeat"))
+        if self.repeat:
+            self._check_repeat()
+
+    def _check_repeat(self) -> None:
+        if "memory" not in dict(self.amounts) or self.type != "gpu":
+            raise ValueError("repeat=True: only for GPUs of which bytes of 'memory' are needed")
+        others = {
+            "every": self.every,
+            "exclusive": self.exclusive,
+            "scope": self.scope,
+            "preferred_scope": self.preferred_scope,
+            "vf_selector": self.vf_selector is not None,
+        }
+        for name, value in others.items():
+            if value:
+                raise ValueError(f"repeat=True: not together with {name}")
 
     @property
     def shared(self) -> bool:
@@ -100,7 +123,7 @@ class DeviceNeed:
         return dict(self.amounts).get("memory_ratio", 0) < 100
 
 
-_WISHES = ("selector", "vf_selector", "exclusive", "scope", "preferred_scope", "every")
+_WISHES = ("selector", "vf_selector", "exclusive", "scope", "preferred_scope", "every", "repeat")
 
 
 class _Remembering:
@@ -267,7 +290,10 @@ class DeviceRequest(_Remembering):
         types = tuple(as_choice(one, "joint", TYPES[:3]) for one in as_tuple(joint, "joint"))
         if len(set(types)) != len(types):
             raise ValueError(f"joint={types}: a type stands there twice")
-        chosen = tuple(one for one in types if (need := self.need(one)) and not need.every)
+        needs = [need for one in types if (need := self.need(one)) and not need.every]
+        chosen = tuple(need.type for need in needs)
+        if len(chosen) > 1 and any(need.repeat for need in needs):
+            raise ValueError(f"joint={types}: not of GPUs with repeat=True")
         if len(chosen) < 2:
             if self.same_pcie and not types:
                 raise ValueError("same_pcie=True: joint must say for which types")

@@ -110,6 +110,8 @@ def _check_device(
         used = sum(dict(other.amounts).get(name, 0) for other in here)
         _need(used + amount <= has.get(name, 0), f"{where}: has too little {name}")
     gets, asked = dict(one.amounts), amounts_of(device, need)
+    if need.repeat:
+        asked = {name: amount * _times(one, need) for name, amount in asked.items()}
     for name in gets | asked:
         missing = asked.get(name, 0) - gets.get(name, 0)
         _need(missing <= 0, f"{where}: gives too little {name}")
@@ -127,6 +129,11 @@ def _check_device(
     _need(name in fitting, f"{where}: gives no virtual function as asked for")
     taken = {other.function.bus_id for other in others if other.function is not None}
     _need(name not in taken, f"{where}: its virtual function {name} is taken")
+
+
+def _times(one: DeviceAllocation, need: DeviceNeed) -> int:
+    """How often the device gives what is needed, where it may do so several times."""
+    return max(dict(one.amounts).get("memory", 0) // dict(need.amounts)["memory"], 1)
 
 
 def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
@@ -176,6 +183,9 @@ def _check_need(
         touched = {devices[one.type, one.minor].pcie for one in given if one.type == first}
         most = max(need.count, len(touched - {None}))
         _need(need.count <= len(got) <= most, f"{need.type}: {len(got)} of {need.count} to {most}")
+    elif need.repeat:
+        times = sum(_times(one, need) for one in given if one.type == need.type)
+        _need(times == need.count, f"{need.type}: {times} shares instead of {need.count}")
     elif not need.every:
         _need(len(got) == need.count, f"{need.type}: {len(got)} instead of {need.count}")
     order = ("pcie", "numa", "socket")

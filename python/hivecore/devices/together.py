@@ -174,6 +174,9 @@ def _domain(device: Device, scope: str | None) -> Any:
 def _bound(inventory: NodeDevices, need: DeviceNeed, enough: int) -> int:
     """How many pods the devices of one type can serve."""
     devices = inventory.of_type(need.type)
+    if need.repeat:
+        most = enough * need.count
+        return min(enough, sum(_slots(one, need, most) for one in devices) // need.count)
     slots = {one.minor: _slots(one, need, enough) for one in devices}
     if need.every:
         return min([slots[one.minor] for one in devices if slots[one.minor]], default=0)
@@ -227,6 +230,8 @@ def _fit(
 ) -> bool:
     """Whether the pods of all kinds fit together on these nodes; also where it takes too long."""
     groups = []
+    if any(need.repeat for kind in kinds for need in kind.needs):
+        return True  # too many ways to try
     for i, one in enumerate(machines):
         most = [room[i] for room in rooms]
         if prod(count + 1 for count in most) > _VECTORS:

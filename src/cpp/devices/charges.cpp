@@ -202,6 +202,18 @@ std::vector<Charge> charges_for(const Request& request, const Fitted& fitted, co
     for (std::size_t i = 0; i < request.needs.size(); ++i) {
         const auto& need = request.needs[i];
         const auto& column = shape.of(need.type);
+        std::vector<int> times(column.count, 1);
+        if (need.repeats) {
+            WideMask first;
+            for (const auto& one : own) {
+                const int device = one.type == need.type ? shape.find(one.type, one.minor) : -1;
+                if (device >= 0) {
+                    first.add(device);
+                }
+            }
+            times =
+                times_of(need, fitted.needs[i], column, words, chosen.devices[need.type], first);
+        }
         chosen.devices[need.type].each([&](int device) {
             Charge charge{need.type, need.exclusive, column.minors[device]};
             if (need.type == kGpu) {
@@ -209,7 +221,8 @@ std::vector<Charge> charges_for(const Request& request, const Fitted& fitted, co
             }
             for (int amount = 0; amount < kAmounts; ++amount) {
                 if (const int c = column.column_of[amount]; c >= 0) {
-                    charge.amounts[amount] = fitted.needs[i].charge[c * column.count + device];
+                    charge.amounts[amount] =
+                        times[device] * fitted.needs[i].charge[c * column.count + device];
                 }
             }
             if (need.functions) {

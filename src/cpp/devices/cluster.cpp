@@ -684,8 +684,9 @@ bool DeviceCluster::is_possible(Query& query, const std::int64_t* nodes, std::in
         }
         auto& known = query.possible[number];
         if (known < 0) {
-            const auto verdict =
-                examine(query, Policy::kBinPack, node, {.is_idle = true}, nullptr, nullptr);
+            Sight idle;
+            idle.is_idle = true;
+            const auto verdict = examine(query, Policy::kBinPack, node, idle, nullptr, nullptr);
             known = verdict.code == Code::kFits ? 1 : 0;
         }
         if (known == 1) {

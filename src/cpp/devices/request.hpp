@@ -42,6 +42,7 @@ struct Need {
     Type type = kGpu;
     int count = 1;
     bool every = false;
+    bool repeats = false;  // a device may give several of them
     Amounts amounts{};
     Selector selector;
     bool functions = false;  // each device gives a virtual function

@@ -239,7 +239,7 @@ cdef class DeviceKernel(KernelObject):
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
     >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None, None), (1, 0, 0, 0))
-    >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0, ())
+    >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1, False)], (), False, 0, -1, 0, ())
     >>> plan = kernel.schedule(query, 0)
     >>> plan.node, plan.charges
     (0, [(0, 0, (60, 0, 0, 0, 0, 0), -1, 0, -1)])

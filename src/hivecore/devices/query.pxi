@@ -18,6 +18,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         DeviceType type
         int count
         bool_t every
+        bool_t repeats
         int64_t* amounts
         vector[LabelRule] selector
         bool_t functions
@@ -53,13 +54,16 @@ cdef vector[LabelRule] as_selector(object rules) except *:
 
 cdef NeedRecord as_need(object value) except *:
     """A (type, count, every, amounts, selector, function selector or None, exclusive, scope,
-    preferred).
+    preferred, repeats).
     """
     cdef NeedRecord need
-    type_, count, every, amounts, selector, functions, exclusive, scope, preferred = value
+    type_, count, every, amounts, selector, functions, exclusive, scope, preferred, repeats = value
     need.type = <DeviceType> <int> within(type_, 0, TYPES - 1)
     need.count = <int> within(count, 1, MOST_DEVICES)
     need.every = every
+    need.repeats = repeats
+    if need.repeats and (need.every or functions is not None or exclusive):
+        raise ValueError("what repeats is neither every device, nor exclusive, nor has functions")
     fill_amounts(&need.amounts[0], amounts)
     need.selector = as_selector(selector)
     need.functions = functions is not None
@@ -90,6 +94,9 @@ cdef class Query:
             request.joint.push_back(<int8_t> within(position, 0, <int64_t> request.needs.size() - 1))
         if len(set(joint)) != len(joint):
             raise ValueError("joint must name different needs")
+        for position in joint:
+            if request.needs[<size_t> position].repeats:
+                raise ValueError("joint must not name what repeats")
         request.same_switch = same_switch
         request.partition = <PartitionNumber> <int> within(partition, 0, 2)
         request.bandwidth = within(bandwidth, -1, 2**62)

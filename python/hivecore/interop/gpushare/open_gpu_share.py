@@ -57,6 +57,9 @@ def read_node(node: Mapping[str, Any]) -> NodeDevices:
 def read_pod(pod: Mapping[str, Any]) -> DeviceRequest:
     """The cards that a pod asks for in its annotations; without any it needs nothing.
 
+    A card may give several shares of one pod, as open-gpu-share has it: from card 0 on, each gives
+    as many as it can. A single share is on the card that the policy chooses.
+
     Models that it names are not looked at: they are about nodes.
 
     :param pod: the object of Kubernetes as plain data.
@@ -75,7 +78,8 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest:
     count, milli = _asked(annotations)
     if not count or not milli:
         return DeviceRequest(owner_name(document))
-    return DeviceRequest(owner_name(document), count, memory=milli)
+    wishes = {"repeat": True} if count > 1 and milli < _CARD else {}
+    return DeviceRequest(owner_name(document), count, memory=milli, gpu_wishes=wishes)
 
 
 def _asked(annotations: Field) -> tuple[int, int]:

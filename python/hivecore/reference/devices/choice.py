@@ -104,19 +104,19 @@ def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
             return found, driver.type
         chosen |= found
     charges = tuple(
-        _charge(view, device, need)
+        _charge(view, device, need, view.times(chosen[need.type], need)[device.minor])
         for need in request.needs
         for device in sorted(chosen[need.type], key=lambda one: int(one.minor))
     )
     return Choice(charges, {type: scope_of(devices) for type, devices in chosen.items()})
 
 
-def _charge(view: View, device: Any, need: Any) -> Charge:
+def _charge(view: View, device: Any, need: Any, times: int) -> Charge:
     function = None
     if need.vf_selector is not None:
         function = view.function_for(device, need.vf_selector)
     template = template_of(need, view.node.inventory) if need.type == "gpu" else ""
-    amounts = charge_of(need, device)
+    amounts = {name: times * amount for name, amount in charge_of(need, device).items()}
     return Charge(device.type, device.minor, amounts, function, need.exclusive, template or "")
 
 
@@ -126,7 +126,8 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
         if not view.node.devices.get(need.type):
             return "no devices", need.type
         devices = [one for one in view.node.devices[need.type].values() if view.is_visible(one)]
-        if len(devices) < need.count:
+        least = 1 if need.repeat else need.count
+        if len(devices) < least:
             return "too few", need.type
         for code, is_suited in (
             ("no match", view.has_labels),
@@ -134,7 +135,7 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
             ("no functions", view.has_functions),
         ):
             devices = [device for device in devices if is_suited(device, need)]
-            if len(devices) < need.count:
+            if len(devices) < least or (code == "too small" and not view.suffice(devices, need)):
                 return code, need.type
     gpu = next((need for need in request.needs if need.type == "gpu"), None)
     if gpu is not None and request.models and view.node.inventory.model not in request.models:
@@ -148,9 +149,12 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
         return "template", "gpu"
     for need in request.needs:
         suited = _suited(view, need)
-        if len(suited) < need.count:
+        eligible = view.eligible(need)
+        if not view.suffice(suited, need):
             return "unhealthy", need.type
-        if len(view.eligible(need)) < (len(suited) if need.every else need.count):
+        if need.repeat and not view.times(eligible, need):
+            return "capacity", need.type
+        if not need.repeat and len(eligible) < (len(suited) if need.every else need.count):
             return "capacity", need.type
     return None
 
@@ -266,6 +270,10 @@ class _Search:
         """The best over all sets of places."""
         if self.driver.every:
             return self._weighed(list(self.candidates), followers, pools)
+        if self.driver.repeat:
+            times = self.view.times(self.candidates, self.driver)
+            taken = [device for device in self.candidates if device.minor in times]
+            return self._weighed(taken, followers, pools)
         by_place: dict[Any, list[Any]] = {}
         for device in self.candidates:
             by_place.setdefault(_place(device), []).append(device)

@@ -153,6 +153,36 @@ class View:
             for group in device.vf_groups
         )
 
+    def slots(self, device: Any, need: Any, amounts: dict[str, int]) -> int:
+        """How often so much of a device gives what is needed, up to the number that is needed."""
+        wanted = charge_of(need, device)
+        slots = [amounts[name] // amount for name, amount in wanted.items()]
+        return min([int(need.count), *slots])
+
+    def suffice(self, devices: list[Any], need: Any) -> bool:
+        """Whether these devices are enough for the need, if they are idle."""
+        if not need.repeat:
+            return len(devices) >= int(need.count)
+        return sum(self.slots(one, need, columns(one)) for one in devices) >= int(need.count)
+
+    def times(self, devices: list[Any], need: Any) -> dict[int, int]:
+        """By minor how often each device gives what is needed: once, or where it may repeat as
+        often as it can now, in the order of minors, reserved ones first.
+        """
+        if not need.repeat:
+            return {device.minor: 1 for device in devices}
+        found, missing = {}, need.count
+        for one in sorted(devices, key=lambda one: (not self.is_reserved(one), one.minor)):
+            number = self.slots(one, need, self.free(one))
+            given = {name: number * amount for name, amount in charge_of(need, one).items()}
+            if given == columns(one) and self.in_use(one):
+                number -= 1  # all of it takes an idle device
+            number = min(number, missing)
+            missing -= number
+            if number:
+                found[one.minor] = number
+        return found if not missing else {}
+
     def is_closed(self, device: Any) -> bool:
         """Whether an owner keeps others off it."""
         for other in self.node.devices[device.type].values():

@@ -53,6 +53,7 @@ _NEED = {
     "exclusive": None,
     "scope": None,
     "preferred_scope": None,
+    "repeat": False,
 }
 _DEVICES = {
     "joint": (),

@@ -123,22 +123,37 @@ void Chooser<W>::find_eligible(int i) {
     eligible_[i] = able;
 }
 
+// Whether these devices are enough, by what they have or by what is free of them now.
+template <int W>
+bool Chooser<W>::suffices(int i, const Set& devices, bool is_now) const {
+    const auto& need = request_.needs[i];
+    if (!need.repeats) {
+        return devices.count() >= need.count;
+    }
+    int slots = 0;
+    devices.each([&](int device) {
+        slots += slots_of(need, fitted_.needs[i], column(i), device, is_now ? state_ : nullptr);
+    });
+    return slots >= need.count;
+}
+
 // Whether too few devices are of the right kind, healthy or not.
 template <int W>
 Code Chooser<W>::unsuited(int i) const {
     const auto& need = request_.needs[i];
     const auto& fitted = fitted_.needs[i];
     const auto seen = visible_ == nullptr ? ~Set{} : (*visible_)[need.type].template as<W>();
-    if ((visible_ == nullptr ? column(i).count : seen.count()) < need.count) {
+    const int least = need.repeats ? 1 : need.count;
+    if ((visible_ == nullptr ? column(i).count : seen.count()) < least) {
         return Code::kTooFewDevices;
     }
-    if ((seen & fitted.labelled.template as<W>()).count() < need.count) {
+    if ((seen & fitted.labelled.template as<W>()).count() < least) {
         return Code::kNoMatch;
     }
-    if ((seen & fitted.matching.template as<W>()).count() < need.count) {
+    if (!suffices(i, seen & fitted.matching.template as<W>(), false)) {
         return Code::kTooSmall;
     }
-    if ((seen & fitted.with_functions.template as<W>()).count() < need.count) {
+    if ((seen & fitted.with_functions.template as<W>()).count() < least) {
         return Code::kNoFunctions;
     }
     return Code::kFits;
@@ -154,7 +169,7 @@ Verdict Chooser<W>::lacking() {
             return {Code::kNoDevices, need.type};
         }
         find_eligible(i);
-        if (eligible_[i].count() >= need.count && !need.every) {
+        if (!need.every && suffices(i, eligible_[i], true)) {
             continue;  // more than can match, then
         }
         if (const auto code = unsuited(i); code != Code::kFits) {
@@ -175,17 +190,17 @@ Verdict Chooser<W>::lacking() {
     }
     for (int i = 0; i < needs; ++i) {
         const auto& need = request_.needs[i];
-        if (eligible_[i].count() >= need.count && !need.every) {
+        if (!need.every && suffices(i, eligible_[i], true)) {
             continue;
         }
         auto suited = healthy(i) & fitted_.needs[i].with_functions.template as<W>();
         if (visible_ != nullptr) {
             suited = suited & (*visible_)[need.type].template as<W>();
         }
-        if (suited.count() < need.count) {
+        if (!suffices(i, suited, false)) {
             return {Code::kUnhealthy, need.type};
         }
-        if (eligible_[i].count() < (need.every ? suited.count() : need.count)) {
+        if (!need.every || eligible_[i].count() < suited.count()) {
             return {Code::kCapacity, need.type};
         }
     }
@@ -212,6 +227,9 @@ bool Chooser<W>::has_domain(int driver, Set devices) const {
             return (devices & domain.template as<W>()).count() >= need.count;
         });
     };
+    if (need.repeats) {
+        return true;
+    }
     if (devices.count() < need.count) {
         return false;
     }

@@ -154,6 +154,7 @@ class Chooser {
     bool has_function(const FittedNeed& fitted, int begin, int end, int at) const;
     Set fitting(int need) const;
     void find_eligible(int need);
+    bool suffices(int need, const Set& devices, bool is_now) const;
     Code unsuited(int need) const;
     Verdict lacking();
     template <class Visit>
@@ -187,6 +188,7 @@ class Chooser {
     bool is_spread() const { return policy_ == Policy::kSpread || policy_ == Policy::kWorstFit; }
     bool is_simple(const Group& group) const;
     Set pick(int driver) const;
+    Set in_order(int driver) const;
     Set random_devices(int driver) const;
     Set least_fragmenting(int driver) const;
     std::vector<std::int64_t> free_memory() const;

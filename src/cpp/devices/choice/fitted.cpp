@@ -88,6 +88,40 @@ std::int64_t best_score(const Shape& shape, int size) {
 
 }  // namespace
 
+int slots_of(const Need& need, const FittedNeed& fitted, const DeviceColumn& column, int device,
+             const std::uint64_t* state) {
+    std::int64_t slots = need.count;
+    for (const int c : fitted.columns) {
+        const auto at = c * column.count + device;
+        const auto used = state == nullptr ? 0 : static_cast<std::int64_t>(state[column.used + at]);
+        if (const auto charge = fitted.charge[at]; charge > 0) {
+            slots = std::min(slots, std::max<std::int64_t>(column.total[at] - used, 0) / charge);
+        }
+    }
+    const bool in_use =
+        state != nullptr && (state[column.in_use + device / 64] >> (device % 64) & 1) != 0;
+    bool is_all = in_use && slots > 0;
+    for (int c = 0; is_all && c < column.columns; ++c) {
+        const auto at = c * column.count + device;
+        is_all = slots * fitted.charge[at] == column.total[at];
+    }
+    return static_cast<int>(is_all ? slots - 1 : slots);  // all of it takes an idle device
+}
+
+std::vector<int> times_of(const Need& need, const FittedNeed& fitted, const DeviceColumn& column,
+                          const std::uint64_t* state, const WideMask& devices,
+                          const WideMask& first) {
+    std::vector<int> times(column.count);
+    int missing = need.count;
+    const auto take = [&](int device) {
+        times[device] = std::min(slots_of(need, fitted, column, device, state), missing);
+        missing -= times[device];
+    };
+    (devices & first).each(take);
+    (devices & ~first).each(take);
+    return times;
+}
+
 Scope scope_of(const DeviceColumn& column, const WideMask& devices) {
     if (devices.count() == 1) {
         return kOneDevice;

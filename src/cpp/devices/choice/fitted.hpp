@@ -44,6 +44,17 @@ struct Fitted {
     std::vector<Residual> residuals;
 };
 
+// How often an idle device could give what is needed, up to the number that is needed; of a state:
+// how often it can now.
+int slots_of(const Need& need, const FittedNeed& fitted, const DeviceColumn& column, int device,
+             const std::uint64_t* state = nullptr);
+
+// How often each of the devices gives it, where one may do so several times: as often as it can, in
+// the order of their minors, those of `first` before others.
+std::vector<int> times_of(const Need& need, const FittedNeed& fitted, const DeviceColumn& column,
+                          const std::uint64_t* state, const WideMask& devices,
+                          const WideMask& first);
+
 // The tightest scope around devices.
 Scope scope_of(const DeviceColumn& column, const WideMask& devices);
 

@@ -74,6 +74,9 @@ std::int64_t Chooser<W>::free_cpu() const {
 template <int W>
 bool Chooser<W>::is_simple(const Group& group) const {
     const auto& need = request_.needs[group.driver];
+    if (need.repeats) {
+        return true;
+    }
     if ((policy_ != Policy::kFgd && policy_ != Policy::kRandom) || group.count > 0 ||
         need.type != kGpu) {
         return false;
@@ -83,7 +86,25 @@ bool Chooser<W>::is_simple(const Group& group) const {
 
 template <int W>
 typename Chooser<W>::Set Chooser<W>::pick(int driver) const {
+    if (request_.needs[driver].repeats) {
+        return in_order(driver);
+    }
     return policy_ == Policy::kFgd ? least_fragmenting(driver) : random_devices(driver);
+}
+
+// The first devices that give all that is needed, where one may do so several times.
+template <int W>
+typename Chooser<W>::Set Chooser<W>::in_order(int driver) const {
+    const auto times = times_of(request_.needs[driver], fitted_.needs[driver], column(driver),
+                                state_, eligible_[driver].template as<kMostDevices / 64>(),
+                                reserved(driver).template as<kMostDevices / 64>());
+    Set taken;
+    for (int device = 0; device < column(driver).count; ++device) {
+        if (times[device] > 0) {
+            taken.add(device);
+        }
+    }
+    return taken;
 }
 
 template <int W>
@@ -173,8 +194,14 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
         gpus.count > 0 ? static_cast<std::int64_t>(state_[gpus.sums + 1]) : std::int64_t{0};
     const auto memory = static_cast<double>(free);
     const auto& taken = chosen.devices[kGpu];
+    std::vector<int> times;
+    if (taken.any() && request_.needs[0].repeats) {
+        times = times_of(request_.needs[0], fitted_.needs[0], gpus, state_, taken,
+                         reserved(0).template as<kMostDevices / 64>());
+    }
     const auto share = [&](int device) {
-        return fitted_.needs[0].charge[gpus.primary[device] * gpus.count + device];
+        const auto one = fitted_.needs[0].charge[gpus.primary[device] * gpus.count + device];
+        return times.empty() ? one : one * times[device];
     };
     if (policy_ == Policy::kBestFit || policy_ == Policy::kWorstFit) {
         const auto cost = as_integer(cpu * most_memory + memory * most_cpu,
