@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
@@ -98,6 +98,55 @@ def test_200_connections_of_a_process_with_128_files_keep_no_probe_out(tmp_path,
         assert httpx.get(f"{url}/v1/status", timeout=20).json()["jobs"]["running"] == 1
 
 
+def connect_again_and_again(url, text, stop):
+    """Keep 50 connections that have sent this, whatever the server does."""
+    connections = []
+    while not stop.wait(0.02):
+        while len(connections) < 50:
+            made = socket.create_connection(address(url), timeout=20)
+            connections.append(made)
+            with suppress(OSError):
+                made.sendall(text)
+            made.setblocking(False)
+        for connection in list(connections):
+            try:
+                is_closed = not connection.recv(1)
+            except OSError as error:
+                is_closed = not isinstance(error, BlockingIOError)
+            if is_closed:
+                connection.close()
+                connections.remove(connection)
+    for connection in connections:
+        connection.close()
+
+
+@posix
+def test_clients_that_connect_again_and_again_keep_no_probe_out(tmp_path):
+    state = tmp_path / "state"
+    state.write_bytes(Scheduler().to_bytes())
+    stop = threading.Event()
+    kinds = ("nothing", "half a head", "half a body", "a long wait")
+    with limited("--scheduler", state) as url:
+        threads = [
+            threading.Thread(target=connect_again_and_again, args=(url, KINDS[kind], stop))
+            for kind in kinds
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(20):
+                answers = []
+                for _ in range(3):  # as kubelet does before it gives a container up
+                    with suppress(httpx.TransportError):
+                        answers.append(httpx.get(f"{url}/healthz", timeout=20).status_code)
+                        break
+                assert answers == [200]
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
 @posix
 def test_gpushare_is_reached_as_well():
     with limited("--gpushare", "MiB", "--no-bind") as url, ExitStack() as stack:
@@ -107,7 +156,8 @@ def test_gpushare_is_reached_as_well():
             assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
 
 
-def test_of_all_connections_the_one_that_is_missed_least_gives_way():
+def test_of_all_connections_the_one_that_is_missed_least_gives_way(monkeypatch):
+    monkeypatch.setattr(_connections, "_MOMENT", 0.0)
     scheduler = Scheduler()
     with (
         served(lambda: SchedulerService(scheduler), 1000, connections=4) as url,

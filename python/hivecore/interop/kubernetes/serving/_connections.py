@@ -5,7 +5,8 @@ could keep all others out. Connections are therefore accepted here, never more t
 the process may open. When that many are open, a new one takes the place of the one that is missed
 least: one whose request has not come as a whole, then one on which nothing is asked, then one that
 sends its body, one that does not read its answer, and one that waits for an answer; of equal ones
-the oldest. A probe sends its few bytes at once and is answered, whatever the others do.
+the oldest. Each of these has a moment before its turn: a probe sends its few bytes at once and is
+answered, whatever the others do.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ __all__ = ["Connections", "Phase", "most_connections"]
 
 _MOST = 4096
 _BACKLOG = 2048
+_MOMENT = 1.0  # seconds
 _PAUSE = 0.1  # seconds, when no file is left
 _LONGEST_MESSAGE = 300
 
@@ -163,7 +165,13 @@ class Connections:
 
     def _drop_one(self) -> None:
         if self._peers:
-            self._drop(min(self._peers, key=lambda peer: (peer.phase, peer.since)))
+            fresh = self._loop.time() - _MOMENT
+
+            def missed(peer: _Peer) -> tuple[bool, int, float]:
+                is_fresh = peer.since > fresh
+                return is_fresh, 0 if is_fresh else peer.phase, peer.since
+
+            self._drop(min(self._peers, key=missed))
 
     def _drop(self, peer: _Peer) -> None:
         self.forget(peer)
