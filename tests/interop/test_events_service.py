@@ -781,6 +781,26 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
     again.close()
 
 
+def test_a_snapshot_is_written_as_soon_as_it_is_due(tmp_path):
+    scheduler = Scheduler(log=tmp_path / "log")
+    caller = Caller(scheduler, snapshot_every=4)
+
+    async def kept():
+        keeping = asyncio.ensure_future(caller.service.keep_log())
+        for number in range(10):
+            body = json.dumps(submit(f"j{number}")).encode()
+            assert (await caller.service.answer("/v1/events", body, {}))[0] == 200
+            while caller.service._is_due():
+                await asyncio.sleep(0)
+        async with caller.service._turn:
+            keeping.cancel()
+
+    caller.run(kept())
+    assert len(list(tmp_path.iterdir())) == 6
+    caller.runner.close()
+    scheduler.close()
+
+
 def test_forgotten_actions_are_in_the_log(tmp_path, monkeypatch):
     monkeypatch.setattr(told, "_MOST_AT_ONCE", 3)
     scheduler = Scheduler(log=tmp_path / "log")

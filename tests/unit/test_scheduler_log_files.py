@@ -48,11 +48,13 @@ def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(tmp_path):
     for second in (
         lambda: recover(path),
         lambda: recover(path, first.to_bytes()),
-        lambda: lab(log=path),
-        lambda: lab().write_log(path),
         lambda: recover(os.path.relpath(path)),
     ):
         with pytest.raises(BlockingIOError, match="another scheduler writes this log"):
+            second()
+        assert path.read_bytes() == written
+    for second in (lambda: lab(log=path), lambda: lab().write_log(path)):
+        with pytest.raises(FileExistsError):
             second()
         assert path.read_bytes() == written
     (tmp_path / "link").symlink_to(path)
@@ -64,6 +66,35 @@ def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(tmp_path):
     assert list(again) == ["a", "b"]
     with pytest.raises(BlockingIOError):
         recover(path)
+
+
+@posix
+def test_of_two_that_begin_a_log_at_once_one_gets_it(tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    take, other = files._take, []
+
+    def late(descriptor):
+        monkeypatch.setattr(files, "_take", take)
+        other.append(lab(log=path))  # between the opening and the lock
+        take(descriptor)
+
+    monkeypatch.setattr(files, "_take", late)
+    with pytest.raises(BlockingIOError):
+        lab(log=path)
+    assert started(other[0], "a") == ["a"]
+    other[0].close()
+    assert jobs_of(path) == {"a": "running"}
+    path.unlink()
+
+    def later(descriptor):
+        monkeypatch.setattr(files, "_take", take)
+        lab(log=path).close()
+        take(descriptor)
+
+    monkeypatch.setattr(files, "_take", later)
+    with pytest.raises(FileExistsError):
+        lab(log=path)
+    assert jobs_of(path) == {}
 
 
 @posix

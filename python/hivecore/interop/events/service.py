@@ -86,6 +86,7 @@ class SchedulerService:
         self._clock, self._max_step = Clock(scheduler.now, clock), max_step
         self._fsync, self._snapshot_every = fsync, snapshot_every
         self._synced = self._tried = -1  # the last lines of the log by then
+        self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._branches = asyncio.Semaphore(_BRANCHES)
         self._more = asyncio.Event()
@@ -123,11 +124,14 @@ class SchedulerService:
         self._wake()
 
     async def keep_log(self) -> None:
-        """Look after the log once a second until it is cancelled, or the service fails."""
+        """Look after the log when a snapshot is due and once a second, until the service fails."""
         while self.failure is None:
             with suppress(Exception):  # the service ends then
                 await self.look_after_log()
-            await asyncio.sleep(_LOOK_AFTER)
+            self._due.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AFTER):
+                    await self._due.wait()
 
     async def look_after_log(self) -> None:
         """Synchronise the log with the disk and write a snapshot, if it is time to.
@@ -135,10 +139,10 @@ class SchedulerService:
         :raises OSError: the disk refuses the log; the service has failed. Without a snapshot it
             goes on, and tries again after as many lines.
         """
-        scheduler, every = self._scheduler, self._snapshot_every
+        scheduler = self._scheduler
         if self._fsync == "interval" and scheduler.logged > self._synced:
             await self._sync_now()
-        if not every or scheduler.logged - max(scheduler.log_begin, self._tried) < every:
+        if not self._is_due():
             return
         async with self._turn:
             self._tried = scheduler.logged
@@ -152,6 +156,11 @@ class SchedulerService:
                 raise
             else:
                 self.metrics.happened("snapshot")
+
+    def _is_due(self) -> bool:
+        """Whether the log has so many lines more than at the last snapshot, or the last try."""
+        last = max(self._scheduler.log_begin, self._tried)
+        return 0 < self._snapshot_every <= self._scheduler.logged - last
 
     async def _answer(self, path: str, body: bytes) -> Any:
         if path == _EVENTS:
@@ -242,6 +251,8 @@ class SchedulerService:
         self._clock.told(self._scheduler.now)
         if found.actions:
             self._wake()
+        if self._is_due():
+            self._due.set()
 
     # --- actions
 

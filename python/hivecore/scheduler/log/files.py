@@ -57,10 +57,10 @@ class OwnFile:
     """
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
+        _check_new(path)
         self._adopt(path, os.O_CREAT)
         try:
-            if not is_new_log(self.path):
-                raise FileExistsError(f"{path}: there is a file, which is not overwritten")
+            _check_new(path)  # now that no other scheduler writes it
             for segment in older_segments(self.path).values():
                 raise FileExistsError(f"{segment}: is an older segment of a log that is not there")
             self.cut_at(0)
@@ -242,6 +242,11 @@ def is_new_log(path: "str | os.PathLike[str]") -> bool:
     if text.endswith(b'"}') and first.endswith(b"\n"):
         return False  # a whole line
     return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
+
+
+def _check_new(path: "str | os.PathLike[str]") -> None:
+    if not is_new_log(path):
+        raise FileExistsError(f"{path}: there is a file, which is not overwritten")
 
 
 def sync_folder(path: "str | os.PathLike[str]") -> None:

@@ -195,15 +195,16 @@ class HttpServer:
         from aiohttp import web
 
         given = self._listening
+        too_large = BadCall(413, f"the request has more than {given.max_body} bytes")
+        if (request.content_length or 0) > given.max_body:
+            raise too_large
         connection: Any = request.protocol
         connection.takes_body()
         try:
-            if (request.content_length or 0) > given.max_body:
-                raise web.HTTPRequestEntityTooLarge(given.max_body, request.content_length or 0)
             async with asyncio.timeout(given.body_seconds):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raise BadCall(413, f"the request has more than {given.max_body} bytes") from None
+            raise too_large from None
         except ConnectionResetError:
             raise BadCall(400, "the connection has ended before the body") from None
         except TimeoutError:
