@@ -10,13 +10,13 @@ from hivecore._turns import in_turn
 __all__ = ["Branching", "PlainState", "Stateful", "counted", "shown"]
 
 
-def shown(made: object, *parts: str) -> str:
+def shown(item: object, *parts: str) -> str:
     """What ``repr`` says of an object: its class, and parts that are not empty.
 
     >>> shown([], "2 jobs", "")
     'list(2 jobs)'
     """
-    return f"{type(made).__name__}({', '.join(filter(None, parts))})"
+    return f"{type(item).__name__}({', '.join(filter(None, parts))})"
 
 
 def counted(number: int, thing: str, *, unless_none: bool = False) -> str:

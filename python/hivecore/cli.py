@@ -154,9 +154,9 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
     if str(file) == "." and "" in given:
         return f"the name of a file is empty: {what}"
     # A folder of an output may be missing, or be a file.
-    for path in (str(file), *(one for one in paths if Path(str(file)) in Path(one).parents)):
+    for path in (str(file), *(path for path in paths if Path(str(file)) in Path(path).parents)):
         option = paths.get(path, "")
-        if any(one.partition("=")[0] == option for one in given):
+        if any(text.partition("=")[0] == option for text in given):
             return f"{option} {file}: {what}"
     return f"{file}: {what}"
 

@@ -364,7 +364,7 @@ def test_the_order_of_larger_sizes_does_not_matter_and_the_first_one_is_the_base
         ),
         (
             "SwitchName=a Nodes=n1 nodes=n2",
-            "line 1: nodes: is there twice, the last one counts",
+            "line 1: nodes: is given twice; the last value counts",
             ["n2"],
         ),
         (
@@ -374,7 +374,7 @@ def test_the_order_of_larger_sizes_does_not_matter_and_the_first_one_is_the_base
         ),
         (
             "BlockName=a Nodes=n1\nBlockName=b Nodes=n2\nBlockSizes=1,2\nBlockSizes=1",
-            "line 4: BlockSizes: there is a line with BlockSizes before, this one counts",
+            "line 4: BlockSizes: an earlier line has BlockSizes too; this line counts",
             ["n1", "n2"],
         ),
     ],

@@ -258,7 +258,7 @@ STORAGE = "replay {trace} --format csv --storage silod"
         ("log replay {folder}/empty", "{folder}/empty: line 1: "),
         ("log state {trace}", "{trace}: line 1: "),
         ("log explain {trace} a --at 1", "{trace}: line 1: "),
-        ("init node --out {trace}", "--out {trace}: is there already, name another file"),
+        ("init node --out {trace}", "--out {trace}: exists already; name another file"),
         ("quota {folder}", "error: {folder}: Is a directory"),
         ("validate {folder}", "error: {folder}: Is a directory"),
     ],

@@ -21,23 +21,23 @@ from hivecore.topology import NetworkTopology, TopologyRequest
 
 def cells():
     chains = {"A": Chain(["gpu", "node"], [8], 4), "B": Chain(["gpu", "node"], [4], 1)}
-    made = CellCluster(ClusterSpec(chains, {"t": {"A": {"node": 2}}}))
-    return made, AffinityGroup("g", "t", [(1, 8)])
+    subject = CellCluster(ClusterSpec(chains, {"t": {"A": {"node": 2}}}))
+    return subject, AffinityGroup("g", "t", [(1, 8)])
 
 
 def busy_cells():
-    made, group = cells()
-    made.commit(made.schedule(group))
-    return made
+    subject, group = cells()
+    subject.commit(subject.schedule(group))
+    return subject
 
 
 def devices():
     inventory = NodeDevices.uniform(8, nics=2)
     other = NodeDevices((Device("host", 0, {"cpu": 64}),))
-    made = DeviceCluster({"n1": inventory, "n2": inventory, "n3": other})
-    made.remove_node("n1")
-    made.commit(made.schedule(DeviceRequest("pod", gpus=1)))
-    return made
+    subject = DeviceCluster({"n1": inventory, "n2": inventory, "n3": other})
+    subject.remove_node("n1")
+    subject.commit(subject.schedule(DeviceRequest("pod", gpus=1)))
+    return subject
 
 
 def quotas(count=12, **total):
@@ -48,81 +48,81 @@ def quotas(count=12, **total):
 
 
 def busy_quotas():
-    made = quotas(2)
-    made.submit(QuotaRequest("job", "q0", {"gpu": 8}))
-    return made
+    subject = quotas(2)
+    subject.submit(QuotaRequest("job", "q0", {"gpu": 8}))
+    return subject
 
 
 def network():
     labels = {f"n{i}": {"spine": "s", "rack": f"r{i // 2}"} for i in range(4)}
-    made = NetworkTopology(["spine", "rack"], labels)
-    made.set_slots([1] * 4)
-    made.commit(made.schedule(TopologyRequest("job", 2)))
-    return made
+    subject = NetworkTopology(["spine", "rack"], labels)
+    subject.set_slots([1] * 4)
+    subject.commit(subject.schedule(TopologyRequest("job", 2)))
+    return subject
 
 
 def queues():
-    made = TenantQueues(order="round-robin")
+    subject = TenantQueues(order="round-robin")
     for name, tenant in (("a", "x"), ("b", "x"), ("c", "y")):
-        made.push(QueuedJob(name, tenant, 1), now=0)
-    return made
+        subject.push(QueuedJob(name, tenant, 1), now=0)
+    return subject
 
 
 def gangs():
-    made = Coscheduler()
-    made.define_gang(GangSpec("g", 2), now=0)
-    made.create_pod("p", "g", now=0)
-    return made
+    subject = Coscheduler()
+    subject.define_gang(GangSpec("g", 2), now=0)
+    subject.create_pod("p", "g", now=0)
+    return subject
 
 
 def gang():
-    made = Gang("g", None, None, [Role("worker", ["n1", "n2"])])
-    made.fill(made.roles["worker"], 0, "p")
-    return made
+    subject = Gang("g", None, None, [Role("worker", ["n1", "n2"])])
+    subject.fill(subject.roles["worker"], 0, "p")
+    return subject
 
 
 def scheduler():
-    made = Scheduler(quotas=quotas(1), sharing=Sharing(2))
-    made.submit(Job("job", "q0", 8), now=0.0)
-    made.decide(now=2.5)
-    return made
+    subject = Scheduler(quotas=quotas(1), sharing=Sharing(2))
+    subject.submit(Job("job", "q0", 8), now=0.0)
+    subject.decide(now=2.5)
+    return subject
 
 
 def cache():
-    made = UniformCache(1000)
-    made.add_dataset("d", 10, 10)
-    made.attach("j", "d")
-    return made
+    subject = UniformCache(1000)
+    subject.add_dataset("d", 10, 10)
+    subject.attach("j", "d")
+    return subject
 
 
 def grouper():
-    made = Grouper(capacity=8, resources=2)
-    made.add("j", [2.0, 1.0], gpus=1)
-    return made
+    subject = Grouper(capacity=8, resources=2)
+    subject.add("j", [2.0, 1.0], gpus=1)
+    return subject
 
 
 def grouping_cache():
-    made = GroupingCache()
-    group_jobs([[2, 1], [3, 1]], [1, 1], 1, method="exact", cache=made)
-    return made
+    subject = GroupingCache()
+    group_jobs([[2, 1], [3, 1]], [1, 1], 1, method="exact", cache=subject)
+    return subject
 
 
 def matcher():
-    made = Matcher(np.array([[np.nan, 1.0, 2.0], [1.0, np.nan, 3.0], [2.0, 3.0, np.nan]]))
-    made.remove_vertex(0)
-    return made
+    subject = Matcher(np.array([[np.nan, 1.0, 2.0], [1.0, np.nan, 3.0], [2.0, 3.0, np.nan]]))
+    subject.remove_vertex(0)
+    return subject
 
 
 def namespaces():
-    made = NamespaceQuota()
-    made.set_quota("team-a", {"gpu": 4})
-    return made
+    subject = NamespaceQuota()
+    subject.set_quota("team-a", {"gpu": 4})
+    return subject
 
 
 def history():
-    made = UsageHistory(half_life=3600)
-    made.record("vision", 0, 64)
-    return made
+    subject = UsageHistory(half_life=3600)
+    subject.record("vision", 0, 64)
+    return subject
 
 
 TEXTS = [
@@ -158,10 +158,10 @@ TEXTS = [
 
 @pytest.mark.parametrize(("make", "text"), TEXTS, ids=[text for _, text in TEXTS])
 def test_the_text_of_an_object_names_its_class_and_its_contents(make, text):
-    made = make()
-    assert repr(made) == str(made) == text
-    if not isinstance(made, (Gangs, GroupingCache)):
-        assert repr(copy.copy(made)) == text
+    subject = make()
+    assert repr(subject) == str(subject) == text
+    if not isinstance(subject, (Gangs, GroupingCache)):
+        assert repr(copy.copy(subject)) == text
 
 
 class WatchedLock:
@@ -183,10 +183,10 @@ class WatchedLock:
     [busy_cells, devices, quotas, network, queues, namespaces, gangs, scheduler, matcher, grouper],
 )
 def test_the_text_is_made_under_the_lock_of_the_object(make):
-    made = make()
-    made._lock = WatchedLock()
-    repr(made)
-    assert made._lock.taken > 0
+    subject = make()
+    subject._lock = WatchedLock()
+    repr(subject)
+    assert subject._lock.taken > 0
 
 
 def test_the_text_of_a_derived_class_has_its_own_name():

@@ -82,7 +82,7 @@ class Nodes:
 
     def devices(self) -> dict[str, int]:
         """How many devices of each type all nodes have together; types without any are left out."""
-        known = {id(one): one for one in self.inventories if one is not None}
+        known = {id(each): each for each in self.inventories if each is not None}
         sums: Counter[str] = Counter()
         for identity, nodes in Counter(map(id, self.inventories)).items():
             for device in known[identity].devices if identity in known else ():

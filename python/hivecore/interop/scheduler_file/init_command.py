@@ -36,5 +36,5 @@ def _init(arguments: argparse.Namespace) -> None:
         with arguments.out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ValueError(f"--out {arguments.out}: is there already, name another file") from None
+        raise ValueError(f"--out {arguments.out}: exists already; name another file") from None
     print(f"wrote {arguments.out}")

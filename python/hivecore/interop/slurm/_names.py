@@ -63,11 +63,11 @@ class Hosts:
             return ()
         text = field.text()
         with field.named():
-            found = expand_hostlist(text, most=self._left)
-        self._left -= len(found)
-        different = tuple(dict.fromkeys(found))
-        if len(different) < len(found):
-            twice = [name for name, times in Counter(found).items() if times > 1]
+            names = expand_hostlist(text, most=self._left)
+        self._left -= len(names)
+        different = tuple(dict.fromkeys(names))
+        if len(different) < len(names):
+            twice = [name for name, times in Counter(names).items() if times > 1]
             self.note(field, f"several times, counted once: {some(twice)}")
         return different
 

@@ -65,7 +65,7 @@ class _Tree:
     def add(self, switch: Switch) -> None:
         """Make a domain of a switch, unless another one has the same below it."""
         name, stands_for = switch.name, self._stands_for
-        below = dict.fromkeys(stands_for[one] for one in switch.switches if one in stands_for)
+        below = dict.fromkeys(stands_for[child] for child in switch.switches if child in stands_for)
         if not below and not switch.nodes:
             self._note(switch.field, f"switch {show(name)} has no nodes")
             return
@@ -80,7 +80,7 @@ class _Tree:
         if not nodes and not children:
             return
         stands_for[name] = name
-        self.level[name] = 1 + max((self.level[one] for one in children), default=-1)
+        self.level[name] = 1 + max((self.level[child] for child in children), default=-1)
         self.leaf_of |= dict.fromkeys(nodes, name)
         self._parents |= dict.fromkeys(children, name)
 
@@ -123,17 +123,17 @@ def _from_below(named: dict[str, Switch], whole: Field) -> list[str]:
     above: dict[str, list[str]] = {}
     for name, switch in named.items():
         waits_for[name] = len(switch.switches)
-        for one in switch.switches:
-            if one not in named:
-                raise switch.field.error(f"there is no switch {show(one)}")
-            above.setdefault(one, []).append(name)
+        for child in switch.switches:
+            if child not in named:
+                raise switch.field.error(f"there is no switch {show(child)}")
+            above.setdefault(child, []).append(name)
     order = [name for name, count in waits_for.items() if count == 0]
     for name in order:
-        for one in above.get(name, ()):
-            waits_for[one] -= 1
-            height[one] = max(height[one], height[name] + 1)
-            if waits_for[one] == 0:
-                order.append(one)
+        for parent in above.get(name, ()):
+            waits_for[parent] -= 1
+            height[parent] = max(height[parent], height[name] + 1)
+            if waits_for[parent] == 0:
+                order.append(parent)
     if len(order) < len(named):
         circle = next(name for name, count in waits_for.items() if count)
         raise whole.error(f"switch {show(circle)} is below itself, or above one that is")

@@ -86,12 +86,12 @@ def read_topology_conf(
     if not switches and not blocks:
         raise whole.error("has neither switches nor blocks")
     if switches:
-        found = SlurmTopology("tree", tree_network(switches, whole, hosts.note))
+        topology = SlurmTopology("tree", tree_network(switches, whole, hosts.note))
     else:
         network = block_network(blocks, sizes.all, whole, hosts.note)
-        found = SlurmTopology("block", network, block_sizes=sizes.all)
+        topology = SlurmTopology("block", network, block_sizes=sizes.all)
     hosts.report(warn)
-    return found
+    return topology
 
 
 def _switch(line: Field, values: Mapping[str, Field], hosts: Hosts) -> Switch:
@@ -119,8 +119,8 @@ class _Sizes:
     def list(self, field: Field) -> None:
         """All of them, separated by commas; the last such line counts."""
         if self._listed:
-            self._note(field, "there is a line with BlockSizes before, this one counts")
-        self._listed = tuple(_size(field, one) for one in field.text().split(",") if one)
+            self._note(field, "an earlier line has BlockSizes too; this line counts")
+        self._listed = tuple(_size(field, size) for size in field.text().split(",") if size)
         if not self._listed:
             raise field.error(f"{show(field.text())} are no sizes such as 30,120")
 
@@ -138,12 +138,12 @@ class _Sizes:
 
 
 def _size(field: Field, text: str) -> int:
-    found = _SIZE.fullmatch(text)
-    if not found:
+    size = _SIZE.fullmatch(text)
+    if not size:
         raise field.error(f"{show(text)} is no size such as 30")
-    if int(found[1]) == 0:
+    if int(size[1]) == 0:
         raise field.error("a size is 0")
-    return int(found[1])
+    return int(size[1])
 
 
 class _Lines:
@@ -200,7 +200,7 @@ class _Lines:
                 raise field.error(f"{pair[1]} is not for such a line")
             value = Field(pair[2].strip('"'), f"{field.path}: {pair[1]}")
             if key in values:
-                self._note(value, "is there twice, the last one counts")
+                self._note(value, "is given twice; the last value counts")
             values[key] = value
             at = pair.end()
         nothing = {key: Field(None, f"{field.path}: {key}") for key in _KEYS[kind]}

@@ -95,10 +95,10 @@ def _entries(field: Field) -> list[Field]:
 
 def _type(entry: Field) -> str:
     """The one type that has content: scontrol prints the others too, as empty mappings."""
-    there = [key for key, field in entry.items() if key in _TYPES and field.value is not None]
-    full = [key for key in there if entry[key].value not in ({}, False)]
-    if not full and len(there) == 1 and entry[there[0]].value == {}:
-        full = there
+    given = [key for key, field in entry.items() if key in _TYPES and field.value is not None]
+    full = [key for key in given if entry[key].value not in ({}, False)]
+    if not full and len(given) == 1 and entry[given[0]].value == {}:
+        full = given
     if len(full) != 1:
         raise entry.error(f"must have exactly one of {', '.join(_TYPES)}, not {len(full)}")
     return full[0]
@@ -126,14 +126,14 @@ def _topology(
         return SlurmTopology("flat", network, name, (), default)
     if kind == "tree":
         check_keys(body, ("switches",))
-        switches = [_switch(one, hosts) for one in _entries(body["switches"])]
+        switches = [_switch(switch, hosts) for switch in _entries(body["switches"])]
         return SlurmTopology("tree", tree_network(switches, body, hosts.note), name, (), default)
     check_keys(body, ("block_sizes", "blocks"))
-    sizes = tuple(one.integer(1, _MOST) for one in body["block_sizes"].entries())
+    sizes = tuple(size.integer(1, _MOST) for size in body["block_sizes"].entries())
     blocks = []
-    for one in _entries(body["blocks"]):
-        check_keys(one, ("block", "nodes"))
-        blocks.append(Block(hosts.name(one["block"]), hosts.nodes(one["nodes"]), one))
+    for block in _entries(body["blocks"]):
+        check_keys(block, ("block", "nodes"))
+        blocks.append(Block(hosts.name(block["block"]), hosts.nodes(block["nodes"]), block))
     network = block_network(blocks, sizes, body, hosts.note)
     return SlurmTopology("block", network, name, sizes, default)
 
