@@ -509,7 +509,7 @@ def test_included_files_are_read_in_place_and_their_lines_named():
             "SwitchName=a Nodes=n[1-600000]\nSwitchName=b Nodes=m[1-600000]",
             "line 2: Nodes: hostlist",
         ),
-        ("SwitchName= Nodes=n1", "line 1: SwitchName: the name ''"),
+        ("SwitchName= Nodes=n1", "line 1: SwitchName: is missing"),
         ("SwitchName=a[1-2] Nodes=n1", "line 1: SwitchName: the name 'a[1-2]'"),
         (f"SwitchName={'a' * 65} Nodes=n1", "line 1: SwitchName: the name"),
         ("SwitchName=a Colour=red", "line 1: Colour is not for such a line"),
@@ -578,6 +578,16 @@ def test_a_wrong_file_is_refused_with_the_line_and_the_rule(text, says):
         ([{"topology": "a", "tree": {}, "block": {}}], ValueError, "must have exactly one"),
         ([{"topology": "a", "flat": True}], ValueError, "[0].flat: a flat topology names no nodes"),
         ([{"topology": "a", "flat": "yes"}], TypeError, "[0].flat must be true or false"),
+        (
+            [{"topology": "a", "flat": {"alpha_step_rank": "yes"}}],
+            TypeError,
+            "[0].flat.alpha_step_rank must be true or false",
+        ),
+        (
+            [{"topology": "a", "tree": {"switches": [{"nodes": "n1"}]}}],
+            ValueError,
+            "[0].tree.switches[0].switch: is missing",
+        ),
         (
             [{"topology": "a", "torus3d": {"toruses": []}}],
             ValueError,

@@ -47,6 +47,8 @@ class Hosts:
         self._left -= 1
         if self._left < 0:
             raise field.error(f"there are more than {MOST_HOSTS:,} names")
+        if field.absent:
+            raise field.error("is missing")
         with field.named():
             return checked_name(field.text(), "the name")
 

@@ -52,8 +52,9 @@ def read_topology_conf(
     keeps it; a name twice in a list; a switch below two that differ, where the one with the most
     children keeps it; a switch without nodes; a parameter that is there twice, of which the last
     one counts. A block may have fewer nodes than others, or none yet. Without ``BlockSizes`` 2, 4,
-    8 and 16 blocks in a row are larger blocks, as in Slurm. ``LinkSpeed``, ``Level`` and
-    ``BlockIndex`` are not used.
+    8 and 16 blocks in a row are larger blocks, as in Slurm. scontrol prints the sizes as
+    ``BlockSize`` of each block and aggregated block. ``LinkSpeed``, ``Level``, ``BlockIndex`` and
+    the nodes that scontrol repeats in aggregated blocks and upper switches are not used.
 
     Cost: O(nodes x levels). Source: Slurm, topology.conf(5) and its parser.
 

@@ -111,6 +111,7 @@ def _why_left_out(body: Field, kind: str, known: Mapping[str, None]) -> str:
     if kind == "flat":
         if isinstance(body.value, Mapping):
             check_keys(body, ("alpha_step_rank",))
+            body["alpha_step_rank"].flag()
         else:
             body.flag()
         if not known:
