@@ -1,6 +1,7 @@
 """The `hivecore` command: simulations, quotas, configurations, and `serve`."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -149,10 +150,13 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
     }
     file, what = error.filename, error.strerror or str(error)
     if file is None:
-        of = "" if arguments.command == "serve" else ", ".join(paths)
-        return f"{of}: {what}" if of else what
+        # Errors of a server without a file are those of its address.
+        known = arguments.command != "serve" or error.errno == errno.EIO
+        return f"{', '.join(paths)}: {what}" if paths and known else what
     if str(file) == "." and "" in given:
-        return f"the name of a file is empty: {what}"
+        before = given[given.index("") - 1]
+        option = f"{before}: " if before.startswith("-") else ""
+        return f"{option}the name of a file is empty"
     # A folder of an output may be missing, or be a file.
     for path in (str(file), *(path for path in paths if Path(str(file)) in Path(path).parents)):
         option = paths.get(path, "")

@@ -277,6 +277,20 @@ def test_a_message_names_the_option_or_the_file(arguments, says, trace, training
 
 
 @pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["quota", ""], "the name of a file is empty"),
+        (["sweep", "--spec", ""], "--spec: the name of a file is empty"),
+        (["replay", "", "--format", "csv", "--load", "2"], "the name of a file is empty"),
+    ],
+)
+def test_an_empty_name_of_a_file_is_said_to_be_empty(arguments, says, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(arguments)
+    assert capsys.readouterr().err == f"hivecore: error: {says}\n"
+
+
+@pytest.mark.parametrize(
     ("error", "says"),
     [
         (OSError(5, "Input/output error"), "{trace}: Input/output error"),
