@@ -308,30 +308,6 @@ def test_a_trace_of_which_no_job_ran_says_why(write):
         load(write("job_id,tenant,submit,duration,gpus\na,x,0,-1,1\nb,x,0,1,0\n"), "csv")
 
 
-@pytest.mark.parametrize(
-    ("format", "old", "new", "says"),
-    [
-        ("csv", ",30,", ",99999999999999,", ":3: job 'b' runs for 1e+14 s, at most 2**40 s"),
-        ("csv", "b,y,0.5", "b,y,1e14", ":3: job 'b' is submitted 1e+14 s after the first job"),
-        (
-            "csv",
-            "60,8",
-            "60,99999999999999999999",
-            "'99999999999999999999' is too large, at",
-        ),
-        ("philly", "30.5", "1e13", ":3: job '1' runs for 1e+13 s"),
-        ("itp", "2066", "1e13", ":3: job 'second' runs for 1e+13 s"),
-        ("muri", "vgg16,1000", "vgg16,1e16", ":3: job '1' runs for 1e+13 s"),
-        ("swf", "  0  30 16", "  0  1e13 16", ":4: job '2' runs for 1e+13 s"),
-    ],
-)
-def test_a_number_that_is_too_large_is_named_with_its_line(format, old, new, says, write):
-    assert GOOD[format].count(old) == 1
-    with pytest.raises(TraceFormatError) as caught:
-        load(write(GOOD[format].replace(old, new)), format)
-    assert says in str(caught.value)
-
-
 def test_of_several_malformed_lines_the_first_is_named(write):
     jobs = [f"{job},x,{job},60,8" for job in range(500)]
     jobs[333] = "333,x,333,60,eight"
@@ -367,6 +343,30 @@ def test_a_log_of_comments_only_is_an_error(write):
 def test_a_file_that_is_not_packed_is_an_error(write):
     with pytest.raises(TraceFormatError, match="not a gzip file"):
         load(write(CSV, "jobs.csv.gz"), "csv")
+
+
+@pytest.mark.parametrize(
+    ("format", "old", "new", "says"),
+    [
+        ("csv", ",30,", ",99999999999999,", ":3: job 'b' runs for 1e+14 s, at most 2**40 s"),
+        ("csv", "b,y,0.5", "b,y,1e14", ":3: job 'b' is submitted 1e+14 s after the first job"),
+        (
+            "csv",
+            "60,8",
+            "60,99999999999999999999",
+            "'99999999999999999999' is too large, at",
+        ),
+        ("philly", "30.5", "1e13", ":3: job '1' runs for 1e+13 s"),
+        ("itp", "2066", "1e13", ":3: job 'second' runs for 1e+13 s"),
+        ("muri", "vgg16,1000", "vgg16,1e16", ":3: job '1' runs for 1e+13 s"),
+        ("swf", "  0  30 16", "  0  1e13 16", ":4: job '2' runs for 1e+13 s"),
+    ],
+)
+def test_a_number_that_is_too_large_is_named_with_its_line(format, old, new, says, write):
+    assert GOOD[format].count(old) == 1
+    with pytest.raises(TraceFormatError) as caught:
+        load(write(GOOD[format].replace(old, new)), format)
+    assert says in str(caught.value)
 
 
 def test_a_field_too_large_for_csv_is_an_error(write):

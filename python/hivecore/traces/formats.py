@@ -31,6 +31,42 @@ _ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 FORMATS: tuple[str, ...] = tuple(_READERS)
 
 
+def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> None:
+    first = min((float(part.submit.min()) for part in parts if len(part.submit)), default=0.0)
+    for part, file in zip(parts, files, strict=True):
+        for times, problem in (
+            (part.duration, "runs for {:g} s"),
+            (part.submit - first, "is submitted {:g} s after the first job"),
+        ):
+            late = np.flatnonzero(times > _LONGEST)
+            if len(late):
+                job = str(part.job_id[late[0]])
+                said = problem.format(times[late[0]])
+                raise TraceFormatError(
+                    f"job {job!r} {said}, at most 2**40 s are allowed",
+                    file,
+                    _line_of_job(file, job, format),
+                )
+
+
+def _line_of_job(file: Path, job: str, format: str) -> int | None:
+    """The first line with this job; philly counts its jobs, others name them."""
+    text = read_text(file)
+    if format == "philly":
+        return line_of(text, int(job))
+    if format == "swf":
+        rows = (line.split() for line in text.splitlines())
+        return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    column: int | None = None
+    for row in filter(None, reader):
+        if column is None:
+            column = list(map(str.strip, row)).index("job_id")
+        elif row[column] == job:
+            return reader.line_num
+    return None
+
+
 def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     r"""Return the jobs of one or more trace files as one trace.
 
@@ -84,39 +120,3 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
         counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
         problem = f"{error}; dropped are jobs: {counts}" if counts else str(error)
         raise TraceFormatError(problem, ", ".join(map(str, files))) from error
-
-
-def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> None:
-    first = min((float(part.submit.min()) for part in parts if len(part.submit)), default=0.0)
-    for part, file in zip(parts, files, strict=True):
-        for times, problem in (
-            (part.duration, "runs for {:g} s"),
-            (part.submit - first, "is submitted {:g} s after the first job"),
-        ):
-            late = np.flatnonzero(times > _LONGEST)
-            if len(late):
-                job = str(part.job_id[late[0]])
-                said = problem.format(times[late[0]])
-                raise TraceFormatError(
-                    f"job {job!r} {said}, at most 2**40 s are allowed",
-                    file,
-                    _line_of_job(file, job, format),
-                )
-
-
-def _line_of_job(file: Path, job: str, format: str) -> int | None:
-    """The first line with this job; philly counts its jobs, others name them."""
-    text = read_text(file)
-    if format == "philly":
-        return line_of(text, int(job))
-    if format == "swf":
-        rows = (line.split() for line in text.splitlines())
-        return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
-    reader = csv.reader(io.StringIO(text, newline=""))
-    column: int | None = None
-    for row in filter(None, reader):
-        if column is None:
-            column = list(map(str.strip, row)).index("job_id")
-        elif row[column] == job:
-            return reader.line_num
-    return None
