@@ -98,6 +98,24 @@ def test_200_connections_of_a_process_with_128_files_keep_no_probe_out(tmp_path,
         assert httpx.get(f"{url}/v1/status", timeout=20).json()["jobs"]["running"] == 1
 
 
+@posix
+def test_answers_that_are_not_read_keep_no_probe_out(tmp_path):
+    scheduler = Scheduler()
+    for number in range(4000):
+        scheduler.submit(Job(f"{number:0900}", "a", 1), 0.0)
+    scheduler.decide(0.0)
+    state = tmp_path / "state"
+    state.write_bytes(scheduler.to_bytes())
+    with limited("--scheduler", state) as url, ExitStack() as stack:
+        for _ in range(200):
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(address(url))
+            connection.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n")
+        for path in PROBES * 5:
+            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
+
+
 def connect_again_and_again(url, text, stop):
     """Keep 50 connections that have sent this, whatever the server does."""
     connections = []
