@@ -110,13 +110,15 @@ def with_labels_that_are_not_wanted(case, one):
 def less_than_asked(case, one):
     name, amount = case.rng.choice(one.amounts)
     case.give(one, amounts=dict(one.amounts) | {name: amount - 1})
+    if case.asked.need(one.type).repeat:
+        return "gives too|shares instead of"
     return f"gives too little {name}"
 
 
 def more_than_asked(case, one):
     name, amount = case.rng.choice(one.amounts)
     case.give(one, amounts=dict(one.amounts) | {name: amount + 1})
-    return f"gives too much {name}|has too little {name}"
+    return f"gives too much|has too little {name}"
 
 
 def something_else_besides(case, one):
@@ -404,7 +406,7 @@ def test_every_policy_keeps_the_rules_and_serves_what_any_other_does(policy, see
 def allowed(node, asked, placement):
     """Whether the twin's rules allow it, said by their words and not by the check's."""
     view = View(node)
-    given_ = {}
+    given_, shares = {}, 0
     for one in placement:
         need = asked.need(one.type)
         device = node.devices.get(one.type, {}).get(one.minor)
@@ -413,7 +415,15 @@ def allowed(node, asked, placement):
         functions = [None]
         if need.vf_selector is not None:
             functions = view.functions(device, need.vf_selector)
-        same = dict(one.amounts) == {n: a for n, a in charge_of(need, device).items() if a}
+        wanted = charge_of(need, device)
+        if need.repeat:
+            times = dict(one.amounts).get("memory", 0) // wanted["memory"]
+            shares += times
+            wanted = {name: times * amount for name, amount in wanted.items()}
+            free = view.free(device)
+            if any(free[name] < amount for name, amount in wanted.items()):
+                return False
+        same = dict(one.amounts) == {n: a for n, a in wanted.items() if a}
         function = one.function and one.function.bus_id
         if not same or function not in functions or one.exclusive != need.exclusive:
             return False
@@ -425,6 +435,8 @@ def allowed(node, asked, placement):
             return False
         if asked.models and node.inventory.model not in asked.models:
             return False
+    if gpu is not None and gpu.repeat and shares != gpu.count:
+        return False
     return all(counts(view, asked, need, given_) for need in asked.needs) and fabric_allows(
         view, asked, given_.get("gpu", [])
     )
@@ -436,6 +448,8 @@ def counts(view, asked, need, given_):
         return False
     if need.scope is not None and scope_of(devices) > SCOPES.index(need.scope):
         return False
+    if need.repeat:
+        return True
     if need.every:
         wanted = [d for d in view.healthy(need.type) if view.matches(d, need)]
         return sum(view.has_functions(d, need) for d in wanted) == len(devices)
