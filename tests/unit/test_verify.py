@@ -148,10 +148,21 @@ def test_what_others_have_of_devices_counts():
 
 def test_a_shared_gpu_gives_no_more_than_it_has():
     devices = DeviceCluster({"n": NodeDevices.uniform(gpus=2, gpu_memory=10)})
-    half = DeviceRequest("any", gpus=1, memory_percent=55)
+    half = DeviceRequest("any", gpus=1, memory_percent=60)
     scheduler = started(Scheduler(devices=devices), Job("there", "a", [Role("pod", devices=half)]))
     case = Case(scheduler, Job("j", "a", [Role("pod", devices=half)]))
     assert case.forged(on("n", 0)) == "devices: gpu 0 of 'n': 12 memory in use"
+
+
+def test_shares_of_one_pod_on_one_card_are_counted_as_often_as_they_are_given():
+    devices = DeviceCluster({"n": NodeDevices.uniform(gpus=2, gpu_memory=1000)})
+    thrice = DeviceRequest("any", gpus=3, memory=450, gpu_wishes={"repeat": True})
+    scheduler = started(Scheduler(devices=devices), Job("j", "a", [Role("pod", devices=thrice)]))
+    (pod,) = scheduler.status("j").pods
+    assert [dict(one.amounts)["memory"] for one in pod.devices] == [900, 450]
+    once = DeviceRequest("any", gpus=1, memory=500)
+    case = Case(scheduler, Job("k", "a", [Role("pod", devices=once)]))
+    assert case.forged(on("n", 0)) == "devices: gpu 0 of 'n': 1400 memory in use"
 
 
 def test_no_virtual_function_has_two_owners():

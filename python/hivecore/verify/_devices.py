@@ -57,7 +57,7 @@ def _used(
             device = known.get((type, minor))
             memory = dict(device.amounts).get("memory") if device is not None else None
             if resource == "memory_ratio" and memory is not None:
-                resource, amount = "memory", -(-amount * memory // 100)
+                resource, amount = "memory", amount * memory // 100
             used[type, minor][resource] += amount
 
     for job, pods in state.has.values():
@@ -65,8 +65,12 @@ def _used(
             asked = asked_of(job, pod) if pod.node == node else None
             for type, minors in pod.minors if asked is not None else ():
                 need = asked.need(type) if asked is not None else None
+                given_amounts = {(one.type, one.minor): one.amounts for one in pod.devices}
                 for minor in minors:
-                    use(type, minor, () if need is None else need.amounts)
+                    amounts = () if need is None else need.amounts
+                    if need is not None and need.repeat:  # as often as it says, once at least
+                        amounts = given_amounts.get((type, minor), amounts)
+                    use(type, minor, amounts)
             given = [one.function for one in pod.devices] if asked is not None else ()
             functions.update(one.bus_id for one in given if one is not None)
     for owner in part.owners(node):  # who is not of this scheduler
@@ -87,7 +91,8 @@ def _check_kept(name: str, request: DeviceRequest, got: dict[str, list[Device]])
         devices = got[need.type]
         follows = need.type in request.joint[1:] and need.type != "gpu"
         most = max(need.count, around) if follows else need.count
-        right = need.every or need.count <= len(devices) <= most
+        least = 1 if need.repeat else need.count
+        right = need.every or least <= len(devices) <= most
         hold(right, "devices", f"{name!r} has {len(devices)} {need.type}, not {need.count}")
         if need.scope in _SCOPES and len(devices) > 1:
             near = [
