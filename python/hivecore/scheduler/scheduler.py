@@ -264,7 +264,8 @@ class Scheduler(Stateful):
     @property
     def log_begin(self) -> int:
         """The number with which the newest segment of its log begins; -1: it has none."""
-        return -1 if self._log is None else self._log.first
+        with self._lock:
+            return -1 if self._log is None else self._log.first
 
     @property
     def logged(self) -> int:
@@ -902,7 +903,8 @@ class Scheduler(Stateful):
     @property
     def last_action(self) -> int:
         """The number of the last action that `decide` has returned; 0: there was none."""
-        return self._outbox.last
+        with self._lock:
+            return self._outbox.last
 
     # --- what there is
 
