@@ -109,7 +109,8 @@ class Scheduler(Stateful):
 
     A job starts when all parts agree, or nothing has changed. One that waits is tried again only
     when something has changed that its refusal names. After an error nothing has changed. Calls of
-    several threads take turns.
+    several threads take turns; to read a part is a turn of that part alone, which may show a
+    decision half done while another thread decides.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, Scheduler
