@@ -945,7 +945,7 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
 
         Cost: that of a copy and of ``schedule_many``; where these do not all bind, that of up to
-        20,000 placements.
+        5,000 placements.
 
         >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
         >>> cluster = DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=6) for i in range(10)})

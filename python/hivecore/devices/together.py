@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["why_impossible"]
 
-_STEPS = 20_000  # placements that are tried, over all searches
+_STEPS = 5_000  # placements that are tried, over all searches
 _VECTORS = 2_000  # numbers of pods of each kind on one node
 _FRONTIER = 2_000_000  # pairs of numbers of pods that are left, over all nodes
 _WEIGHTS = 5
