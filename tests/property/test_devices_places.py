@@ -50,10 +50,10 @@ def request(rng, inventory):
     scopes = (None, *SCOPES)
     needs = []
     for type in TYPES:
-        there = len(inventory.of_type(type))
-        if there and rng.random() < 0.85:
+        present = len(inventory.of_type(type))
+        if present and rng.random() < 0.85:
             amounts = {"core": 100, "memory_ratio": 100} if type == "gpu" else {"share": 100}
-            count = min(rng.choice((1, 1, 1, 2, 2, 3)), there)
+            count = min(rng.choice((1, 1, 1, 2, 2, 3)), present)
             needs.append(DeviceNeed(type, count, amounts, scope=rng.choice(scopes)))
     joint = rng.sample(TYPES, rng.choice((0, 2, 2, 3)))
     return DeviceRequest(
@@ -72,12 +72,12 @@ def are_within(devices, scope):
     return False
 
 
-def is_possible(asked, idle):
+def is_possible(pod_request, idle):
     """Whether some choice of idle devices, by type, keeps all rules of the request."""
     choices = {}
-    for need in asked.needs:
-        first = "gpu" if "gpu" in asked.joint else (*asked.joint, "")[0]
-        follows = need.type in asked.joint[1:] and need.type != first
+    for need in pod_request.needs:
+        first = "gpu" if "gpu" in pod_request.joint else (*pod_request.joint, "")[0]
+        follows = need.type in pod_request.joint[1:] and need.type != first
         sizes = range(need.count, len(idle[need.type]) + 1) if follows else [need.count]
         choices[need.type] = [
             chosen
@@ -87,11 +87,11 @@ def is_possible(asked, idle):
         ]
     if not all(choices.values()):
         return False
-    if not asked.same_pcie:
+    if not pod_request.same_pcie:
         return True
-    for parts in itertools.product(*(choices[type] for type in asked.joint)):
-        switches = [{one.pcie for one in part} for part in parts]
-        if None not in switches[0] and all(one == switches[0] for one in switches):
+    for parts in itertools.product(*(choices[type] for type in pod_request.joint)):
+        switches = [{item.pcie for item in part} for part in parts]
+        if None not in switches[0] and all(item == switches[0] for item in switches):
             return True
     return False
 
@@ -104,17 +104,17 @@ def test_a_request_is_served_exactly_if_some_choice_of_devices_serves_it(seed):
     pair = Pair(inventory)
     taken = set()
     for step in range(3):
-        asked = request(rng, inventory)
+        pod_request = request(rng, inventory)
         idle = {
             type: [
-                one
-                for one in inventory.of_type(type)
-                if one.healthy and (type, one.minor) not in taken
+                item
+                for item in inventory.of_type(type)
+                if item.healthy and (type, item.minor) not in taken
             ]
             for type in TYPES
         }
-        plan = pair.ask(asked, rng.choice(("bin-pack", "spread")))
-        assert (plan is not None) == is_possible(asked, idle), asked
+        plan = pair.ask(pod_request, rng.choice(("bin-pack", "spread")))
+        assert (plan is not None) == is_possible(pod_request, idle), pod_request
         if plan is not None:
             pair.commit(f"owner{step}", plan)
             taken |= {(TYPES[type], minor) for type, minor, *_ in plan.charges}

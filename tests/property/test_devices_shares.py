@@ -18,11 +18,11 @@ totals = st.one_of(
 @st.composite
 def percents_of_one_card(draw):
     """Percents that sum to 100 at most."""
-    left, found = 100, []
+    left, result = 100, []
     while left and draw(st.integers(0, 9)):
-        found.append(draw(st.integers(1, left)))
-        left -= found[-1]
-    return found
+        result.append(draw(st.integers(1, left)))
+        left -= result[-1]
+    return result
 
 
 def one_card(total):
@@ -37,7 +37,7 @@ def occupy(inventory, percents):
         decision = cluster.allocate(request, "n")
         assert decision.outcome == "bind", (i, percent, decision.reason)
         decision.verify(
-            inventory, [one for j in range(i) for one in cluster.allocations(f"pod-{j}")]
+            inventory, [item for j in range(i) for item in cluster.allocations(f"pod-{j}")]
         )
     cluster.check()
     return cluster

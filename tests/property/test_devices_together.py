@@ -71,15 +71,15 @@ def are_within(devices, scope):
         return True
     order = ("pcie", "numa", "socket")
     return any(
-        len({getattr(one, level) for one in devices}) == 1
+        len({getattr(item, level) for item in devices}) == 1
         and getattr(devices[0], level) is not None
         for level in order[: order.index(scope) + 1]
     )
 
 
-def most_pods(inventory, asked, enough):
+def most_pods(inventory, pod_request, enough):
     """How many of the pods the node holds, up to so many."""
-    gpu_need, nic_need = asked.need("gpu"), asked.need("rdma")
+    gpu_need, nic_need = pod_request.need("gpu"), pod_request.need("rdma")
 
     def slots(need, device):
         has = dict(device.amounts)
@@ -106,17 +106,19 @@ def most_pods(inventory, asked, enough):
             yield ()
             return
         touched = {gpus[i].pcie for i in chosen} - {None}
-        if not asked.joint:
+        if not pod_request.joint:
             sizes = [nic_need.count]
             yield from choices(nic_need, left, len(gpus), lambda able: sizes)
             return
-        wanted = max(nic_need.count, len(touched)) if asked.joint[0] == "gpu" else nic_need.count
-        if asked.same_pcie:
+        wanted = (
+            max(nic_need.count, len(touched)) if pod_request.joint[0] == "gpu" else nic_need.count
+        )
+        if pod_request.same_pcie:
             if any(gpus[i].pcie is None for i in chosen):
                 return
-            for found in choices(nic_need, left, len(gpus), lambda able: [wanted]):
-                if {nics[i].pcie for i in found} == touched:
-                    yield found
+            for result in choices(nic_need, left, len(gpus), lambda able: [wanted]):
+                if {nics[i].pcie for i in result} == touched:
+                    yield result
             return
 
         def as_many_as_there_are(able):
@@ -139,8 +141,8 @@ def most_pods(inventory, asked, enough):
                     return best
         return best
 
-    idle = [slots(gpu_need, one) for one in gpus]
-    idle += [0 if nic_need is None else slots(nic_need, one) for one in nics]
+    idle = [slots(gpu_need, item) for item in gpus]
+    idle += [0 if nic_need is None else slots(nic_need, item) for item in nics]
     return min(enough, most(tuple(idle)))
 
 
@@ -149,11 +151,11 @@ def most_pods(inventory, asked, enough):
 def test_equal_pods_are_impossible_exactly_if_no_choice_serves_them_all(seed):
     rng = random.Random(seed)
     inventories = [node(rng) for _ in range(rng.choice((1, 1, 2)))]
-    cluster = DeviceCluster({f"n{i}": one for i, one in enumerate(inventories)})
-    asked = request(rng)
+    cluster = DeviceCluster({f"n{i}": item for i, item in enumerate(inventories)})
+    pod_request = request(rng)
     pods = rng.randint(1, 6)
-    room = sum(most_pods(one, asked, pods) for one in inventories)
-    reason = cluster.impossible([asked] * pods)
+    room = sum(most_pods(item, pod_request, pods) for item in inventories)
+    reason = cluster.impossible([pod_request] * pods)
     assert (room < pods) == bool(reason), (reason, room)
 
 
@@ -169,8 +171,8 @@ def whole(rng):
 
 def are_held(inventories, pods):
     """Whether the nodes hold all these pods, by trying every place of every pod."""
-    gpus = [(n, one) for n, node in enumerate(inventories) for one in node.of_type("gpu")]
-    nics = [(n, one) for n, node in enumerate(inventories) for one in node.of_type("rdma")]
+    gpus = [(n, item) for n, node in enumerate(inventories) for item in node.of_type("gpu")]
+    nics = [(n, item) for n, node in enumerate(inventories) for item in node.of_type("rdma")]
 
     @cache
     def held(number, idle_gpus, idle_nics):
@@ -209,5 +211,5 @@ def test_pods_of_several_kinds_are_impossible_exactly_if_no_choice_serves_them_a
     inventories = [node(rng) for _ in range(rng.choice((1, 2)))]
     kinds = [whole(rng) for _ in range(rng.choice((2, 2, 3)))]
     pods = sorted((rng.choice(kinds) for _ in range(rng.randint(2, 5))), key=kinds.index)
-    cluster = DeviceCluster({f"n{i}": one for i, one in enumerate(inventories)})
+    cluster = DeviceCluster({f"n{i}": item for i, item in enumerate(inventories)})
     assert bool(cluster.impossible(pods)) == (not are_held(inventories, pods))

@@ -52,7 +52,7 @@ def _healed(
     tried = 0
     for name in nodes:
         devices = cluster.inventory(name).devices
-        unhealthy = [one for one in devices if one.type in types and not one.healthy]
+        unhealthy = [item for item in devices if item.type in types and not item.healthy]
         if not unhealthy or tried == _NODES:
             continue
         tried += 1
@@ -74,22 +74,22 @@ def _needed(
     would not do.
     """
 
-    def set_health(one: Device, healthy: bool) -> None:
-        branch.set_health(name, healthy, type=one.type, minor=one.minor)
+    def set_health(item: Device, healthy: bool) -> None:
+        branch.set_health(name, healthy, type=item.type, minor=item.minor)
 
     def binds() -> bool:
         return branch.schedule(request, nodes=(name,), policy=policy).outcome == "bind"
 
-    for one in unhealthy:
-        set_health(one, True)
+    for item in unhealthy:
+        set_health(item, True)
     if not binds():
         return 0
     needed = len(unhealthy)
-    for one in unhealthy:
-        set_health(one, False)
+    for item in unhealthy:
+        set_health(item, False)
         needed -= 1
         if not binds():
-            set_health(one, True)
+            set_health(item, True)
             needed += 1
     return needed
 
@@ -111,18 +111,18 @@ def _variants(
     for name, without in _OF_ALL:
         if any(getattr(request, field) != value for field, value in without.items()):
             yield name, [request.replace(**without)]
-    inventories = {id(one): one for one in map(cluster.inventory, cluster.nodes)}.values()
+    inventories = {id(item): item for item in map(cluster.inventory, cluster.nodes)}.values()
     for need in request.needs:
         for name, without in _WISHES.items():
             if getattr(need, name) not in (without, "node"):
                 yield f"{need.type} {name}", _with(request, need, [{name: without}])
-        devices = [one.of_type(need.type) for one in inventories]
+        devices = [item.of_type(need.type) for item in inventories]
         most = min(need.count - 1, max(map(len, devices), default=0))
         yield f"{need.type} count", _with(request, need, [{"count": n} for n in range(most, 0, -1)])
-        sizes = {one.amounts for some in devices for one in some}
+        sizes = {item.amounts for some in devices for item in some}
         smaller = {tuple(_capped(need, dict(size)).items()) for size in sizes}
         amounts = sorted(smaller - {(), need.amounts}, reverse=True)
-        yield f"{need.type} amounts", _with(request, need, [{"amounts": one} for one in amounts])
+        yield f"{need.type} amounts", _with(request, need, [{"amounts": item} for item in amounts])
 
 
 def _capped(need: DeviceNeed, size: dict[str, int]) -> dict[str, int]:
@@ -136,7 +136,7 @@ def _capped(need: DeviceNeed, size: dict[str, int]) -> dict[str, int]:
 def _with(
     request: DeviceRequest, need: DeviceNeed, changes: Iterable[dict[str, Any]]
 ) -> Iterator[DeviceRequest]:
-    others = [one for one in request.needs if one is not need]
+    others = [item for item in request.needs if item is not need]
     for change in changes:
         partition: dict[str, Any] = {}
         changed = replace(need, **change)

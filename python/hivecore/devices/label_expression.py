@@ -39,7 +39,7 @@ class LabelExpression:
         set_field = object.__setattr__
         set_field(self, "key", as_name(self.key, "key"))
         set_field(self, "operator", as_choice(self.operator, "operator", _OPERATORS))
-        values = {as_text(one, "values") for one in as_tuple(self.values, "values")}
+        values = {as_text(item, "values") for item in as_tuple(self.values, "values")}
         set_field(self, "values", tuple(sorted(values)))
         if self.operator in ("In", "NotIn") and not values:
             raise ValueError(f"values: operator {self.operator!r} needs one value at least")
@@ -73,8 +73,8 @@ def as_selector(value: object, name: str) -> Selector:
         kind = type(value).__name__
         raise TypeError(f"{name} must be a mapping, or pairs and LabelExpression, not {kind}")
     given = as_tuple(value, name)
-    expressions = {one for one in given if isinstance(one, LabelExpression)}
-    pairs = tuple(one for one in given if not isinstance(one, LabelExpression))
+    expressions = {item for item in given if isinstance(item, LabelExpression)}
+    pairs = tuple(item for item in given if not isinstance(item, LabelExpression))
     return *as_labels(pairs, name), *sorted(expressions)
 
 

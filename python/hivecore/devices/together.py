@@ -55,7 +55,7 @@ def why_impossible(
     cluster: "DeviceCluster", requests: Sequence[DeviceRequest], nodes: tuple[str, ...] | None
 ) -> str:
     """Why these pods do not fit together on a cluster that is idle and healthy; "": they may."""
-    numbers = Counter(one.replace(name="a pod").replace(priority=0) for one in requests)
+    numbers = Counter(item.replace(name="a pod").replace(priority=0) for item in requests)
     enough = len(requests)
     for request in numbers:
         decision = cluster.schedule(request, nodes=nodes)
@@ -66,8 +66,8 @@ def why_impossible(
             enough = min(enough, fitting)
     if enough >= len(requests):  # each on a node of its own
         return ""
-    pods = [one.replace(name=f"pod {i}") for i, one in enumerate(requests)]
-    if all(one.outcome == "bind" for one in cluster.schedule_many(pods, nodes=nodes)):
+    pods = [item.replace(name=f"pod {i}") for i, item in enumerate(requests)]
+    if all(item.outcome == "bind" for item in cluster.schedule_many(pods, nodes=nodes)):
         return ""
     if not cluster._is_strict:  # a device may take what it does not report
         return ""
@@ -75,13 +75,13 @@ def why_impossible(
     machines = _machines(cluster, cluster.nodes if nodes is None else nodes)
     rooms = []
     for kind in kinds:
-        fits = cluster.filter(kind, nodes=[one.node for one in machines]).fits.tolist()
+        fits = cluster.filter(kind, nodes=[item.node for item in machines]).fits.tolist()
         room = [
-            _most(one.inventory, kind, numbers[kind], budget) if able else 0
-            for one, able in zip(machines, fits, strict=True)
+            _most(item.inventory, kind, numbers[kind], budget) if able else 0
+            for item, able in zip(machines, fits, strict=True)
         ]
         rooms.append(room)
-        total = sum(most * one.many for most, one in zip(room, machines, strict=True))
+        total = sum(most * item.many for most, item in zip(room, machines, strict=True))
         if total < numbers[kind]:
             what = ", ".join(f"{'all' if n.every else n.count} {n.type}" for n in kind.needs)
             return (
@@ -94,13 +94,13 @@ def why_impossible(
 
 
 def _machines(cluster: "DeviceCluster", nodes: Iterable[str]) -> list[_Machines]:
-    found: dict[int, _Machines] = {}
+    result: dict[int, _Machines] = {}
     for name in dict.fromkeys(nodes):
         number = cluster._nodes.number(name)
         inventory, shape = cluster._nodes.inventory(number), cluster._nodes.shape(number)
-        before = found.get(shape, _Machines(inventory, name, 0))
-        found[shape] = before._replace(many=before.many + 1)
-    return list(found.values())
+        before = result.get(shape, _Machines(inventory, name, 0))
+        result[shape] = before._replace(many=before.many + 1)
+    return list(result.values())
 
 
 # --- equal pods on one node
@@ -176,26 +176,26 @@ def _bound(inventory: NodeDevices, need: DeviceNeed, enough: int) -> int:
     devices = inventory.of_type(need.type)
     if need.repeat:
         most = enough * need.count
-        return min(enough, sum(_slots(one, need, most) for one in devices) // need.count)
-    slots = {one.minor: _slots(one, need, enough) for one in devices}
+        return min(enough, sum(_slots(item, need, most) for item in devices) // need.count)
+    slots = {item.minor: _slots(item, need, enough) for item in devices}
     if need.every:
-        return min([slots[one.minor] for one in devices if slots[one.minor]], default=0)
+        return min([slots[item.minor] for item in devices if slots[item.minor]], default=0)
     domains: dict[Any, dict[Any, list[int]]] = {}
-    for one in devices:
-        switch = _domain(one, "pcie") if need.exclusive == "pcie" else one.minor
-        domain = domains.setdefault(_domain(one, need.scope), {})
-        domain.setdefault(switch, []).append(slots[one.minor])
-    return min(enough, sum(_pods_of(one, need, enough) for one in domains.values()))
+    for item in devices:
+        switch = _domain(item, "pcie") if need.exclusive == "pcie" else item.minor
+        domain = domains.setdefault(_domain(item, need.scope), {})
+        domain.setdefault(switch, []).append(slots[item.minor])
+    return min(enough, sum(_pods_of(item, need, enough) for item in domains.values()))
 
 
 def _pods_of(switches: dict[Any, list[int]], need: DeviceNeed, enough: int) -> int:
     """How many pods get different devices each, by how many each device can serve."""
-    slots = [one for some in switches.values() for one in some]
+    slots = [item for some in switches.values() for item in some]
     most = enough
     if need.exclusive == "pcie":
         most = min(most, sum(any(some) for some in switches.values()))
-    while most and sum(min(one, most) for one in slots) < need.count * most:
-        most = min(most - 1, sum(min(one, most) for one in slots) // need.count)
+    while most and sum(min(item, most) for item in slots) < need.count * most:
+        most = min(most - 1, sum(min(item, most) for item in slots) // need.count)
     return most
 
 
@@ -205,14 +205,14 @@ def _bound_of_switches(inventory: NodeDevices, request: DeviceRequest, enough: i
     if first is None or not request.same_pcie or first.count > 1:
         return enough
     total = 0
-    for switch in {one.pcie for one in inventory.devices} - {None}:
+    for switch in {item.pcie for item in inventory.devices} - {None}:
         least = enough
         for need in map(request.need, request.joint):
             assert need is not None
-            here = [one for one in inventory.of_type(need.type) if one.pcie == switch]
-            slots = {one.minor: [_slots(one, need, enough)] for one in here}
+            here = [item for item in inventory.of_type(need.type) if item.pcie == switch]
+            slots = {item.minor: [_slots(item, need, enough)] for item in here}
             if need.exclusive == "pcie":
-                slots = {0: [one for some in slots.values() for one in some]}
+                slots = {0: [item for some in slots.values() for item in some]}
             least = min(least, _pods_of(slots, need, enough))
         total += least
     return min(total, enough)
@@ -232,23 +232,23 @@ def _fit(
     groups = []
     if any(need.repeat for kind in kinds for need in kind.needs):
         return True  # too many ways to try
-    for i, one in enumerate(machines):
+    for i, item in enumerate(machines):
         most = [room[i] for room in rooms]
         if prod(count + 1 for count in most) > _VECTORS:
             return True
-        groups.append((one.many, _vectors(one.inventory, kinds, most, budget)))
+        groups.append((item.many, _vectors(item.inventory, kinds, most, budget)))
     # A node holds so much at most of pods of any weights, which settles it for many nodes.
     for weights in product(range(_WEIGHTS), repeat=len(kinds)) if len(kinds) <= 4 else ():
-        room = sum(many * max(_weigh(weights, one) for one in held) for many, held in groups)
+        room = sum(many * max(_weigh(weights, item) for item in held) for many, held in groups)
         if _weigh(weights, numbers) > room:
             return False
     left, tried = {numbers}, 0
     for many, held in groups:
         for _ in range(many):
             after = {
-                tuple(max(have - got, 0) for have, got in zip(pods, one, strict=True))
+                tuple(max(have - got, 0) for have, got in zip(pods, item, strict=True))
                 for pods in left
-                for one in held
+                for item in held
             }
             tried += len(after) ** 2
             if tried > _FRONTIER:
@@ -267,28 +267,28 @@ def _vectors(
     inventory: NodeDevices, kinds: list[DeviceRequest], most: list[int], budget: _Budget
 ) -> list[_Vector]:
     """The largest numbers of pods of each kind that a node holds together."""
-    found: list[_Vector] = []
-    sizes = product(*(range(one, -1, -1) for one in most))
+    result: list[_Vector] = []
+    sizes = product(*(range(item, -1, -1) for item in most))
     for vector in sorted(sizes, key=sum, reverse=True):
-        if any(_covers(one, vector) for one in found):
+        if any(_covers(item, vector) for item in result):
             continue
         pods = [kind for kind, count in zip(kinds, vector, strict=True) for _ in range(count)]
         if _holds(inventory, pods, budget) is not False:
-            found.append(vector)
-    return found
+            result.append(vector)
+    return result
 
 
-def _covers(one: _Vector, other: _Vector) -> bool:
-    return all(mine >= theirs for mine, theirs in zip(one, other, strict=True))
+def _covers(item: _Vector, other: _Vector) -> bool:
+    return all(mine >= theirs for mine, theirs in zip(item, other, strict=True))
 
 
 def _least(vectors: Iterable[_Vector]) -> list[_Vector]:
     """Those that are not more than another one."""
-    found: list[_Vector] = []
+    result: list[_Vector] = []
     for vector in sorted(vectors, key=sum):
-        if not any(_covers(vector, one) for one in found):
-            found.append(vector)
-    return found
+        if not any(_covers(vector, item) for item in result):
+            result.append(vector)
+    return result
 
 
 # --- a search
@@ -298,8 +298,8 @@ def _holds(inventory: NodeDevices, pods: list[DeviceRequest], budget: _Budget) -
     """Whether a node holds these pods at the same time; ``None``: it takes too long to say."""
     if any(not _has_room(inventory, type, pods) for type in ("gpu", "rdma", "fpga", "host")):
         return False
-    found = _Search(inventory, pods, budget).places_from(0, ())
-    return None if budget.left <= 0 and not found else found
+    result = _Search(inventory, pods, budget).places_from(0, ())
+    return None if budget.left <= 0 and not result else result
 
 
 def _has_room(inventory: NodeDevices, type: str, pods: list[DeviceRequest]) -> bool:
@@ -307,12 +307,12 @@ def _has_room(inventory: NodeDevices, type: str, pods: list[DeviceRequest]) -> b
     devices = inventory.of_type(type)
     taken: Counter[str] = Counter()
     for need in (need for pod in pods if (need := pod.need(type)) is not None):
-        wants = [amounts_of(one, need) for one in devices if _slots(one, need, 1)]
-        for name in {name for one in devices for name, _ in one.amounts}:
-            taken[name] += need.count * min((one.get(name, 0) for one in wants), default=0)
+        wants = [amounts_of(item, need) for item in devices if _slots(item, need, 1)]
+        for name in {name for item in devices for name, _ in item.amounts}:
+            taken[name] += need.count * min((item.get(name, 0) for item in wants), default=0)
     total = Counter[str]()
-    for one in devices:
-        total.update(dict(one.amounts))
+    for item in devices:
+        total.update(dict(item.amounts))
     return all(taken[name] <= total[name] for name in taken)
 
 
@@ -328,7 +328,7 @@ class _Search:
         """Whether the pods from this one on have places, beside what others hold."""
         if number == len(self.pods):
             return True
-        state = number, tuple(sorted(self._state(one, held) for one in self.inventory.devices))
+        state = number, tuple(sorted(self._state(item, held) for item in self.inventory.devices))
         if state in self.failed:
             return False
         pod = self.pods[number]
@@ -347,18 +347,18 @@ class _Search:
 
     def _state(self, device: Device, held: tuple[DeviceAllocation, ...]) -> str:
         """The same of devices that may stand for each other."""
-        here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
+        here = [item for item in held if (item.type, item.minor) == (device.type, device.minor)]
         used: Counter[str] = Counter()
-        for one in here:
-            used.update(dict(one.amounts))
-        taken = {one.function.bus_id for one in held if one.function is not None}
+        for item in here:
+            used.update(dict(item.amounts))
+        taken = {item.function.bus_id for item in held if item.function is not None}
         groups = sorted(
-            (group.labels, sum(one.bus_id not in taken for one in group.functions))
+            (group.labels, sum(item.bus_id not in taken for item in group.functions))
             for group in device.vf_groups
         )
         place = device.socket, device.numa, device.pcie
         own = device.minor if self.has_rows and device.type == "gpu" else -1
-        closed = sorted(str(one.exclusive) for one in here)
+        closed = sorted(str(item.exclusive) for item in here)
         state = (device.type, own, place, device.labels, device.amounts, groups, closed)
         return repr((*state, sorted(used.items())))
 
@@ -379,7 +379,7 @@ class _Search:
         chosen: tuple[Any, ...],
     ) -> Iterator[tuple[DeviceAllocation, ...]]:
         if not needs:
-            yield tuple(one for _, one, _ in chosen)
+            yield tuple(item for _, item, _ in chosen)
             return
         need, *rest = needs
         for devices in self._sets(pod, need, able[need.type], chosen):
@@ -395,12 +395,12 @@ class _Search:
         if first is None or need is first or need.type not in pod.joint:
             yield from _subsets(able, need.count)
             return
-        touched = {one.pcie for one, _, _ in chosen if one.type == first.type} - {None}
+        touched = {item.pcie for item, _, _ in chosen if item.type == first.type} - {None}
         fixed = need.type == pod.joint[0]
         domains: dict[Any, list[Any]] = {}
-        for one in able:
-            if not pod.same_pcie or one[0].pcie in touched:
-                domains.setdefault(_domain(one[0], need.scope), []).append(one)
+        for item in able:
+            if not pod.same_pcie or item[0].pcie in touched:
+                domains.setdefault(_domain(item[0], need.scope), []).append(item)
         for pool in domains.values():
             wanted = need.count if fixed else max(need.count, len(touched))
             yield from _subsets(pool, wanted if pod.same_pcie else min(wanted, len(pool)))
@@ -411,39 +411,39 @@ class _Search:
         """Devices with room for the need, what each would give, and what is the same of those that
         may stand for each other.
         """
-        found = []
+        result = []
         template = template_of(need, self.inventory) if need.type == "gpu" else ""
-        taken = {one.function.bus_id for one in held if one.function is not None}
+        taken = {item.function.bus_id for item in held if item.function is not None}
         for device in self.inventory.of_type(need.type):
             if not _slots(device, need, 1):
                 continue
-            here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
+            here = [item for item in held if (item.type, item.minor) == (device.type, device.minor)]
             has, wanted = dict(device.amounts), amounts_of(device, need)
             used: Counter[str] = Counter()
-            for one in here:
-                used.update(dict(one.amounts))
+            for item in here:
+                used.update(dict(item.amounts))
             if any(used[name] + amount > has[name] for name, amount in wanted.items() if amount):
                 continue
             if here and (_is_all(device, wanted) or need.exclusive):
                 continue
             function = None
             if need.vf_selector is not None:
-                free = [one for one in _functions(device, need) if one.bus_id not in taken]
+                free = [item for item in _functions(device, need) if item.bus_id not in taken]
                 if not free:
                     continue
-                function = min(free, key=lambda one: one.bus_id)
+                function = min(free, key=lambda item: item.bus_id)
             given = DeviceAllocation(
                 device.type, device.minor, wanted, function, need.exclusive, template or ""
             )
-            found.append((device, given, self._state(device, held)))
-        return found
+            result.append((device, given, self._state(device, held)))
+        return result
 
 
 def _subsets(able: list[Any], count: int) -> Iterator[tuple[Any, ...]]:
     """Sets of so many of these; of those that are alike the first ones."""
     groups: dict[Any, list[Any]] = {}
-    for one in able:
-        groups.setdefault(one[2], []).append(one)
+    for item in able:
+        groups.setdefault(item[2], []).append(item)
     yield from _of_groups(list(groups.values()), count)
 
 
