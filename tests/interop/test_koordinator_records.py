@@ -582,7 +582,7 @@ def koordinators(minor, core, memory, ratio, **extension):
 
 
 def designated_to(limits, held, *, annotations=None, cards=2, memory=85198045184):
-    """What a pod gets whose annotation says what Koordinator has given it."""
+    """What a pod gets if its annotation says what Koordinator has given it."""
     resources = {CORE: "100", MEMORY: str(memory), RATIO: "100"}
     node = read_device_record(record(*(gpu(i, resources=resources) for i in range(cards)), NIC))
     cluster = DeviceCluster({"n": node})

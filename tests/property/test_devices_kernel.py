@@ -51,7 +51,7 @@ def test_every_answer_of_a_node_is_the_twin_s(seed):
 
 
 def some_devices(rng, inventory):
-    """Devices that somebody might designate: all amounts, or parts of them."""
+    """Designated devices: all of their amounts, or parts of them."""
     found = []
     for device in inventory.devices:
         if rng.random() < 0.6:

@@ -1,4 +1,4 @@
-"""Nodes whose places are known in part: a request is served exactly if some choice serves it.
+"""Nodes with places that are known in part: a request is served exactly if some choice serves it.
 
 The oracle tries every choice of devices. It knows the rules and nothing of kernel and twin.
 """

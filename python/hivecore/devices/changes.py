@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["other_changes"]
 
-_NODES = 16  # whose devices are thought of as healthy
+_NODES = 16  # on which all devices are tried as healthy
 _WISHES: dict[str, Any] = {
     "selector": (),
     "vf_selector": None,

@@ -960,7 +960,7 @@ class DeviceCluster(Stateful):
             return why_impossible(self.emptied(), given, allowed)
 
     def emptied(self) -> Self:
-        """A copy without owners, all of whose devices are healthy.
+        """A copy without owners on which all devices are healthy.
 
         Cost: that of a copy, and O(owners).
         """
