@@ -524,9 +524,10 @@ class Ledger:
                 return False
         if "storage" in self.parts and job.data is not None and job.data.dataset not in DATASETS:
             return False
-        if "devices" in self.parts and not self.machines:
+        # Sizes are powers of two: only sums matter.
+        if "devices" in self.parts and gpus > GPUS * len(self.machines):
             return False
-        if "topology" in self.parts:  # sizes are powers of two: only sums matter
+        if "topology" in self.parts:
             racks = [RACKS[node] for node in self.nodes]
             room = max(map(racks.count, racks)) if job.where.must else len(racks)
             return gpus <= GPUS * room

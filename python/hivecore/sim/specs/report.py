@@ -80,7 +80,7 @@ def specs_notes(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> list[str]:
     >>> for sentence in specs_notes(trace, replay_specs(trace, specs)):
     ...     print(sentence)
     1 of 2 jobs run to their end under all specs.
-    one refuses 1 jobs: 1 node: too few devices are free (1).
+    one refuses 1 jobs: 2 pods with 8 gpu each: idle and healthy, the nodes have room for 1 (1).
     """
     sentences = [
         f"{count:,} jobs of the trace dropped: {reason}." for reason, count in trace.dropped.items()
