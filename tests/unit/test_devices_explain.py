@@ -17,6 +17,7 @@ from hivecore.devices import (
     DeviceNeed,
     DeviceRequest,
     NodeDevices,
+    VirtualFunctionGroup,
     preemption,
 )
 
@@ -87,7 +88,7 @@ SLICED = {"scope": "numa"}
             {},
             {"nics": "all", "nic_wishes": {"vf_selector": {}}},
             "no functions",
-            "all rdma wanted, 4 healthy there",
+            "all rdma with a virtual function wanted, 0 of 4 have any",
         ),
         (
             NodeDevices.uniform(gpus=1, model="T4"),
@@ -146,6 +147,73 @@ def test_a_node_says_what_it_lacks(inventory, owners, arguments, code, detail):
     found = cluster.explain(DeviceRequest("x", **arguments))
     assert [(one.code, one.detail) for one in found.shortages] == [(code, detail)]
     assert found.refusals[0].reason.endswith(detail)
+
+
+def explained(devices, holder, waiting, **options):
+    """What a node of these devices lacks for a request while another one, if any, has devices."""
+    cluster = DeviceCluster({"n": NodeDevices(devices)}, **options)
+    if holder is not None:
+        assert cluster.allocate(DeviceRequest("a", **holder), "n").outcome == "bind"
+    (shortage,) = cluster.explain(DeviceRequest("x", **waiting)).shortages
+    return shortage.detail
+
+
+def cards(count, **fields):
+    return [Device("gpu", i, {"core": 100, "memory": 400}, **fields) for i in range(count)]
+
+
+def shares(count, memory):
+    return {"needs": [DeviceNeed("gpu", count, {"memory": memory}, repeat=True)]}
+
+
+@pytest.mark.parametrize(
+    ("healthy", "holder", "count", "detail"),
+    [
+        (True, None, 7, "7 gpu with memory 200 wanted, 3 of them have room for 6 such shares"),
+        (True, 300, 6, "6 gpu with memory 200 wanted, 3 of them have room for 4 such shares"),
+        (False, None, 5, "5 gpu with memory 200 wanted, 2 of them have room for 4 such shares"),
+    ],
+)
+def test_a_need_that_repeats_is_counted_in_shares(healthy, holder, count, detail):
+    devices = [*cards(2), cards(3, healthy=healthy)[2]]
+    held = None if holder is None else {"needs": [DeviceNeed("gpu", 1, {"memory": holder})]}
+    assert explained(devices, held, shares(count, 200)) == detail
+
+
+def test_only_devices_with_the_wanted_labels_count_as_idle():
+    devices = [*cards(1, labels={"ring": "a"}), cards(2)[1]]
+    wish = {"gpus": 1, "gpu_wishes": {"selector": {"ring": "a"}}}
+    assert explained(devices, wish, wish) == "1 gpu with ring=a wanted, 0 of 1 idle"
+    other = {"gpus": 1, "gpu_wishes": {"selector": {"ring": "b"}}}
+    detail = "1 gpu with ring=b wanted, 0 of 0 idle"
+    assert explained(devices, None, other, mode="koordinator") == detail
+
+
+def test_a_device_beside_a_used_one_is_not_free_for_an_owner_that_wants_the_switch_alone():
+    whole = {"core": 100, "memory_ratio": 100}
+    alone = {"needs": [DeviceNeed("gpu", 1, whole, exclusive="pcie")]}
+    detail = "1 gpu with core 100, memory_ratio 100 wanted, 0 of 2 have it free"
+    assert explained(cards(2, pcie="0"), {"gpus": 1}, alone) == detail
+    assert explained(cards(2, pcie="0"), alone, {"gpus": 1}) == "1 gpu wanted, 0 of 2 idle"
+
+
+def test_a_card_with_a_share_that_comes_to_nothing_is_not_idle():
+    card = [Device("gpu", 0, {"core": 100, "memory": 7})]
+    share = {"needs": [DeviceNeed("gpu", 1, {"memory_ratio": 1})]}
+    assert explained(card, share, {"gpus": 1}) == "1 gpu wanted, 0 of 1 idle"
+
+
+def test_virtual_functions_that_are_missing_or_taken_are_named():
+    function = VirtualFunctionGroup(["0"], {"net": "a"})
+    nic = [Device("rdma", 0, {"share": 100}, vf_groups=[function])]
+
+    def wish(net):
+        return {"nics": 1, "nic_percent": 10, "nic_wishes": {"vf_selector": {"net": net}}}
+
+    missing = "1 rdma with a virtual function of net=b wanted, 0 of 1 have any"
+    assert explained(nic, None, wish("b")) == missing
+    taken = "1 rdma with share 10, a virtual function of net=a wanted, 0 of 1 have it free"
+    assert explained(nic, wish("a"), wish("a")) == taken
 
 
 def test_devices_that_are_not_together_are_described_by_their_switches():

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.decisions import Change, Explanation, Refusal
+from hivecore.devices._room import has_function, times_free
 from hivecore.devices.changes import other_changes
-from hivecore.devices.device import TYPES, Device, share_of_memory
+from hivecore.devices.device import TYPES, Device
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
@@ -145,28 +146,25 @@ def _detail(
     assert need is not None
     code = _STRICT.get(code, code)
     wanted = f"{'all' if need.every else need.count} {type}"
-    healthy = [device for device in inventory.of_type(type) if device.healthy]
+    devices = inventory.of_type(type)
+    healthy = [one for one in devices if one.healthy and is_selected(need.selector, one.labels)]
     used = {one.minor for one in held if one.type == type}
     idle = [device for device in healthy if device.minor not in used]
-    if code in ("no devices", "no functions"):
+    if code == "no devices":
         return f"{wanted} wanted, {len(healthy)} healthy there"
-    if code in ("too few", "no match", "too small", "unhealthy"):
+    if code in ("too few", "no match", "too small", "no functions", "unhealthy"):
         return f"{wanted} {_unsuited(need, inventory, code)}"
+    if code == "capacity":
+        return f"{wanted} {_lacking_room(need, inventory, healthy, held)}"
     if code == "model":
         return f"one of {', '.join(request.models)} wanted, it has {inventory.model!r}"
     if code == "isolation":
         return f"{request.isolation_provider!r} wanted, it has {inventory.isolation_provider!r}"
-    amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
     if code == "unshareable":
-        return f"{wanted} with {amounts} wanted, it gives whole ones"
+        return f"{wanted} with {_amounts(need)} wanted, it gives whole ones"
     if code == "template":
         names = [one.name for one in inventory.templates.templates] if inventory.templates else []
-        return f"{wanted} with {amounts} wanted, it has {', '.join(names) or 'no template'}"
-    if code == "capacity" and type == "gpu" and need.shared:
-        roomy = [device for device in healthy if _has_free(device, held, need)]
-        return f"{wanted} with {amounts} wanted, {len(roomy)} of {len(healthy)} have it free"
-    if code == "capacity":
-        return f"{wanted} wanted, {len(idle)} of {len(healthy)} idle"
+        return f"{wanted} with {_amounts(need)} wanted, it has {', '.join(names) or 'no template'}"
     if code == "partition":
         rows = sum(len(row.members) == need.count for row in inventory.partition_rows())
         return f"one of {rows} partitions of {need.count} wanted, idle are {_minors(idle)}"
@@ -198,27 +196,50 @@ def _unsuited(need: DeviceNeed, inventory: NodeDevices, code: str) -> str:
     if code == "no match":
         rules = ", ".join(map(rule_text, need.selector))
         return f"with {rules} wanted, {len(labelled)} of {len(devices)} match"
-    large = [one for one in labelled if _has_free(one, [], need)]
+    if code == "no functions":
+        fitting = [one for one in labelled if has_function(one, [], need)]
+        return f"with {_function(need)} wanted, {len(fitting)} of {len(labelled)} have any"
+    times = {one.minor: times_free(one, inventory, [], need) for one in labelled}
+    large = [one for one in labelled if times[one.minor]]
+    healthy = [one for one in large if one.healthy]
+    if need.repeat:
+        counted = labelled if code == "too small" else healthy
+        return _of_shares(need, sum(times[one.minor] for one in counted), len(counted))
     if code == "too small":
-        amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
-        return f"with {amounts} wanted, {len(large)} of {len(labelled)} have as much"
-    healthy = sum(one.healthy for one in large)
-    return f"wanted, {healthy} of {len(large)} healthy"
+        return f"with {_amounts(need)} wanted, {len(large)} of {len(labelled)} have as much"
+    return f"wanted, {len(healthy)} of {len(large)} healthy"
 
 
-def _has_free(device: Device, held: list[DeviceAllocation], need: DeviceNeed) -> bool:
-    """Whether the amounts are free, and nobody on the device is, or would be, alone there."""
-    here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
-    has = dict(device.amounts)
-    if here and (need.exclusive or any(one.exclusive for one in here)):
-        return False
-    for name, wanted in need.amounts:
-        if name == "memory_ratio" and "memory" in has:
-            name, wanted = "memory", share_of_memory(wanted, has["memory"])
-        used = sum(dict(one.amounts).get(name, 0) for one in here)
-        if wanted > has.get(name, 0) - used:
-            return False
-    return True
+def _lacking_room(
+    need: DeviceNeed, inventory: NodeDevices, healthy: list[Device], held: list[DeviceAllocation]
+) -> str:
+    """What is wanted of devices that are in use, and how many have it free."""
+    times = [times_free(one, inventory, held, need) for one in healthy]
+    if need.repeat:
+        return _of_shares(need, sum(times), len(healthy))
+    free = sum(time > 0 for time in times)
+    is_whole = need.amounts in _WHOLE and need.exclusive is None
+    things = [*map(rule_text, need.selector), *([] if is_whole else [_amounts(need)])]
+    if need.vf_selector is not None:
+        things.append(_function(need))
+    text = f"with {', '.join(things)} wanted" if things else "wanted"
+    return f"{text}, {free} of {len(healthy)} {'idle' if is_whole else 'have it free'}"
+
+
+_WHOLE = ((("core", 100), ("memory_ratio", 100)), (("share", 100),))
+
+
+def _function(need: DeviceNeed) -> str:
+    rules = ", ".join(map(rule_text, need.vf_selector or ()))
+    return f"a virtual function of {rules}" if rules else "a virtual function"
+
+
+def _of_shares(need: DeviceNeed, shares: int, devices: int) -> str:
+    return f"with {_amounts(need)} wanted, {devices} of them have room for {shares} such shares"
+
+
+def _amounts(need: DeviceNeed) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in need.amounts)
 
 
 def _minors(devices: list[Any]) -> list[int]:
