@@ -178,6 +178,8 @@ def test_whatever_is_no_number_is_refused_and_every_state_can_be_saved(call):
     [
         ({"placement": (NodePods("x", 2),)}, "there is no node 'x'"),
         ({"placement": (NodePods("a", 2.0),)}, "node 'a' has 2.0 pods, which is no integer"),
+        ({"placement": ("a",)}, "the placement has 'a', which is no NodePods"),
+        ({"placement": (NodePods(["a"], 2),)}, r"there is no node \['a'\]"),
         ({"placement": (NodePods("a", 2, False),)}, "node 'a' has False pods"),
         ({"layer": "row"}, "there is no layer 'row'"),
         ({"request": TopologyRequest("g", 2, must="row")}, "there is no layer 'row'"),

@@ -69,9 +69,9 @@ def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> No
     for layer in (decision.layer, request.must, request.prefer, *dict(request.multiple)):
         if layer not in layers:
             raise CertificateError(f"there is no layer {layer!r}")
-    nodes = set(network.nodes)
+    nodes = network.nodes
     for one in decision.placement:
-        if one.node not in nodes:
+        if not isinstance(one.node, str) or one.node not in nodes:
             raise CertificateError(f"there is no node {one.node!r}")
         for count in (one.pods, one.others):
             if type(count) is not int:

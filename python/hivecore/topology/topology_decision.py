@@ -1,11 +1,12 @@
 """Where a gang would go."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.decisions import Outcome, Refusal
+from hivecore.errors import CertificateError
 from hivecore.topology.proof import check_decision
 from hivecore.topology.topology_request import MOST, TopologyRequest
 
@@ -87,6 +88,10 @@ class TopologyDecision(_Marked):
         :param network: as it was when the decision was made.
         :raises CertificateError: something is not so, which the message says.
         """
+        given: Iterable[object] = self.placement  # decisions may be made by hand
+        for one in given:
+            if not isinstance(one, NodePods):
+                raise CertificateError(f"the placement has {one!r}, which is no NodePods")
         check_decision(self, network.copy())
 
 
