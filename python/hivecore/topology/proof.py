@@ -71,7 +71,7 @@ def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> No
             raise CertificateError(f"there is no layer {layer!r}")
     nodes = network.nodes
     for one in decision.placement:
-        if not isinstance(one.node, str) or one.node not in nodes:
+        if one.node not in nodes:
             raise CertificateError(f"there is no node {one.node!r}")
         for count in (one.pods, one.others):
             if type(count) is not int:
