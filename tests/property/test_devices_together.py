@@ -213,3 +213,41 @@ def test_pods_of_several_kinds_are_impossible_exactly_if_no_choice_serves_them_a
     pods = sorted((rng.choice(kinds) for _ in range(rng.randint(2, 5))), key=kinds.index)
     cluster = DeviceCluster({f"n{i}": item for i, item in enumerate(inventories)})
     assert bool(cluster.impossible(pods)) == (not are_held(inventories, pods))
+
+
+def test_pods_that_fit_in_one_order_alone_are_possible_in_any_order():
+    """How many NICs a joint pod gets depends on how many the pods before it have left."""
+    gpus = [Device("gpu", i, {"core": 100, "memory": 100}, pcie=f"p{i}") for i in range(3)]
+    nics = [Device("rdma", i, {"share": 100}, pcie=f"p{i}") for i in range(2)]
+    cluster = DeviceCluster({"n": NodeDevices((*gpus, *nics))})
+    wide = DeviceRequest("wide", 2, nics=1, joint=("gpu", "rdma"))
+    small = DeviceRequest("small", 1, nics=1)
+    outcomes = [decision.outcome for decision in cluster.schedule_many((small, wide))]
+    assert outcomes == ["bind", "bind"]
+    for pods in itertools.permutations((small, wide)):
+        assert cluster.impossible(pods) == ""
+    for pods in itertools.permutations((small, wide, small.replace(name="third"))):
+        assert cluster.impossible(pods) != ""
+
+
+def joint_or_alone(rng):
+    """A few GPUs with NICs, which follow them to their switches, as far as there are enough."""
+    amounts = rng.choice(({"core": 100, "memory_ratio": 100}, {"memory": 30}))
+    needs = [DeviceNeed("gpu", rng.choice((1, 2, 2)), amounts)]
+    share = {"share": rng.choice((100, 100, 50))}
+    needs.append(DeviceNeed("rdma", rng.choice((1, 1, 2)), share))
+    return DeviceRequest("pod", needs=needs, joint=rng.choice(((), ("gpu", "rdma"))))
+
+
+@examples(400)
+@given(st.integers(0, 2**32))
+def test_pods_that_are_placed_one_after_the_other_in_some_order_are_possible(seed):
+    rng = random.Random(seed)
+    cluster = DeviceCluster({"n": node(rng)}).emptied()
+    kinds = [joint_or_alone(rng) for _ in range(2)]
+    pods = [rng.choice(kinds).replace(name=f"p{i}") for i in range(rng.randint(2, 4))]
+    for ordered in itertools.permutations(pods):
+        if all(item.outcome == "bind" for item in cluster.schedule_many(ordered)):
+            for others in itertools.permutations(pods):
+                assert cluster.impossible(others) == ""
+            return

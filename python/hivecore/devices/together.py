@@ -298,7 +298,7 @@ def _holds(inventory: NodeDevices, pods: list[DeviceRequest], budget: _Budget) -
     """Whether a node holds these pods at the same time; ``None``: it takes too long to say."""
     if any(not _has_room(inventory, type, pods) for type in ("gpu", "rdma", "fpga", "host")):
         return False
-    result = _Search(inventory, pods, budget).places_from(0, ())
+    result = _Search(inventory, pods, budget).has_places()
     return None if budget.left <= 0 and not result else result
 
 
@@ -320,30 +320,50 @@ class _Search:
     """For a placement of pods on one node, one pod after the other."""
 
     def __init__(self, inventory: NodeDevices, pods: list[DeviceRequest], budget: _Budget) -> None:
-        self.inventory, self.pods, self.budget = inventory, pods, budget
+        self.inventory, self.budget = inventory, budget
+        numbers = Counter(pods)
+        self.kinds, self.numbers = list(numbers), tuple(numbers.values())
         self.has_rows = bool(inventory.partition_rows())
-        self.failed: set[tuple[int, tuple[str, ...]]] = set()
+        # How many devices a joint type gets depends on what the pods before it have left.
+        self.in_any_order = any(kind.joint and not kind.same_pcie for kind in self.kinds)
+        self.failed: set[tuple[_Vector, tuple[str, ...]]] = set()
 
-    def places_from(self, number: int, held: tuple[DeviceAllocation, ...]) -> bool:
-        """Whether the pods from this one on have places, beside what others hold."""
-        if number == len(self.pods):
+    def has_places(self) -> bool:
+        """Whether all pods have places."""
+        return self._places(self.numbers, ())
+
+    def _places(self, left: _Vector, held: tuple[DeviceAllocation, ...]) -> bool:
+        """Whether these pods have places, beside what others hold."""
+        waiting = [i for i, number in enumerate(left) if number]
+        if not waiting:
             return True
-        state = number, tuple(sorted(self._state(item, held) for item in self.inventory.devices))
+        state = left, tuple(sorted(self._state(item, held) for item in self.inventory.devices))
         if state in self.failed:
             return False
-        pod = self.pods[number]
-        for placement in self._placements(pod, held):
-            self.budget.left -= 1
-            if self.budget.left <= 0:
-                return False
-            try:
-                check_placement(pod, placement, self.inventory, held)
-            except CertificateError:
-                continue
-            if self.places_from(number + 1, (*held, *placement)):
-                return True
+        for i in waiting if self.in_any_order else waiting[:1]:
+            rest = (*left[:i], left[i] - 1, *left[i + 1 :])
+            for placement in self._placements(self.kinds[i], held):
+                self.budget.left -= 1
+                if self.budget.left <= 0:
+                    return False
+                if self._is_right(self.kinds[i], placement, held) and self._places(
+                    rest, (*held, *placement)
+                ):
+                    return True
         self.failed.add(state)
         return False
+
+    def _is_right(
+        self,
+        pod: DeviceRequest,
+        placement: tuple[DeviceAllocation, ...],
+        held: tuple[DeviceAllocation, ...],
+    ) -> bool:
+        try:
+            check_placement(pod, placement, self.inventory, held)
+        except CertificateError:
+            return False
+        return True
 
     def _state(self, device: Device, held: tuple[DeviceAllocation, ...]) -> str:
         """The same of devices that may stand for each other."""
