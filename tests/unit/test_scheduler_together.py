@@ -299,3 +299,32 @@ def test_nobody_is_taken_back_whom_others_have_started_with():
     actions = submit(scheduler, *jobs)
     [preempt] = [one for one in actions if isinstance(one, Preempt)]
     assert started(actions) == ["one", "two"] and preempt.for_job == "owner"
+
+
+def beside_outside(total):
+    """Quota "a" beside "system", which is outside; each tenant uses the quota of its name."""
+    quotas = [Quota("system", max={"gpu": 100}, outside=True), Quota("a", max={"gpu": 100})]
+    return Scheduler(quotas=QuotaTree(quotas, total={"gpu": total}))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("total", "both"), [(20, False), (25, True)])
+def test_those_in_outside_quotas_and_the_others_start_within_the_total(total, both, first):
+    scheduler = beside_outside(total)
+    jobs = [
+        Job("s", "system", 15, together=["j"], priority=first),
+        Job("j", "a", 10, together=["s"], priority=1 - first),
+    ]
+    assert sorted(started(submit(scheduler, *jobs))) == (["j", "s"] if both else [])
+
+
+def test_one_that_has_room_once_outside_quotas_use_less_waits_and_is_not_rejected():
+    scheduler = beside_outside(20)
+    assert started(submit(scheduler, Job("s", "system", 15))) == ["s"]
+    (waits,) = submit(scheduler, Job("j", "a", 20))
+    assert isinstance(waits, Wait)
+    (rejected,) = submit(scheduler, Job("k", "a", 21))
+    assert isinstance(rejected, Reject)
+    assert rejected.reason == "asks for 21 of 'gpu', and there are 20 in all"
+    scheduler.finish("s", 1.0)
+    assert started(scheduler.decide(1.0)) == ["j"]

@@ -93,8 +93,12 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
     orders: Iterable[Iterable[Live]] = (
         permutations(ranked) if len(ranked) <= _ALL_ORDERS_OF else (ranked, reversed(ranked))
     )
+    quotas = state.stages.quotas
     known = set()
     for order in orders:
+        if quotas is not None:
+            # What outside quotas use is taken off the total before the others get any.
+            order = sorted(order, key=lambda live: not quotas.is_outside(live.job.quota))
         found = _in_turn(order)
         asked = tuple(state.kinds.asked_by(one.job) for one in found)
         if asked not in known:

@@ -57,12 +57,19 @@ class QuotaStage:
         if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
             return ""
         total, limited = tree.total(top.tree), dict(quota.max)
+        # What outside quotas use is taken off it, until their owners end.
+        tops = [one for one in map(tree.quota, tree.quotas) if one.outside]
+        outside = [tree.status(one.name).used for one in tops if one.tree == top.tree]
         for dimension, amount in kind.amounts.items():
-            if dimension in limited and amount > total.get(dimension, 0):
-                in_all = total.get(dimension, 0)
+            in_all = total.get(dimension, 0) + sum(used.get(dimension, 0) for used in outside)
+            if dimension in limited and amount > in_all:
                 known = f"there are {in_all} in all" if in_all else "the total has none: set_total"
                 return f"asks for {amount} of {dimension!r}, and {known}"
         return ""
+
+    def is_outside(self, quota: str) -> bool:
+        """Whether what a quota uses is taken off the total of the others."""
+        return self.part.quota(quota).outside
 
     def submit(self, unit: Unit) -> None:
         """From now on it asks for its part."""
