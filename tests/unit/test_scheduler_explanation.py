@@ -257,3 +257,34 @@ def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
     assert scheduler.state("train") == "reserved"
     [change] = scheduler.explain("late").changes
     assert change.jobs == ("firm",)
+
+
+def raised_total(tree, jobs):
+    """The raise of a total that would let the last of these jobs start, by dimension."""
+    scheduler = Scheduler(quotas=tree)
+    for job in jobs:
+        scheduler.submit(job, 0.0)
+        scheduler.decide(0.0)
+    changes = scheduler.explain(jobs[-1].name).changes
+    limits = [one for change in changes if change.kind == "limits" for one in change.limits]
+    return {one.dimension: one.amount for one in limits if one.limit == "total"}
+
+
+def test_a_raised_total_is_tried_beside_what_outside_quotas_use():
+    most = {"gpu": 100, "cpu": 100}
+    quotas = [Quota("system", max=most, outside=True), Quota("a", max=most)]
+    jobs = [
+        Job("daemon", "system", [Role("pod", gpus=0, resources={"cpu": 10})]),
+        Job("runs", "a", [Role("pod", gpus=15, resources={"cpu": 2})]),
+        Job("waits", "a", [Role("pod", gpus=8, resources={"cpu": 8})]),
+    ]
+    tree = QuotaTree(quotas, total={"gpu": 20, "cpu": 20})
+    assert raised_total(tree, jobs) == {"gpu": 23}
+
+
+@pytest.mark.parametrize("carved", [False, True])
+def test_the_total_of_the_jobs_own_tree_is_raised(carved):
+    quotas = [Quota("b", max={"gpu": 100}), Quota("a", max={"gpu": 100}, tree="t")]
+    tree = QuotaTree(quotas, total={"gpu": 50})
+    tree.set_total({"gpu": 20}, tree="t", carved=carved)
+    assert raised_total(tree, [Job("runs", "a", 15), Job("waits", "a", 8)]) == {"gpu": 23}

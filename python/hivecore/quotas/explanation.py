@@ -13,7 +13,7 @@ from hivecore.quotas.refusals import refused
 if TYPE_CHECKING:
     from hivecore.quotas.quota_tree import QuotaTree
 
-__all__ = ["LimitChange", "explain"]
+__all__ = ["LimitChange", "explain", "raise_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda one: order.index(one.kind))
     return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
+
+
+def raise_limits(tree: "QuotaTree", quota: str, changes: Iterable[LimitChange]) -> None:
+    """Do what a change for an owner of a quota says; a total is that of the quota's tree."""
+    for one in changes:
+        if one.limit == "total":
+            root = tree._names.tree_of(quota)
+            total, carved = tree._names.totals.get(root, ((), False))
+            tree.set_total({**dict(total), one.dimension: one.amount}, tree=root, carved=carved)
+        else:
+            before = tree.quota(one.quota)
+            amounts = {**dict(getattr(before, one.limit)), one.dimension: one.amount}
+            tree.set_quota(before.replace(**{one.limit: amounts}))
 
 
 def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:

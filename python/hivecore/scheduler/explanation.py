@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
-from hivecore.quotas import LimitChange
+from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.lifecycle.kinds import least_of
 from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
@@ -199,7 +199,7 @@ class _Search:
                 continue
             branch = self.stages.branch()
             assert branch.quotas is not None
-            _raise_limits(branch.quotas.part, change.limits)
+            raise_limits(branch.quotas.part, self.job.quota, change.limits)
             if self._starts(branch):
                 yield JobChange("limits", limits=change.limits)
                 return
@@ -234,14 +234,3 @@ class _Search:
         for name in names:
             for unit in self.jobs[name].placed:
                 branch.give_back(unit, end=True)
-
-
-def _raise_limits(tree: Any, limits: tuple[LimitChange, ...]) -> None:
-    """Do what a change of quotas says."""
-    for one in limits:
-        if one.limit == "total":
-            tree.set_total({**tree.total(), one.dimension: one.amount})
-        else:
-            quota = tree.quota(one.quota)
-            amounts = {**dict(getattr(quota, one.limit)), one.dimension: one.amount}
-            tree.set_quota(quota.replace(**{one.limit: amounts}))
