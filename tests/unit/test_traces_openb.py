@@ -59,6 +59,16 @@ def test_times_are_read_where_there_are_some(file):
     assert (pods.created.tolist(), pods.deleted.tolist()) == ([7.0], [9.0])
 
 
+def test_columns_behind_an_empty_first_line_are_read(file):
+    pods = load_openb_pods(file("", f"{SPECS},creation_time", "a,1,2,1,460,V100M16,7"))
+    assert (pods.models, pods.created.tolist()) == ((frozenset({"V100M16"}),), [7.0])
+
+
+def test_a_first_line_too_long_for_csv_is_an_error(file):
+    with pytest.raises(TraceFormatError, match=r"list\.csv:1: not CSV"):
+        load_openb_pods(file("x" * 200_000))
+
+
 def test_pods_without_a_time_that_makes_sense_are_read_and_never_ran(file):
     header = f"{SPECS},creation_time,deletion_time"
     times = ("7,9", "9,7", "5,5", ",9", "7,None", "4,nan")

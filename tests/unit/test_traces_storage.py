@@ -73,6 +73,21 @@ def test_a_job_that_never_ran_is_dropped_and_counted(row, reason, trace):
     assert (loaded.job_id.tolist(), loaded.dropped) == (["a"], {reason: 1})
 
 
+def test_a_trace_of_which_no_job_ran_says_why(trace):
+    with pytest.raises(TraceFormatError, match="has no job; dropped are jobs: 1 of missing epochs"):
+        load_storage(trace("a,x,100,,114,1,60"))
+
+
+def test_a_job_that_reads_more_than_a_float_holds_is_named(trace):
+    with pytest.raises(TraceFormatError, match="total_gb must be finite and positive, not as of"):
+        load_storage(trace("a,x,100,1e308,114,1,60"))
+
+
+def test_a_column_total_gb_behind_an_empty_first_line_is_read(trace):
+    path = trace("a,x,100,30,114,1,0", header="\n" + HEADER.replace("epochs", "total_gb"))
+    assert load_storage(path).total_gb.tolist() == [30.0]
+
+
 def test_a_missing_column_is_named(trace):
     with pytest.raises(TraceFormatError, match=r"jobs\.csv:1: no column 'rate_mbps'"):
         load_storage(trace("a,x,100,2,1,0", header=HEADER.replace("rate_mbps,", "")))

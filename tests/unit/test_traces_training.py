@@ -56,6 +56,16 @@ def test_a_job_that_could_not_run_is_dropped_and_counted(trace, row, reason):
     assert (loaded.jobs, loaded.dropped) == (2, {reason: 1})
 
 
+def test_a_training_trace_of_which_no_job_ran_says_why(trace):
+    with pytest.raises(TraceFormatError, match="has no job; dropped are jobs: 1 of zero stage"):
+        load_training(trace("c,1,0,1,bert,1,1,0,1,0,0,0,0"))
+
+
+def test_stage_times_beyond_a_float_are_dropped_and_counted(trace):
+    loaded = load_training(trace(*ROWS, "c,1,0,1,bert,1,1,0,1,1e308,1e308,1e308,0"))
+    assert (loaded.jobs, loaded.dropped) == (2, {"infinite stage times": 1})
+
+
 def test_a_field_of_training_that_makes_no_sense_is_named(trace):
     with pytest.raises(TraceFormatError, match="field 'resource_time_0': '-1' is not a finite"):
         load_training(trace(*ROWS, "c,1,0,1,bert,1,1,0,1,-1,0,0,0"))

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Part", "jobs_that_ran", "stem"]
+__all__ = ["Part", "dropped_jobs", "jobs_that_ran", "stem"]
 
 _FAULTS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.bool_]]] = {
     "missing": np.isnan,
@@ -75,6 +75,16 @@ def jobs_that_ran(
                 dropped[f"{fault} {name}"] = int(faulty.sum())
                 kept &= ~faulty
     return kept, dropped
+
+
+def dropped_jobs(dropped: Mapping[str, int]) -> str:
+    """What an error about the jobs that are left adds; "": none was dropped.
+
+    >>> dropped_jobs({"missing duration": 2})
+    '; dropped are jobs: 2 of missing duration'
+    """
+    counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
+    return f"; dropped are jobs: {counts}" if counts else ""
 
 
 def stem(path: Path) -> str:

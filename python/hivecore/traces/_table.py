@@ -9,7 +9,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -31,6 +31,7 @@ __all__ = [
     "Kind",
     "line_of",
     "read_columns",
+    "read_header",
     "read_text",
 ]
 
@@ -116,14 +117,24 @@ def read_text(path: Path) -> str:
         raise TraceFormatError("not UTF-8 text", path, line) from error
 
 
+def _rows(path: Path, text: str) -> Iterator[list[str]]:
+    """The lines of a CSV text that are not empty."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        yield from filter(None, reader)
+    except csv.Error as error:
+        raise TraceFormatError(f"not CSV ({error})", path, reader.line_num) from error
+
+
+def read_header(path: Path) -> list[str]:
+    """Return the names of the columns of a CSV file; none if it is empty."""
+    return [name.strip() for name in next(_rows(path, read_text(path)), [])]
+
+
 def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
     """Return the named columns of a CSV file with a header line; other columns are ignored."""
     text = read_text(path)
-    reader = csv.reader(io.StringIO(text, newline=""))
-    try:
-        rows = [row for row in reader if row]
-    except csv.Error as error:
-        raise TraceFormatError(f"not CSV ({error})", path, reader.line_num) from error
+    rows = list(_rows(path, text))
     if not rows:
         raise TraceFormatError("empty file, expected a header line", path)
     header = [name.strip() for name in rows.pop(0)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hivecore._arguments import as_choice
 from hivecore.traces import itp, muri, philly, plain, swf
-from hivecore.traces._part import Part, stem
+from hivecore.traces._part import Part, dropped_jobs, stem
 from hivecore.traces._table import line_of, read_text
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.trace import Trace
@@ -117,6 +117,5 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
             dropped,
         )
     except ValueError as error:
-        counts = ", ".join(f"{count} of {reason}" for reason, count in dropped.items() if count)
-        problem = f"{error}; dropped are jobs: {counts}" if counts else str(error)
+        problem = f"{error}{dropped_jobs(dropped)}"
         raise TraceFormatError(problem, ", ".join(map(str, files))) from error

@@ -7,8 +7,6 @@ Source: alibaba/clusterdata, cluster-trace-gpu-v2023, also in
 hkust-adsl/kubernetes-scheduler-simulator (Apache-2.0), the simulator of FGD (USENIX ATC'23).
 """
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from hivecore.traces._table import (
     Kind,
     line_of,
     read_columns,
+    read_header,
     read_text,
 )
 from hivecore.traces.errors import TraceFormatError
@@ -137,9 +136,8 @@ def load_openb_pods(path: str | Path) -> GpuPods:
     ([460], ['V100M16', 'V100M32'])
     """
     file = Path(path)
-    header = next(csv.reader(io.StringIO(read_text(file), newline="")), [])
-    there = {name.strip() for name in header}
-    kinds = _POD_KINDS | {name: kind for name, kind in _OPTIONAL.items() if name in there}
+    header = read_header(file)
+    kinds = _POD_KINDS | {name: kind for name, kind in _OPTIONAL.items() if name in header}
     columns = read_columns(file, kinds)
     _check_distinct(columns["name"], file, "name")
     faulty = (columns["gpu_milli"] == 0) != (columns["num_gpu"] == 0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.traces._part import jobs_that_ran
+from hivecore.traces._part import dropped_jobs, jobs_that_ran
 from hivecore.traces._table import (
     DURATION,
     GPUS,
@@ -25,7 +25,7 @@ from hivecore.traces._table import (
     Column,
     Kind,
     read_columns,
-    read_text,
+    read_header,
 )
 from hivecore.traces.errors import TraceFormatError
 
@@ -131,12 +131,12 @@ def load_storage(path: str | Path) -> StorageTrace:
     (['imagenet'], [12870.0])
     """
     file = Path(path)
-    header = next(csv.reader(io.StringIO(read_text(file), newline="")), [])
-    work = "total_gb" if "total_gb" in map(str.strip, header) else "epochs"
+    work = "total_gb" if "total_gb" in read_header(file) else "epochs"
     columns = read_columns(file, {**_KINDS, work: DURATION})
     kept, dropped = jobs_that_ran({work: columns[work], "GPUs": columns["gpus"]})
     if work == "epochs":
-        columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
+        with np.errstate(over="ignore"):  # then the total is infinite, and an error
+            columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit"][rows], kind="stable")]
     columns = {name: columns[name][order] for name in _HEADER}
@@ -152,7 +152,7 @@ def load_storage(path: str | Path) -> StorageTrace:
             dropped=dropped,
         )
     except ValueError as error:
-        raise TraceFormatError(str(error), file) from error
+        raise TraceFormatError(f"{error}{dropped_jobs(dropped)}", file) from error
 
 
 def save_storage(trace: StorageTrace, path: str | Path) -> None:

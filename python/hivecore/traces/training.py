@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.traces._part import jobs_that_ran
+from hivecore.traces._part import dropped_jobs, jobs_that_ran
 from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
 from hivecore.traces.errors import TraceFormatError
 
@@ -107,14 +107,15 @@ def load_training(path: str | Path) -> TrainingTrace:
         | dict.fromkeys(("submit_time", *_STAGES), SECONDS),
     )
     needed = {name: columns[field] for name, field in _NEEDED.items()}
-    needed["stage times"] = np.sum([columns[name] for name in _STAGES], axis=0)
+    with np.errstate(over="ignore"):  # then the sum is infinite, and the job is dropped
+        needed["stage times"] = np.sum([columns[name] for name in _STAGES], axis=0)
     kept, dropped = jobs_that_ran(needed)
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit_time"][rows], kind="stable")]
     try:
         return _from_columns({name: column[order] for name, column in columns.items()}, dropped)
     except ValueError as error:
-        raise TraceFormatError(str(error), file) from error
+        raise TraceFormatError(f"{error}{dropped_jobs(dropped)}", file) from error
 
 
 def _from_columns(
