@@ -168,6 +168,40 @@ def test_only_a_partial_execution_may_lack_its_submission(write):
         swf_rows(write, swf_line(9, -1, 10, 1), *PARTS)
 
 
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "; Installation: Universit\u00e4t".encode("latin-1"),
+        b"; a\x0bb",
+        b"; a\x0cb",
+        "; a\u2028b".encode(),
+        "; a\u0085b".encode(),
+    ],
+)
+def test_a_comment_of_a_workload_log_may_have_any_characters(comment, write):
+    log = b"\n".join([comment, OTHER.encode()])
+    assert rows(load(write(log, "a.swf"), "swf")) == [("8", "queue 3", 0.0, 50.0, 2)]
+    with pytest.raises(TraceFormatError, match=":2: 1 fields instead of 18"):
+        load(write(log.replace(OTHER.encode(), b"bad"), "a.swf"), "swf")
+
+
+def test_a_status_of_a_workload_log_is_a_number(write):
+    with pytest.raises(TraceFormatError, match=":2: field 'status': nan is not a finite number"):
+        load(write("\n".join([OTHER, swf_line(7, 10, 40, "nan")]), "a.swf"), "swf")
+
+
+def test_two_jobs_on_a_line_of_a_workload_log_are_refused(write):
+    with pytest.raises(TraceFormatError, match=":1: 36 fields instead of 18"):
+        load(write(f"{OTHER}\x0c{OTHER}", "a.swf"), "swf")
+
+
+@pytest.mark.parametrize("number", ["1_0", "0x10", "\u0661", "\ufffd"])
+def test_a_number_that_only_another_language_reads_is_named(number, write):
+    log = write(OTHER.replace(" 50 ", f" {number} ", 1), "a.swf")
+    with pytest.raises(TraceFormatError, match=r":1: field 'run time': .* is not a number"):
+        load(log, "swf")
+
+
 def test_the_own_layout_names_the_tenant_in_each_row(write):
     assert rows(load(write(CSV), "csv")) == [("b", "y", 0.0, 30.0, 1), ("a", "x", 9.5, 60.0, 8)]
 

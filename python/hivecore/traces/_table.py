@@ -102,8 +102,11 @@ TIMESTAMP = Kind("a time of the form YYYY-MM-DD HH:MM:SS", _timestamp)
 NAME = Kind("a name", _name)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, unpacked if its name ends in .gz."""
+def read_text(path: Path, *, errors: str = "strict") -> str:
+    """Return the text of a UTF-8 file, unpacked if its name ends in .gz.
+
+    :param errors: what becomes of other bytes, as of `bytes.decode`.
+    """
     data = path.read_bytes()
     if path.suffix == ".gz":
         try:
@@ -111,7 +114,7 @@ def read_text(path: Path) -> str:
         except (OSError, EOFError, zlib.error) as error:
             raise TraceFormatError(f"not a gzip file ({error})", path) from error
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TraceFormatError("not UTF-8 text", path, line) from error

@@ -51,12 +51,11 @@ def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> N
 
 def _line_of_job(file: Path, job: str, format: str) -> int | None:
     """The first line with this job; philly counts its jobs, others name them."""
+    if format == "swf":
+        return swf.line_of_job(file, job)
     text = read_text(file)
     if format == "philly":
         return line_of(text, int(job))
-    if format == "swf":
-        rows = (line.split() for line in text.splitlines())
-        return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
     reader = csv.reader(io.StringIO(text, newline=""))
     column: int | None = None
     for row in filter(None, reader):

@@ -13,7 +13,8 @@ their earliest submission, the sum of their run times, and the most processors.
 Source: Parallel Workloads Archive, "The Standard Workload Format".
 """
 
-import io
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from hivecore.traces._part import Part
 from hivecore.traces._table import read_text
 from hivecore.traces.errors import TraceFormatError
 
-__all__ = ["read"]
+__all__ = ["line_of_job", "read"]
 
 _FIELDS = 18
 _JOB, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _STATUS, _QUEUE = 0, 1, 3, 4, 7, 10, 14
@@ -33,6 +34,7 @@ _NAMES = {
     _RUN: "run time",
     _ALLOCATED: "allocated processors",
     _REQUESTED: "requested processors",
+    _STATUS: "status",
     _QUEUE: "queue number",
 }
 _WHOLE = (_JOB, _ALLOCATED, _REQUESTED, _QUEUE)
@@ -41,16 +43,18 @@ _PARTIAL = (2.0, 3.0, 4.0)
 _UNKNOWN = -1.0
 _LARGEST = 2.0**53  # beyond this a float is no exact count
 
+_ENDS = re.compile(r"\r\n|\r|\n")  # a form feed in a comment ends no line
+
 _Table = npt.NDArray[np.float64]
 
 
 def read(path: Path) -> Part:
     """Return the jobs of one workload log."""
-    text = read_text(path)
-    table = _parse(path, text)
+    lines = _lines(path)
+    table = _parse(path, lines)
     if not len(table):
         raise TraceFormatError("no job in the file", path)
-    _check(path, text, table)
+    _check(path, lines, table)
 
     table = _without_parts(table)
     size = np.where(table[:, _REQUESTED] == _UNKNOWN, table[:, _ALLOCATED], table[:, _REQUESTED])
@@ -74,6 +78,17 @@ def read(path: Path) -> Part:
         gpus=size[kept].astype(np.int64),
         dropped=dropped,
     )
+
+
+def line_of_job(path: Path, job: str) -> int | None:
+    """The number of the first line with this job."""
+    rows = (line.split() for line in _lines(path))
+    return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
+
+
+def _lines(path: Path) -> list[str]:
+    # Comments have names of places and people, in whatever encoding their site has.
+    return _ENDS.split(read_text(path, errors="replace"))
 
 
 def _without_parts(table: _Table) -> _Table:
@@ -124,35 +139,35 @@ def _merged(parts: _Table) -> _Table:
     return merged
 
 
-def _parse(path: Path, text: str) -> _Table:
-    lines = [line for line in text.splitlines() if line.partition(";")[0].strip()]
-    if not lines:
+def _parse(path: Path, lines: Sequence[str]) -> _Table:
+    filled = [line for line in lines if line.partition(";")[0].strip()]
+    if not filled:
         return np.empty((0, _FIELDS))
     try:
-        table = np.loadtxt(io.StringIO("\n".join(lines)), comments=";", ndmin=2)
+        table = np.loadtxt(filled, comments=";", ndmin=2)
     except ValueError:
         table = np.empty((0, 0))
-    if table.shape != (len(lines), _FIELDS):
-        raise _fault(path, text)
+    if table.shape != (len(filled), _FIELDS):
+        raise _fault(path, lines)
     return table
 
 
-def _fault(path: Path, text: str) -> TraceFormatError:
+def _fault(path: Path, lines: Sequence[str]) -> TraceFormatError:
     """Return the error of the first line that is not 18 numbers."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         fields = line.partition(";")[0].split()
         if fields and len(fields) != _FIELDS:
             return TraceFormatError(f"{len(fields)} fields instead of {_FIELDS}", path, number)
         for position, value in enumerate(fields):
             try:
-                float(value)
+                np.loadtxt([value], comments=None)
             except ValueError:
                 name = _NAMES.get(position, f"field {position + 1}")
                 return TraceFormatError(f"{value!r} is not a number", path, number, name)
     return TraceFormatError("not a table of numbers", path)
 
 
-def _check(path: Path, text: str, table: _Table) -> None:
+def _check(path: Path, lines: Sequence[str], table: _Table) -> None:
     # Another line of the job may have its submission: that is checked when they are one line.
     is_part = np.isin(table[:, _STATUS], _PARTIAL)
     may_lack = is_part | np.isin(table[:, _JOB], table[is_part, _JOB])
@@ -170,13 +185,11 @@ def _check(path: Path, text: str, table: _Table) -> None:
         if not sound.all():
             row = int(np.flatnonzero(~sound)[0])
             problem = f"{column[row]:g} is not {expected}"
-            raise TraceFormatError(problem, path, _line_of(text, row), name)
+            raise TraceFormatError(problem, path, _line_of(lines, row), name)
 
 
-def _line_of(text: str, row: int) -> int:
+def _line_of(lines: Sequence[str], row: int) -> int:
     filled = (
-        number
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.partition(";")[0].strip()
+        number for number, line in enumerate(lines, start=1) if line.partition(";")[0].strip()
     )
     return next(number for position, number in enumerate(filled) if position == row)
