@@ -123,13 +123,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    given = sys.argv[1:] if argv is None else argv
     command: Callable[[argparse.Namespace], int | None] = arguments.run
     try:
+        _check_file_names(arguments, given)
         return command(arguments) or 0
     except BrokenPipeError:
         raise
     except OSError as error:
-        _fail(parser, _of_file(error, arguments, sys.argv[1:] if argv is None else argv))
+        _fail(parser, _of_file(error, arguments, given))
     except (ImportError, ValueError) as error:
         _fail(parser, str(error))
     except MemoryError:
@@ -140,12 +142,28 @@ def _fail(parser: argparse.ArgumentParser, message: str) -> NoReturn:
     parser.exit(2, f"hivecore: error: {message}\n")
 
 
+def _check_file_names(arguments: argparse.Namespace, given: Sequence[str]) -> None:
+    """Refuse an empty name of a file, which would be that of the folder here."""
+    values = [one for value in vars(arguments).values() for one in _listed(value)]
+    if Path() not in values and "" not in getattr(arguments, "traces", ()):
+        return
+    for before, text in zip(("", *given), given, strict=False):
+        option, is_joined, value = text.partition("=")
+        if text == "" or (is_joined and not value and option.startswith("--")):
+            option = option or (before if before.startswith("--") else "")
+            raise ValueError(f"{option}{': ' if option else ''}the name of a file is empty")
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
 def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]) -> str:
     """What is wrong, after the file and the option that names it."""
     paths = {
         str(path): f"--{name.replace('_', '-')}"
         for name, value in vars(arguments).items()
-        for path in (value if isinstance(value, list) else [value])
+        for path in _listed(value)
         if isinstance(path, Path) or name == "traces"
     }
     file, what = error.filename, error.strerror or str(error)
@@ -153,10 +171,6 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
         # Errors of a server without a file are those of its address.
         known = arguments.command != "serve" or error.errno == errno.EIO
         return f"{', '.join(paths)}: {what}" if paths and known else what
-    if str(file) == "." and "" in given:
-        before = given[given.index("") - 1]
-        option = f"{before}: " if before.startswith("-") else ""
-        return f"{option}the name of a file is empty"
     # A folder of an output may be missing, or be a file.
     for path in (str(file), *(path for path in paths if Path(str(file)) in Path(path).parents)):
         option = paths.get(path, "")

@@ -282,6 +282,12 @@ def test_a_message_names_the_option_or_the_file(arguments, says, trace, training
         (["quota", ""], "the name of a file is empty"),
         (["sweep", "--spec", ""], "--spec: the name of a file is empty"),
         (["replay", "", "--format", "csv", "--load", "2"], "the name of a file is empty"),
+        (["log", "replay", ""], "the name of a file is empty"),
+        (["init", "node", "--out", ""], "--out: the name of a file is empty"),
+        (["init", "node", "--out="], "--out: the name of a file is empty"),
+        (["serve", "--scheduler", "a.yaml", "--log", ""], "--log: the name of a file is empty"),
+        (["serve", "a.yaml", "--tls-key="], "--tls-key: the name of a file is empty"),
+        (["demo", "--out", ""], "--out: the name of a file is empty"),
     ],
 )
 def test_an_empty_name_of_a_file_is_said_to_be_empty(arguments, says, capsys):
