@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler
+from hivecore.interop.hived.configuration._yaml_text import read_yaml
+from hivecore.interop.hived.configuration.problems import Problems
 
 
 def nodes(*names):
@@ -713,6 +715,13 @@ def test_texts_that_are_no_sound_yaml_are_refused(text, says):
     with pytest.raises(ConfigError) as caught:
         HivedConfig.read(io.StringIO(text))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["---\n---\n{}", "{}\n---\n", "---\n# a\n---\n{}\n---\n...\n"])
+def test_empty_yaml_documents_beside_the_configuration_say_nothing(text):
+    problems = Problems()
+    found = read_yaml(text.format("physicalCluster: 1"), problems)
+    assert (found, problems.found) == ({"physicalCluster": "1"}, [])
 
 
 def test_what_is_said_of_an_empty_configuration_can_be_written():

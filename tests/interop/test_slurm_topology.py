@@ -660,6 +660,12 @@ def test_two_topologies_of_one_name_are_refused():
         read_topology_yaml([tree, tree])
 
 
+def test_empty_yaml_documents_beside_the_topologies_say_nothing():
+    tree = "- {topology: a, tree: {switches: [{switch: s, nodes: n1}]}}"
+    (topology,) = read_topology_yaml(f"---\n# nothing\n---\n{tree}\n---\n")
+    assert topology.network.nodes == ("n1",)
+
+
 def test_text_that_is_no_yaml_is_refused():
     with pytest.raises(ValueError, match=r"topology\.yaml: is no YAML: line 1"):
         read_topology_yaml("- [")

@@ -82,7 +82,8 @@ def _whole(given: object) -> Field:
     if not isinstance(given, str):
         single = isinstance(given, Mapping)
         return Field(given if single else as_tuple(given, "topology.yaml"), "topology.yaml")
-    documents = read_yaml(Field(given.removeprefix("\ufeff"), "topology.yaml"))
+    text = Field(given, "topology.yaml")
+    documents = [one for one in read_yaml(text) if one is not None]  # "---" may begin an empty one
     if len(documents) != 1:
         raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
     return Field(documents[0], "topology.yaml")

@@ -116,13 +116,14 @@ def _build(yaml: Any, events: Iterator[Any], problems: Problems, left: int) -> A
             continue
         top.size += size
         _put(top, value, merge, stack, problems)
-    if not root.value:
+    documents = [one for one in root.value if one is not None]  # "---" may begin an empty one
+    if not documents:
         return None
-    if len(root.value) > 1:
+    if len(documents) > 1:
         where = configuration_in(root.value)
         more = f": {where}" if where else ""
-        problems.add(None, f"has {len(root.value)} YAML documents, allowed is one{more}")
-    return root.value[0]
+        problems.add(None, f"has {len(documents)} YAML documents, allowed is one{more}")
+    return documents[0]
 
 
 def _put(top: _Open, value: Any, merge: bool, stack: list[_Open], problems: Problems) -> None:
