@@ -29,6 +29,11 @@ FRAGMENTED = [
 ]
 
 
+def test_a_tenant_whose_jobs_are_too_short_for_its_clock_owns_what_its_largest_job_needs():
+    jobs = [("x", 0, 60, 8), ("y", 5, 1e-300, 12)]
+    assert own_nodes(workload(jobs, {"x": 1, "y": 2}).trace, 1.0) == {"x": 1, "y": 2}
+
+
 def test_quota_breaks_the_promise_that_cells_keep():
     nodes = {"x": 1, "y": 1}
     assert starts(FRAGMENTED, nodes, "private") == [0, 0, 0, 0, 20]

@@ -150,7 +150,9 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
         submit, duration, gpus = trace.submit[own], trace.duration[own], trace.gpus[own]
         if not len(submit):
             continue
-        in_use = float(gpus @ duration) / float((submit + duration).max() - submit[0])
+        # A duration may be too short for the sum to tell.
+        span = max((submit + duration).max() - submit[0], duration.max())
+        in_use = float(gpus @ duration) / float(span)
         average = ceil(in_use / (GPUS_PER_NODE * oversubscribe))
         nodes[name] = max(average, -(-int(gpus.max()) // GPUS_PER_NODE))
     return nodes
