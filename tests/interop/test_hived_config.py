@@ -717,6 +717,25 @@ def test_texts_that_are_no_sound_yaml_are_refused(text, says):
     assert says in str(caught.value)
 
 
+def test_unknown_keys_of_a_cell_that_is_not_read_are_named_in_the_same_pass():
+    text = """
+    physicalCluster:
+      cellTypes: {NODE: {childCellType: GPU, childCellNumber: 8, isNodeLevel: true}}
+      physicalCells:
+      - {cellType: Z, cellAddres: a, cellChildren: [{adress: 0, cellChildren: [{x: 1}]}, 7]}
+    virtualClusters: {}
+    """
+    with pytest.raises(ConfigError) as caught:
+        HivedConfig.read(io.StringIO(text))
+    cell = "physicalCluster.physicalCells[0]"
+    assert [place for place, _ in caught.value.problems] == [
+        f"{cell}.cellType",
+        f"{cell}.cellAddres",
+        f"{cell}.cellChildren[0].adress",
+        f"{cell}.cellChildren[0].cellChildren[0].x",
+    ]
+
+
 @pytest.mark.parametrize("text", ["---\n---\n{}", "{}\n---\n", "---\n# a\n---\n{}\n---\n...\n"])
 def test_empty_yaml_documents_beside_the_configuration_say_nothing(text):
     problems = Problems()

@@ -81,6 +81,7 @@ def read_physical_cells(
         name = _top_type(fields, at, lines, problems)
         line = lines.get(name) if name is not None else None
         if name is None or line is None or line.node_level is None:
+            _check_keys(fields, at, problems)
             continue
         chain = chains.get(name)
         if chain is None:
@@ -95,6 +96,18 @@ def read_physical_cells(
             spelled = _Reader(name, chain, place, pins, spelled, problems).read()
         _check_devices(chains, problems)
     return chains, pins
+
+
+def _check_keys(fields: Mapping[Any, Any], at: Place, problems: Problems) -> None:
+    """Name the unknown keys of a cell that is not read, and of those in it."""
+    stack = [(fields, at)]
+    while stack:
+        fields, at = stack.pop()
+        problems.known(fields, OF_CELL, at, HOMES)
+        children, below = fields.get("cellChildren"), (at, "cellChildren")
+        if isinstance(children, list):
+            cells = [(child, (below, i)) for i, child in enumerate(children)]
+            stack += [cell for cell in reversed(cells) if isinstance(cell[0], Mapping)]
 
 
 def _top_type(
