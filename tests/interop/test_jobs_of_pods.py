@@ -435,6 +435,12 @@ def test_a_text_that_cannot_be_read_takes_no_default(key, text, says):
         (f"{GANG}/names", f"{GANG}/name"),
         ("quota.scheduling.koordinator.sh/preemptable", "quota.scheduling.koordinator.sh/preempti"),
         ("scheduling.x-k8s.io/pod-groups", "scheduling.x-k8s.io/pod-group"),
+        (f"{GANG}/Name", f"{GANG}/name"),
+        (f"{KEY}/NAME", f"{KEY}/name"),
+        ("scheduling.koordinator.sh/network-topology-spec", SPEC),
+        ("koordinator.sh/waiting-time", f"{KEY}/waiting-time"),
+        (f"{KEY}/device-joint-allocate", "scheduling.koordinator.sh/device-joint-allocate"),
+        ("node.koordinator.sh/gpu-partition-spec", "scheduling.koordinator.sh/gpu-partition-spec"),
     ],
 )
 @pytest.mark.parametrize("place", ["labels", "annotations"])

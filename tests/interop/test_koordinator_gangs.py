@@ -1,6 +1,7 @@
 """Gangs as Koordinator's pods and PodGroups define them, and what is written on them."""
 
 import json
+import re
 from fractions import Fraction
 
 import pytest
@@ -258,6 +259,28 @@ def test_what_cannot_be_read_is_refused_where_no_default_is_wanted():
         read_pod_group(record, strict=True)
     with pytest.raises(TypeError, match="strict"):
         read_pod_group(record, strict="yes")
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "says"),
+    [
+        ("annotations", f"{G}/group", f"is unknown, is {G}/groups meant?"),
+        ("labels", f"{G}/modes", f"is unknown, is {G}/mode meant?"),
+        ("annotations", "scheduling.koordinator.sh/network-topology-spec", "is unknown, is gang"),
+        ("labels", f"{G}/groups", "is read as an annotation only"),
+    ],
+)
+def test_a_key_of_a_pod_group_that_would_be_lost_is_named(place, key, says):
+    record = {"metadata": {"name": "g", place: {key: '["a/b"]'}}, "spec": {"minMember": 2}}
+    with pytest.raises(ValueError, match=re.escape(f"metadata.{place}[{key!r}]: {says}")):
+        read_pod_group(record, strict=True)
+    assert read_pod_group(record).groups == ("default/g",)
+
+
+@pytest.mark.parametrize("key", [f"{G}/timeout", f"{G}/min-available", "example.com/mode"])
+def test_other_keys_of_a_pod_group_say_nothing(key):
+    record = {"metadata": {"name": "g", "annotations": {key: "3"}}, "spec": {"minMember": 2}}
+    assert read_pod_group(record, strict=True) == read_pod_group(record)
 
 
 def test_options_are_checked():

@@ -7,29 +7,15 @@ of Koordinator's knows is in the job then, or an error names it.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from hivecore._arguments import as_mapping, as_name, as_tuple
 from hivecore.devices import DeviceRequest
 from hivecore.gangs import GangSpec
 from hivecore.interop.koordinator.combinations import RESOURCES
-from hivecore.interop.koordinator.gangs.names import (
-    DEFINITION,
-    GANG_NAME,
-    GROUPS,
-    LIGHT_MINIMUM,
-    LIGHT_NAME,
-    POD_GROUP,
-    X_POD_GROUP,
-)
+from hivecore.interop.koordinator.gangs.names import GROUPS
 from hivecore.interop.koordinator.gangs.pods import read_gang_pod, read_groups
-from hivecore.interop.koordinator.names import (
-    DEVICE_HINT,
-    ISOLATION_PROVIDER,
-    JOINT_ALLOCATE,
-    PARTITION_SPEC,
-)
+from hivecore.interop.koordinator.keys import ANNOTATIONS, LABELS, meant_key
 from hivecore.interop.koordinator.pods import read_pod
 from hivecore.interop.koordinator.quotas.amounts import in_units
 from hivecore.interop.koordinator.quotas.elastic_quotas import ElasticQuotas
@@ -64,22 +50,6 @@ __all__ = [
 _PRIORITIES = -(2**31), 2**31 - 1
 _HIGHEST = 1000
 _OF_DEVICES = frozenset(name for names in RESOURCES.values() for name in names)
-
-#: The labels of a pod that make its job what it is.
-LABELS = (
-    *(POD_GROUP, X_POD_GROUP, LIGHT_NAME, LIGHT_MINIMUM),
-    *(QUOTA_NAME, PREEMPTIBLE, ISOLATION_PROVIDER),
-)
-#: The annotations of a pod that make its job what it is.
-ANNOTATIONS = (
-    *(GANG_NAME, *DEFINITION, SPEC, POD_INDEX, SELECTOR),
-    *(DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC),
-)
-#: Of the groups of keys that have few, what a misspelt one may have been meant to be.
-_NAMES = {
-    group: [key.partition("/")[2] for key in (*LABELS, *ANNOTATIONS) if key.startswith(f"{group}/")]
-    for group in {key.partition("/")[0] for key in (GANG_NAME, LIGHT_NAME, QUOTA_NAME, X_POD_GROUP)}
-}
 
 
 class GangWishes(NamedTuple):
@@ -247,12 +217,9 @@ def _check_places(metadata: Field) -> None:
         for key, field in fields.items():
             if key in keys and not field.absent and others[key].absent:
                 raise field.error(f"is read as {place} only")
-            group, _, name = key.partition("/")
-            names = _NAMES.get(group, ())
-            if name and names and name not in names:
-                near = get_close_matches(name, names, n=1, cutoff=0.8)
-                if near:
-                    raise field.error(f"is unknown, is {group}/{near[0]} meant?")
+            meant = meant_key(key)
+            if meant:
+                raise field.error(f"is unknown, is {meant} meant?")
     if not annotations[SELECTOR].absent:
         raise annotations[SELECTOR].error("a job cannot wish to be near to other pods")
 

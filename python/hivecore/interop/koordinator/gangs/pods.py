@@ -30,6 +30,7 @@ from hivecore.interop.koordinator.gangs.names import (
     WAIT_TIME,
     X_POD_GROUP,
 )
+from hivecore.interop.koordinator.keys import meant_key
 from hivecore.interop.koordinator.topology.names import SPEC
 from hivecore.interop.koordinator.topology.rules import read_rules
 from hivecore.interop.kubernetes.documents import check_kind, named_object
@@ -55,6 +56,8 @@ _POLICIES: dict[str, MatchPolicy] = {
     "waiting-and-running": "waiting-and-running",
     "once-satisfied": "once-satisfied",
 }
+#: The annotations of a PodGroup that are read.
+_OF_GROUP = (TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS, SPEC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,8 @@ def read_pod_group(
         seconds = 0 if timeout.value is None else timeout.integer(-_MOST - 1, _MOST)
         wait = _units(Fraction(seconds), units) or default
         annotations = document["metadata"]["annotations"]
+        if strict:
+            _check_keys(document["metadata"])
         return reader.spec(owner_name(document), minimum, annotations, wait)
 
 
@@ -230,6 +235,17 @@ def pod_group_status(status: GangStatus) -> dict[str, Any]:
             "failed": status.failed,
         }
     }
+
+
+def _check_keys(metadata: Field) -> None:
+    """Refuse misspelt keys of a PodGroup, and annotations among its labels."""
+    for place in ("labels", "annotations"):
+        for key, field in metadata[place].items():
+            if key in _OF_GROUP and place == "labels" and metadata["annotations"][key].absent:
+                raise field.error("is read as an annotation only")
+            meant = meant_key(key)
+            if meant in _OF_GROUP:
+                raise field.error(f"is unknown, is {meant} meant?")
 
 
 def _pod_group(labels: Field) -> str:
