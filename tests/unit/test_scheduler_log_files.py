@@ -430,6 +430,19 @@ class Silent:
         self.text += data
 
 
+def test_an_error_of_a_write_has_the_name_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scheduler = lab(log="decisions.log")
+    started(scheduler, "first")
+    Full(monkeypatch, 40)
+    with pytest.raises(OSError, match="No space") as error:
+        scheduler.snapshot()
+    assert error.value.filename == os.path.realpath("decisions.log.part")
+    scheduler.submit(Job("a", "lab", 2), 1.0)
+    with pytest.raises(OSError, match=r"No space left on device: 'decisions\.log'"):
+        scheduler.decide(1.0)
+
+
 @pytest.mark.parametrize("room", [0, 1, 50, 150, 300])
 def test_a_file_of_the_caller_that_refuses_is_not_damaged(tmp_path, room):
     file = Refusing()
@@ -703,3 +716,8 @@ def test_the_oldest_actions_are_forgotten():
     assert scheduler.actions(since=10) == said[10:]
     with pytest.raises(LookupError, match="since=9: the oldest action that is known is 11"):
         scheduler.actions(since=9)
+
+
+def test_a_file_of_text_is_refused_by_its_argument():
+    with pytest.raises(TypeError, match="log must be a path or a binary file, not StringIO"):
+        lab(log=io.StringIO())

@@ -223,6 +223,17 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before(tmp_path):
         file.unlink()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_log_that_is_refused_is_not_said_to_go_on(tmp_path, left):
+    scheduler, _ = rotated(tmp_path)
+    scheduler.close()
+    newest = tmp_path / "log"
+    newest.write_bytes(newest.read_bytes()[:left])
+    with pytest.raises(CorruptStateError, match="line 1: "):
+        recover(newest)
+
+
 def test_a_damaged_snapshot_without_one_before_is_an_error(tmp_path):
     scheduler, _ = rotated(tmp_path, parts=2)
     scheduler.close()

@@ -80,8 +80,8 @@ class OwnFile:
         return made
 
     def _adopt(self, path: "str | os.PathLike[str]", flags: int) -> None:
-        self.path = os.path.realpath(path)
-        self._descriptor = _locked(self.path, str(path), flags)  # -1: closed
+        self.path, self._name = os.path.realpath(path), str(path)
+        self._descriptor = _locked(self.path, self._name, flags)  # -1: closed
         self._end = 0
         self._is_torn = False
         self._is_new = True  # its name is perhaps not on the disk yet
@@ -108,10 +108,11 @@ class OwnFile:
         try:
             while done < len(text):  # a full disk takes a part before it refuses
                 done += os.write(self._descriptor, text[done:] if done else text)
-        except BaseException:
+        except BaseException as error:
             self._is_torn = True
             with suppress(OSError):
                 self._cut()
+            _name_file(error, self._name)
             raise
         self._end += done
 
@@ -140,11 +141,12 @@ class OwnFile:
             os.fsync(descriptor)
             _link(self.path, segment_path(self.path, number))
             os.replace(part, self.path)
-        except BaseException:
+        except BaseException as error:
             if is_mine:
                 with suppress(OSError):  # on a full disk the log needs the room
                     os.unlink(part)
             os.close(descriptor)
+            _name_file(error, part)
             raise
         old = self._descriptor
         self._descriptor, self._end, self._is_new = descriptor, done, True
@@ -168,11 +170,11 @@ class OwnFile:
 class GivenFile:
     """A binary file that a caller has opened.
 
-    :raises TypeError: it cannot be written to.
+    :raises TypeError: it cannot be written to, or is one of text.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        if not callable(getattr(file, "write", None)):
+        if not callable(getattr(file, "write", None)) or isinstance(file, io.TextIOBase):
             raise TypeError(f"log must be a path or a binary file, not {type(file).__name__}")
         self._file = file
         self._taken = 0  # bytes of the text that a failed call has left
@@ -242,6 +244,12 @@ def is_new_log(path: "str | os.PathLike[str]") -> bool:
     if text.endswith(b'"}') and first.endswith(b"\n"):
         return False  # a whole line
     return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
+
+
+def _name_file(error: BaseException, name: str) -> None:
+    """Have an error of a descriptor say of which file it is."""
+    if isinstance(error, OSError) and error.filename is None:
+        error.filename = name
 
 
 def _check_new(path: "str | os.PathLike[str]") -> None:

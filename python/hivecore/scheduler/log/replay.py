@@ -95,10 +95,11 @@ def _run_again(path: "str | os.PathLike[str]") -> "tuple[_Rerun, Line]":
         except CorruptStateError as error:
             damage = damage or error
             continue
-        if damage is not None:
-            warnings.warn(f"{path}: {damage}; goes on from {last.file}", stacklevel=3)
+        source = last.file
         for last in lines:
             rerun.repeat(last)
+        if damage is not None:
+            warnings.warn(f"{path}: {damage}; goes on from {source}", stacklevel=3)
         return rerun, last
     assert damage is not None
     raise damage
