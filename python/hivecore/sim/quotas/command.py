@@ -84,7 +84,10 @@ def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
         try:
             found = read(arguments.file.read_text("utf-8"), total=arguments.total)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{arguments.file}: {error}") from None
+            # What the option says takes the place of what the file says.
+            of_option = arguments.total is not None and str(error).startswith("total")
+            option = "--" if of_option else ""
+            raise ValueError(f"{arguments.file}: {option}{error}") from None
         rows = quota_rows(found.tree)
         print_table(quota_table(rows))
         for sentence in (*_findings(found.tree, rows), *found.remarks):
