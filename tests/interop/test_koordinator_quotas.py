@@ -1,6 +1,7 @@
 """ElasticQuota objects read: amounts, flags, trees, totals, and what is wrong with them."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -240,6 +241,29 @@ def test_what_is_wrong_is_refused_with_object_path_and_rule(one, kind, says):
         read(A, one)
     assert "\n" not in str(caught.value)
     assert "objects[1]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "says"),
+    [
+        ("spec", "mim", "spec.mim: is unknown, known are max, min"),
+        ("spec", "mins", "spec.mins: is unknown, is min meant?"),
+        ("labels", f"{K}/is-parnt", f"is unknown, is {K}/is-parent meant?"),
+        ("labels", f"{K}/Parent", f"is unknown, is {K}/parent meant?"),
+        ("annotations", f"{K}/shared-weights", f"is unknown, is {K}/shared-weight meant?"),
+    ],
+)
+def test_a_misspelt_key_of_a_quota_is_named(place, key, says):
+    one = {"metadata": {"name": "b", "labels": {}, "annotations": {}}, "spec": {"max": {"cpu": 1}}}
+    (one["spec"] if place == "spec" else one["metadata"][place])[key] = "1"
+    with pytest.raises(ValueError, match=re.escape(says)):
+        read(one)
+
+
+@pytest.mark.parametrize("key", [f"{K}/guaranteed", f"{K}/profile", "example.com/parents"])
+def test_other_keys_of_a_quota_say_nothing(key):
+    one = {"metadata": {"name": "b", "labels": {key: "x"}}, "spec": {"max": {"cpu": 1}}}
+    assert read(one).quotas[0] == Quota("b", max={"cpu": 1000})
 
 
 def test_a_parent_must_be_one_by_its_label():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from hivecore.interop.koordinator.quotas.amounts import read_resources
 from hivecore.interop.koordinator.quotas.names import (
@@ -25,6 +26,10 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.quotas import Quota
 
 __all__ = ["RESERVED", "ElasticQuota", "parent_of", "read_one", "tree_of", "weight_of"]
+
+_LABELS = (PARENT, IS_PARENT, IS_ROOT, TREE_ID, ALLOW_LENT, IGNORE_DEFAULT_TREE)
+_ANNOTATIONS = (SHARED_WEIGHT, TOTAL_RESOURCE, NAMESPACES)
+_GROUP = PARENT.partition("/")[0]
 
 #: Quotas outside of what is shared out.
 RESERVED = (SYSTEM_QUOTA, DEFAULT_QUOTA)
@@ -63,6 +68,7 @@ def read_one(field: Field) -> ElasticQuota:
     check_kind(field, KIND, (API_VERSION,))
     metadata = field["metadata"]
     name, labels, annotations = metadata["name"].name(), metadata["labels"], metadata["annotations"]
+    _check_keys(field)
     tree, parent = tree_of(field), parent_of(field)
     if name in RESERVED and (parent or tree):
         label = labels[PARENT if parent else TREE_ID]
@@ -91,6 +97,20 @@ def read_one(field: Field) -> ElasticQuota:
         labels[IGNORE_DEFAULT_TREE].text() != "true",
         field,
     )
+
+
+def _check_keys(field: Field) -> None:
+    """Refuse what is misspelt, so that it would be lost."""
+    field["spec"].only("max", "min")
+    for place, keys in (("labels", _LABELS), ("annotations", _ANNOTATIONS)):
+        names = [key.partition("/")[2] for key in keys]
+        for key, entry in field["metadata"][place].items():
+            group, _, name = key.partition("/")
+            if group != _GROUP or key in keys:
+                continue
+            near = get_close_matches(name.lower(), names, n=1, cutoff=0.9)
+            if near:
+                raise entry.error(f"is unknown, is {group}/{near[0]} meant?")
 
 
 def parent_of(field: Field) -> str:

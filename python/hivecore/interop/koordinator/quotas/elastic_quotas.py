@@ -83,8 +83,8 @@ def read_elastic_quotas(objects: Objects) -> ElasticQuotas:
         of other kinds, those being deleted, and what has no meaning here are not looked at.
     :raises ValueError: something is out of range, or breaks a rule: a name is there twice; a parent
         is missing, is none by its label, has no max of some resource, or is in another tree; a
-        namespace has two quotas; a tree has two totals. The message names the object and has the
-        path.
+        namespace has two quotas; a tree has two totals; a key is misspelt. The message names the
+        object and has the path.
     :raises TypeError: something is of a wrong type.
     :raises ImportError: it is text, and PyYAML is not there.
 
