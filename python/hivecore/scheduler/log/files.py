@@ -174,7 +174,8 @@ class GivenFile:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        if not callable(getattr(file, "write", None)) or isinstance(file, io.TextIOBase):
+        given: object = file
+        if not callable(getattr(given, "write", None)) or isinstance(given, io.TextIOBase):
             raise TypeError(f"log must be a path or a binary file, not {type(file).__name__}")
         self._file = file
         self._taken = 0  # bytes of the text that a failed call has left
