@@ -59,6 +59,14 @@ def test_times_are_read_where_there_are_some(file):
     assert (pods.created.tolist(), pods.deleted.tolist()) == ([7.0], [9.0])
 
 
+def test_more_gpus_than_a_node_of_a_cluster_may_have_are_named_with_their_line(file):
+    says = r"list\.csv:2: field '{}': '257' is not a whole number from 0 to 256"
+    with pytest.raises(TraceFormatError, match=says.format("gpu")):
+        load_openb_nodes(file(NODES, "a,1,2,257,P100"))
+    with pytest.raises(TraceFormatError, match=says.format("num_gpu")):
+        load_openb_pods(file(PODS, "a,1,2,257,1000"))
+
+
 def test_columns_behind_an_empty_first_line_are_read(file):
     pods = load_openb_pods(file("", f"{SPECS},creation_time", "a,1,2,1,460,V100M16,7"))
     assert (pods.models, pods.created.tolist()) == ((frozenset({"V100M16"}),), [7.0])

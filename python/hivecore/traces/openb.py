@@ -72,15 +72,15 @@ def _up_to(most: int) -> Kind:
     return Kind(f"a whole number from 0 to {most}", convert)
 
 
-# What clusters of devices can count; a GPU more is a record more.
-_CPU, _MEMORY, _GPUS = _up_to(2**48), _up_to(2**28), _up_to(1024)
+# What clusters of devices can count, and how many devices of a type a node may have there.
+_CPU, _MEMORY, _GPUS = _up_to(2**48), _up_to(2**28), _up_to(256)
 
 _NODE_KINDS = {"sn": NAME, "cpu_milli": _CPU, "memory_mib": _MEMORY, "gpu": _GPUS, "model": _TEXT}
 _POD_KINDS = {
     "name": NAME,
     "cpu_milli": _CPU,
     "memory_mib": _MEMORY,
-    "num_gpu": COUNT,
+    "num_gpu": _GPUS,
     "gpu_milli": _MILLI,
 }
 _OPTIONAL = {"gpu_spec": _MODELS, "creation_time": _MOMENT, "deletion_time": _MOMENT}
