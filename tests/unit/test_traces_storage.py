@@ -78,9 +78,19 @@ def test_a_trace_of_which_no_job_ran_says_why(trace):
         load_storage(trace("a,x,100,,114,1,60"))
 
 
-def test_a_job_that_reads_more_than_a_float_holds_is_named(trace):
-    with pytest.raises(TraceFormatError, match="total_gb must be finite and positive, not as of"):
-        load_storage(trace("a,x,100,1e308,114,1,60"))
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ("b,y,20,1e308,8,4,0", "epochs"),
+        ("b,y,20,1,1e-300,4,0", "epochs"),
+        ("b,y,20,1,8,4,1e300", "submit"),
+    ],
+)
+def test_a_job_that_takes_too_long_is_named_with_its_line(row, field, trace):
+    with pytest.raises(
+        TraceFormatError, match=rf"jobs\.csv:3: field '{field}': .* at most 2\*\*40 s"
+    ):
+        load_storage(trace("a,x,100,1,114,1,60", row))
 
 
 def test_a_column_total_gb_behind_an_empty_first_line_is_read(trace):

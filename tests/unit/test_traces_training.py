@@ -66,6 +66,19 @@ def test_stage_times_beyond_a_float_are_dropped_and_counted(trace):
     assert (loaded.jobs, loaded.dropped) == (2, {"infinite stage times": 1})
 
 
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ("c,1,1e300,1,bert,1,1,0,1,1,0,0,0", "submit_time"),
+        ("c,1,0,9007199254740992,bert,1,1,0,1e200,1,0,0,0", "iterations"),
+        ("c,1,0,1,bert,1,1e300,0,1,1,0,0,0", "duration"),
+    ],
+)
+def test_a_training_job_that_takes_too_long_is_named_with_its_line(trace, row, field):
+    with pytest.raises(TraceFormatError, match=rf":4: field '{field}': .* at most 2\*\*40 s"):
+        load_training(trace(*ROWS, row))
+
+
 def test_a_field_of_training_that_makes_no_sense_is_named(trace):
     with pytest.raises(TraceFormatError, match="field 'resource_time_0': '-1' is not a finite"):
         load_training(trace(*ROWS, "c,1,0,1,bert,1,1,0,1,-1,0,0,0"))

@@ -25,10 +25,12 @@ __all__ = [
     "COUNT",
     "DURATION",
     "GPUS",
+    "LONGEST",
     "NAME",
     "SECONDS",
     "TIMESTAMP",
     "Kind",
+    "check_seconds",
     "line_of",
     "read_columns",
     "read_header",
@@ -37,6 +39,9 @@ __all__ = [
 
 #: How logs say that a job has no duration or no number of GPUs.
 _NOTHING = frozenset(("", "-", "none", "null", "nil", "na", "n/a", "nat", "\\n", "unknown"))
+
+#: Seconds of a job, and from the first submission to another: simulators go no further.
+LONGEST = 2.0**40
 
 Column = npt.NDArray[Any]
 
@@ -167,6 +172,20 @@ def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
         problem = f"{widths[whole]} fields, the header has {len(header)}"
         raise TraceFormatError(problem, path, line_of(text, whole))
     return columns
+
+
+def check_seconds(path: Path, kept: npt.NDArray[np.bool_], seconds: Mapping[str, Column]) -> None:
+    """Refuse times that are too long, with the line.
+
+    :param kept: which rows count.
+    :param seconds: by field.
+    """
+    for name, values in seconds.items():
+        late = np.flatnonzero(kept & (values > LONGEST))
+        if len(late):
+            row = int(late[0])
+            problem = f"{values[row]:g} s, at most 2**40 s are allowed"
+            raise TraceFormatError(problem, path, line_of(read_text(path), row), name)
 
 
 def _problem(cell: str, kind: Kind) -> str:

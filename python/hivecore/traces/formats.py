@@ -11,7 +11,7 @@ import numpy as np
 from hivecore._arguments import as_choice
 from hivecore.traces import itp, muri, philly, plain, swf
 from hivecore.traces._part import Part, dropped_jobs, stem
-from hivecore.traces._table import line_of, read_text
+from hivecore.traces._table import LONGEST, line_of, read_text
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.trace import Trace
 
@@ -24,7 +24,6 @@ _READERS: dict[str, Callable[[Path], Part]] = {
     "swf": swf.read,
     "csv": plain.read,
 }
-_LONGEST = 2.0**40  # seconds of a job, and between two submissions: simulators go no further
 _ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 
 #: The names that `load` understands.
@@ -38,7 +37,7 @@ def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> N
             (part.duration, "runs for {:g} s"),
             (part.submit - first, "is submitted {:g} s after the first job"),
         ):
-            late = np.flatnonzero(times > _LONGEST)
+            late = np.flatnonzero(times > LONGEST)
             if len(late):
                 job = str(part.job_id[late[0]])
                 said = problem.format(times[late[0]])

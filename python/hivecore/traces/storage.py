@@ -24,6 +24,7 @@ from hivecore.traces._table import (
     SECONDS,
     Column,
     Kind,
+    check_seconds,
     read_columns,
     read_header,
 )
@@ -137,6 +138,11 @@ def load_storage(path: str | Path) -> StorageTrace:
     if work == "epochs":
         with np.errstate(over="ignore"):  # then the total is infinite, and an error
             columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
+    if kept.any():
+        with np.errstate(over="ignore"):
+            alone = columns["total_gb"] * 1000 / columns["rate_mbps"]
+        submit = columns["submit"] - columns["submit"][kept].min()
+        check_seconds(file, kept, {"submit": submit, work: alone})
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit"][rows], kind="stable")]
     columns = {name: columns[name][order] for name in _HEADER}

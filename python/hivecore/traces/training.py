@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.traces._part import dropped_jobs, jobs_that_ran
-from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, check_seconds, read_columns
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["TrainingTrace", "load_training"]
@@ -110,6 +110,12 @@ def load_training(path: str | Path) -> TrainingTrace:
     with np.errstate(over="ignore"):  # then the sum is infinite, and the job is dropped
         needed["stage times"] = np.sum([columns[name] for name in _STAGES], axis=0)
     kept, dropped = jobs_that_ran(needed)
+    if kept.any():
+        with np.errstate(over="ignore"):  # then it is infinite, and refused
+            work = columns["iterations"] * columns["iteration_time"]
+        submit = columns["submit_time"] - columns["submit_time"][kept].min()
+        times = {"duration": columns["duration"], "submit_time": submit, "iterations": work}
+        check_seconds(file, kept, {name: one / _MILLISECONDS for name, one in times.items()})
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit_time"][rows], kind="stable")]
     try:
