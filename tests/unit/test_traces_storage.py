@@ -49,7 +49,10 @@ def test_a_column_total_gb_takes_the_place_of_epochs(trace):
         ("b,y,20,1,8,1,-1", "field 'submit': '-1' is not a finite number that is not negative"),
         ("b,,20,1,8,1,0", "field 'dataset': '' is not a name"),
         ("b,y,20,1,8,1", "jobs.csv:3: 6 fields, the header has 7"),
-        ("b,x,20,1,8,1,0", "dataset x has 20 GB for job b, but 100 GB before"),
+        (
+            "b,x,20,1,8,1,0",
+            r"jobs.csv:3: field 'dataset_gb': dataset x has 20 GB for job b, but 100 GB before",
+        ),
     ],
 )
 def test_a_faulty_line_is_named(row, says, trace):

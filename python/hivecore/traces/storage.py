@@ -25,8 +25,10 @@ from hivecore.traces._table import (
     Column,
     Kind,
     check_seconds,
+    line_of,
     read_columns,
     read_header,
+    read_text,
 )
 from hivecore.traces.errors import TraceFormatError
 
@@ -144,6 +146,7 @@ def load_storage(path: str | Path) -> StorageTrace:
         submit = columns["submit"] - columns["submit"][kept].min()
         check_seconds(file, kept, {"submit": submit, work: alone})
     rows = np.flatnonzero(kept)
+    _check_sizes(file, columns, rows)
     order = rows[np.argsort(columns["submit"][rows], kind="stable")]
     columns = {name: columns[name][order] for name in _HEADER}
     try:
@@ -159,6 +162,19 @@ def load_storage(path: str | Path) -> StorageTrace:
         )
     except ValueError as error:
         raise TraceFormatError(f"{error}{dropped_jobs(dropped)}", file) from error
+
+
+def _check_sizes(file: Path, columns: Mapping[str, Column], rows: npt.NDArray[np.intp]) -> None:
+    """Refuse a dataset of two sizes, with the line of the second."""
+    sizes = columns["dataset_gb"]
+    firsts: dict[str, float] = {}
+    for row, dataset in zip(rows.tolist(), columns["dataset"][rows].tolist(), strict=True):
+        first = firsts.setdefault(dataset, sizes[row])
+        if sizes[row] != first:
+            job = columns["job_id"][row]
+            size = f"{sizes[row]:g} GB for job {job}"
+            problem = f"dataset {dataset} has {size}, but {first:g} GB before"
+            raise TraceFormatError(problem, file, line_of(read_text(file), row), "dataset_gb")
 
 
 def save_storage(trace: StorageTrace, path: str | Path) -> None:
