@@ -250,6 +250,8 @@ BOMB = "a: &a [x]\n" + "".join(
         (PREEMPT, [], "the body must be an object, not a list"),
         (FILTER, b'{"Pod":{},"Pod":{}}', "an object has the key 'Pod' twice"),
         (BIND, b'{"Node":"n1","PodName":"p","Node" : "n2"}', "an object has the key 'Node' twice"),
+        (FILTER, b'{"Pod":{},"pod":{}}', "the body has both 'Pod' and 'pod'"),
+        (BIND, b'{"Node":"n1","PodName":"p","node":"n2"}', "the body has both 'Node' and 'node'"),
         (FILTER, NAMES_TWICE, "an object has the key 'NodeNames' twice"),
         (FILTER, POD_TWICE, "an object has the key 'name' twice"),
         (FILTER, b"{", "the body is no JSON"),

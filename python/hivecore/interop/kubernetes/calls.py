@@ -59,10 +59,21 @@ def parsed(body: Any) -> Any:
     """The plain data in the body of a request, which may be plain data already."""
     if isinstance(body, (str, bytes, bytearray)):
         try:
-            return read_body(body)
+            body = read_body(body)
         except ValueError as error:
             raise BadCall(400, f"the body is no JSON: {error}") from None
+        if isinstance(body, Mapping):
+            _check_spellings(body)
     return body
+
+
+def _check_spellings(body: Mapping[str, Any]) -> None:
+    """Refuse a field that is there twice, as fields are read in any case."""
+    seen: dict[str, str] = {}
+    for key in body:
+        other = seen.setdefault(key.lower(), key)
+        if other != key:
+            raise BadCall(400, f"the body has both {show(other)} and {show(key)}")
 
 
 def object_of(value: Any, what: str) -> Mapping[str, Any]:
