@@ -46,9 +46,11 @@ def write_elastic_quota(
 
     >>> from hivecore.interop.koordinator import write_elastic_quota
     >>> from hivecore.quotas import Quota
-    >>> record = {"metadata": {"name": "lab"}, "spec": {"max": {"cpu": "40"}, "note": "kept"}}
-    >>> write_elastic_quota(Quota("lab", max={"cpu": 40_000}, min={"cpu": 1500}), record)["spec"]
-    {'max': {'cpu': '40'}, 'note': 'kept', 'min': {'cpu': '1500m'}}
+    >>> record = {"metadata": {"name": "lab", "uid": "kept"}, "spec": {"max": {"cpu": "40"}}}
+    >>> lab = Quota("lab", max={"cpu": 40_000}, min={"cpu": 1500})
+    >>> written = write_elastic_quota(lab, record)
+    >>> written["metadata"]["uid"], written["spec"]
+    ('kept', {'max': {'cpu': '40'}, 'min': {'cpu': '1500m'}})
     """
     if not isinstance(quota, Quota):
         raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
