@@ -57,15 +57,25 @@ class QuotaStage:
         if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
             return ""
         total, limited = tree.total(top.tree), dict(quota.max)
-        # What outside quotas use is taken off it, until their owners end.
-        tops = [one for one in map(tree.quota, tree.quotas) if one.outside]
-        outside = [tree.status(one.name).used for one in tops if one.tree == top.tree]
         for dimension, amount in kind.amounts.items():
-            in_all = total.get(dimension, 0) + sum(used.get(dimension, 0) for used in outside)
+            in_all = total.get(dimension, 0)
             if dimension in limited and amount > in_all:
-                known = f"there are {in_all} in all" if in_all else "the total has none: set_total"
-                return f"asks for {amount} of {dimension!r}, and {known}"
+                in_all += self._used_outside(top.tree, dimension)
+                if amount > in_all:
+                    known = (
+                        f"there are {in_all} in all" if in_all else "the total has none: set_total"
+                    )
+                    return f"asks for {amount} of {dimension!r}, and {known}"
         return ""
+
+    def _used_outside(self, of_tree: str, dimension: str) -> int:
+        """What outside quotas use of a tree's total: it comes back when their owners end.
+
+        Cost: O(quotas).
+        """
+        tops = [quota for quota in map(self.part.quota, self.part.quotas) if quota.outside]
+        used = [self.part.status(top.name).used for top in tops if top.tree == of_tree]
+        return sum(amounts.get(dimension, 0) for amounts in used)
 
     def is_outside(self, quota: str) -> bool:
         """Whether what a quota uses is taken off the total of the others."""
