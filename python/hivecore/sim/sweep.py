@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from hivecore.sim.console import named
 from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, figures_of, summarize
 from hivecore.sim.replay import POLICIES, replay
@@ -105,46 +106,30 @@ def _points(
     seed: int | None,
     load: float,
 ) -> list[Point]:
-    try:
-        return _replayed(nodes, jobs, trace, policies, opportunistic, specs, tenants, seed, load)
-    except ValueError as error:
-        of = "" if seed is None else f"seed={seed}, "
-        raise ValueError(f"{of}load={load:g}: {error}") from None
-
-
-def _replayed(
-    nodes: dict[str, int],
-    jobs: int,
-    trace: Trace | None,
-    policies: list[str],
-    opportunistic: bool,
-    specs: dict[str, Spec],
-    tenants: dict[str, str],
-    seed: int | None,
-    load: float,
-) -> list[Point]:
-    if trace is not None:
-        trace = trace.scale_load(load)
-    else:
-        assert seed is not None
-        trace = generate(nodes, jobs=jobs, seed=seed, load=load)
-    work = Workload.of(trace, nodes)
-    result = replay(work, policies, opportunistic)
-    points = [
-        Point(
-            seed=seed,
-            load=load,
-            policy=policy,
-            figures=summarize(result, policy)[-1],
-            fragmentation=result.runs[policy].fragmentation,
-        )
-        for policy in policies
-    ]
-    private = result.runs["private"].start
-    given = TraceJobs.of(work.trace).with_tenants(tenants)
-    for name, run in replay_specs(given, specs).items():
-        start, refused = run.outcome.start, len(run.outcome.refused)
-        gpus = run.gpus or sum(nodes.values()) * GPUS_PER_NODE
-        figures = figures_of(work, start, private, np.isfinite(start), None, gpus)
-        points.append(Point(seed, load, name, figures, None, refused))
-    return points
+    of = "" if seed is None else f"seed={seed}, "
+    with named(f"{of}load={load:g}"):
+        if trace is not None:
+            trace = trace.scale_load(load)
+        else:
+            assert seed is not None
+            trace = generate(nodes, jobs=jobs, seed=seed, load=load)
+        work = Workload.of(trace, nodes)
+        result = replay(work, policies, opportunistic)
+        points = [
+            Point(
+                seed=seed,
+                load=load,
+                policy=policy,
+                figures=summarize(result, policy)[-1],
+                fragmentation=result.runs[policy].fragmentation,
+            )
+            for policy in policies
+        ]
+        private = result.runs["private"].start
+        given = TraceJobs.of(work.trace).with_tenants(tenants)
+        for name, run in replay_specs(given, specs).items():
+            start, refused = run.outcome.start, len(run.outcome.refused)
+            gpus = run.gpus or sum(nodes.values()) * GPUS_PER_NODE
+            figures = figures_of(work, start, private, np.isfinite(start), None, gpus)
+            points.append(Point(seed, load, name, figures, None, refused))
+        return points
