@@ -93,7 +93,7 @@ def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:
     """The mapping, or a TypeError that names the argument."""
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise TypeError(f"{name} must be a mapping, not {type(value).__name__}")
     return value
 
@@ -102,6 +102,8 @@ def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     """The sequence as a tuple, or a TypeError that names the argument; a string is none."""
     if type(value) is tuple:
         return value
+    if type(value) is list:
+        return tuple(value)
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
     return tuple(value)

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
-import trustme
 from interop.servers import served
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
@@ -21,6 +20,7 @@ from hivecore.interop.kubernetes.serving import _connections
 from hivecore.interop.kubernetes.serving._connections import most_connections
 from hivecore.scheduler import Job, Scheduler
 
+trustme = pytest.importorskip("trustme")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="has no limit of open files")
 PROBES = ("/healthz", "/livez", "/readyz")
 HEAD = b"POST /v1/events HTTP/1.1\r\nHost: x\r\n"

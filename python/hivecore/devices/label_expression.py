@@ -67,6 +67,8 @@ SelectorLike: TypeAlias = LabelsLike | Iterable[tuple[str, str] | LabelExpressio
 
 def as_selector(value: object, name: str) -> Selector:
     """The rules: labels by their keys, then expressions in their order."""
+    if type(value) is tuple and not value:
+        return value
     if isinstance(value, Mapping):
         return as_labels(value, name)
     if isinstance(value, str) or not isinstance(value, Iterable):

@@ -34,8 +34,11 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
     weighed = EVICTIONS.index(evictions)
     evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
     tried: list[Tried] = []
-    searched = names.searches.get((group.leaf_type, tenant))
-    for chain, owns in searched or names.search(group.leaf_type, tenant):
+    try:  # without the GIL, `dict.get` of another thread's dict waits for itself in CPython 3.13
+        searched = names.searches[group.leaf_type, tenant]
+    except KeyError:
+        searched = names.search(group.leaf_type, tenant)
+    for chain, owns in searched:
         if pool >= 0:
             if names.pools[pool].chain != chain:
                 continue

@@ -120,13 +120,15 @@ class Kinds:
         return (*_terms(job), job.stages) if self._by_stages else _terms(job)
 
     def _find(self, key: Any, job: Job, role: Role | None) -> Kind:
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _MOST:
-                self._forget_half()
-            found = self._made(job, least_of(job) if role is None else [(role, 1)])
-            self._known[key] = found
-        return found
+        try:  # `dict.get` is slow without the GIL, see `group_search.find`
+            return self._known[key]
+        except KeyError:
+            pass
+        if len(self._known) >= _MOST:
+            self._forget_half()
+        kind = self._made(job, least_of(job) if role is None else [(role, 1)])
+        self._known[key] = kind
+        return kind
 
     def _made(
         self,
