@@ -89,6 +89,16 @@ def groups(name):
     )
 
 
+def answer(cluster, group):
+    """What a cluster decides for a group, without the identity of the cluster."""
+    try:
+        decision = cluster.schedule(group)
+    except ValueError as error:
+        return str(error)
+    fields = ("outcome", "reason", "placement", "victims", "cancels", "downgrades")
+    return tuple(getattr(decision, field) for field in fields)
+
+
 def sizes_of(placement):
     return tuple(len(pod.leaves) for pod in placement)
 
@@ -99,6 +109,30 @@ class Cluster(RuleBasedStateMachine):
         self.spec = data.draw(specs())
         self.cluster = CellCluster(self.spec)
         self.counter = 0
+        self.trials = []
+
+    @precondition(lambda self: len(self.trials) < 3)
+    @rule()
+    def begin_a_trial(self):
+        branch, trial = self.cluster.copy(), self.cluster.trial()
+        trial.__enter__()
+        assert self.cluster.to_bytes() == branch.to_bytes()
+        self.trials.append((trial, self.cluster, branch, self.spec))
+
+    @precondition(lambda self: self.trials)
+    @rule(data=st.data(), error=st.sampled_from((None, KeyError("inside"))))
+    def end_a_trial(self, data, error):
+        trial, self.cluster, before, self.spec = self.trials.pop()
+        assert not trial.__exit__(type(error), error, None)
+        assert self.cluster.groups() == before.groups()
+        assert self.cluster.to_bytes() == before.to_bytes()
+        for number in range(3):
+            group = data.draw(groups(f"probe{number}"))
+            if self.known(group):
+                assert answer(self.cluster, group) == answer(before, group)
+        for chain in self.spec.chains:
+            assert self.cluster.leaf_groups(chain) == before.leaf_groups(chain)
+            assert self.cluster.surplus(chain) == before.surplus(chain)
 
     def nodes(self):
         return [node for trees in [self.cluster.spec.chains] for node in self.node_names(trees)]
@@ -375,6 +409,10 @@ class Cluster(RuleBasedStateMachine):
     def teardown(self):
         if not hasattr(self, "cluster"):
             return
+        while self.trials:
+            trial, self.cluster, before, self.spec = self.trials.pop()
+            trial.__exit__(None, None, None)
+            assert self.cluster.to_bytes() == before.to_bytes()
         for name in self.cluster.groups():
             self.cluster.release(name)
         for node in self.nodes():

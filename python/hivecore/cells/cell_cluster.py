@@ -10,6 +10,7 @@ from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
+from hivecore._trial import Trials
 from hivecore.cells.affinity_group import AffinityGroup, Evictions, check_evictions
 from hivecore.cells.books.cluster_report import (
     doomed_cells,
@@ -35,7 +36,7 @@ from hivecore.errors import StaleDecisionError
 __all__ = ["CellCluster"]
 
 
-class CellCluster(Stateful):
+class CellCluster(Trials, Stateful):
     """Decides which leaves a group of pods gets, so that no tenant breaks another's guarantee.
 
     A guaranteed group is placed into the virtual cells that its tenant owns, as in a private
@@ -396,6 +397,7 @@ class CellCluster(Stateful):
     def groups(self) -> tuple[str, ...]:
         """The names of all live groups, in the order of their commits."""
         with self._lock:
+            self._books.groups.sort()
             return tuple(self._books.live)
 
     def __contains__(self, name: object) -> bool:
@@ -502,6 +504,7 @@ class CellCluster(Stateful):
         """
         with self._lock:
             number, core = self._chain(chain), self._books.core
+            self._books.groups.sort()
             handles = np.array([live.handle for live in self._books.live.values()], np.int64)
             users, reservers = core.leaf_users(number), core.leaf_reservers(number)
         places = np.full(handles.max(initial=-1) + 2, -1)  # the last one is for nobody
@@ -533,9 +536,18 @@ class CellCluster(Stateful):
             suggested = None
             if suggested_nodes is not None:
                 suggested = suggested_nodes.numbers(self._books.names)
+            self._books.groups.sort()
             return explain(self._books, group, suggested)
 
     # --- state
+
+    def _mark(self) -> tuple[GroupBooks, int]:
+        return self._books, self._books.groups.mark()
+
+    def _rewind(self, mark: tuple[GroupBooks, int]) -> None:
+        books, number = mark
+        books.groups.rewind(number)
+        self._books = books
 
     def copy(self) -> Self:
         """An independent what-if branch. Cost and memory: about 100 bytes per leaf."""

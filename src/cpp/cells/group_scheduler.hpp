@@ -74,7 +74,8 @@ class GroupScheduler {
     GroupScheduler(std::span<const ChainSpec> chains, std::int32_t tenants,
                    std::span<const PoolSpec> pools)
         : groups_(VirtualCells(chains, tenants, pools)) {}
-    GroupScheduler(const GroupScheduler& other) : groups_(other.groups_) {}
+    // In the same state, without its marks.
+    GroupScheduler(const GroupScheduler& other) : groups_(other.groups_) { groups_.keep(); }
     GroupScheduler& operator=(const GroupScheduler&) = delete;
 
     Groups& groups() { return groups_; }

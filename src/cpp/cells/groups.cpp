@@ -36,6 +36,9 @@ void Groups::set_health(std::uint32_t first, std::uint32_t end, bool healthy) {
     for (std::uint32_t leaf = first; leaf < end; ++leaf) {
         const std::int32_t chain = chain_of(leaf);
         if (virtual_cells_.physical(chain).healthy(local(chain, leaf)) != healthy) {
+            if (log_.is_on()) {
+                log_.add(HealthChange{leaf, !healthy});
+            }
             virtual_cells_.physical(chain).set_healthy(local(chain, leaf), healthy);
             virtual_cells_.touch_around(chain, local(chain, leaf));
         }
@@ -120,22 +123,29 @@ void Groups::note(std::int32_t pool, std::int32_t priority, std::int64_t change)
     }
 }
 
+void Groups::add_held(const HeldCount& count) {
+    auto& held = held_[static_cast<std::size_t>(count.instance)];
+    auto found =
+        std::lower_bound(held.begin(), held.end(), std::pair(count.priority, std::int64_t{0}),
+                         [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (found == held.end() || found->first != count.priority) {
+        found = held.insert(found, {count.priority, 0});
+    }
+    found->second += count.change;
+    if (found->second == 0) {
+        held.erase(found);
+    }
+}
+
 void Groups::succeed() {
-    for (const Count& noted : notes_) {
-        auto& held = held_[static_cast<std::size_t>(noted.instance)];
-        auto found =
-            std::lower_bound(held.begin(), held.end(), std::pair(noted.priority, std::int64_t{0}),
-                             [](const auto& a, const auto& b) { return a.first < b.first; });
-        if (found == held.end() || found->first != noted.priority) {
-            found = held.insert(found, {noted.priority, 0});
-        }
-        found->second += noted.change;
-        if (found->second == 0) {
-            held.erase(found);
+    for (const HeldCount& noted : notes_) {
+        add_held(noted);
+        if (log_.is_on()) {
+            log_.add(noted);
         }
     }
     notes_.clear();
-    virtual_cells_.forget();
+    virtual_cells_.forget(log_.is_on());
     virtual_cells_.refile();
 }
 
@@ -310,14 +320,21 @@ Handle Groups::enter(const GroupAttributes& attributes, std::span<const Placed> 
     if (is_downgraded(handle)) {
         downgraded_.push_back(handle);
     }
+    if (log_.is_on()) {
+        log_.add(Entered{handle});
+    }
     return handle;
 }
 
 void Groups::remove(Handle handle) {
     Group& removed = groups_[static_cast<std::size_t>(handle)];
+    if (log_.is_on()) {
+        log_.add(Removed{handle, removed});
+    } else {
+        lists_.drop(removed.list);
+    }
     removed.live = false;
     std::erase(downgraded_, handle);
-    lists_.drop(removed.list);
     free_slots_.push_back(handle);
 }
 
@@ -393,6 +410,7 @@ bool Groups::confirm(Handle handle) {
     if (!std::all_of(mine.begin(), mine.end(), ready)) {
         return false;
     }
+    log_before_change(handle);
     for (const Placed& placed : leaves(handle)) {
         reservers_[placed.leaf] = kNoGroup;
         users_[placed.leaf] = handle;
@@ -443,6 +461,103 @@ Handle Groups::restore(const GroupAttributes& attributes, std::span<const Placed
     const Handle handle = enter(attributes, leaves);
     succeed();
     return handle;
+}
+
+// --- trials
+
+Mark Groups::mark() {
+    log_.begin();
+    return {virtual_cells_.finished(), log_.size()};
+}
+
+void Groups::rewind(const Mark& mark) {
+    const std::vector<Handle> handles = groups_since(mark.steps);
+    for (const Handle handle : handles) {
+        set_owners(handle, kNoGroup);
+    }
+    for (std::size_t i = log_.size(); i-- > mark.steps;) {
+        std::visit([&](const auto& step) { undo_step(step); }, log_.steps()[i]);
+    }
+    log_.resize(mark.steps);
+    log_.end();
+    for (const Handle handle : handles) {
+        set_owners(handle, handle);
+        std::erase(downgraded_, handle);
+        if (is_live(handle) && is_downgraded(handle)) {
+            downgraded_.push_back(handle);
+        }
+    }
+    virtual_cells_.rewind(mark.bookings);
+}
+
+void Groups::keep() {
+    for (const UndoLog::Step& step : log_.steps()) {
+        if (const auto* removed = std::get_if<Removed>(&step)) {
+            lists_.drop(removed->before.list);
+        }
+    }
+    log_ = {};
+    virtual_cells_.forget(false);
+}
+
+void Groups::log_before_change(Handle handle) {
+    if (log_.is_on()) {
+        const auto mine = leaves(handle);
+        log_.add(Changed{handle, group(handle), {mine.begin(), mine.end()}});
+    }
+}
+
+// The groups of the steps from this one on, each once.
+std::vector<Handle> Groups::groups_since(std::size_t first_step) const {
+    std::vector<Handle> handles;
+    for (std::size_t i = first_step; i < log_.size(); ++i) {
+        std::visit(
+            [&](const auto& step) {
+                if constexpr (requires { step.handle; }) {
+                    handles.push_back(step.handle);
+                }
+            },
+            log_.steps()[i]);
+    }
+    std::sort(handles.begin(), handles.end());
+    handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
+    return handles;
+}
+
+// Makes `owner` the one that uses, or has reserved, the leaves of a group, if that is live.
+void Groups::set_owners(Handle handle, Handle owner) {
+    if (is_live(handle)) {
+        std::vector<Handle>& owners = group(handle).preempting ? reservers_ : users_;
+        for (const Placed& placed : leaves(handle)) {
+            owners[placed.leaf] = owner;
+        }
+    }
+}
+
+void Groups::undo_step(const Entered& step) {
+    lists_.drop(group(step.handle).list);
+    groups_[static_cast<std::size_t>(step.handle)].live = false;
+    free_slots_.push_back(step.handle);
+}
+
+void Groups::undo_step(const Removed& step) {
+    groups_[static_cast<std::size_t>(step.handle)] = step.before;
+    free_slots_.pop_back();
+}
+
+void Groups::undo_step(const Changed& step) {
+    groups_[static_cast<std::size_t>(step.handle)] = step.before;
+    std::copy(step.leaves.begin(), step.leaves.end(), lists_.at(step.before.list).begin());
+}
+
+void Groups::undo_step(const HeldCount& step) {
+    add_held({step.instance, step.priority, -step.change});
+}
+
+void Groups::undo_step(const HealthChange& step) {
+    const std::int32_t chain = chain_of(step.leaf);
+    virtual_cells_.physical(chain).set_healthy(local(chain, step.leaf), step.before);
+    virtual_cells_.touch_around(chain, local(chain, step.leaf));
 }
 
 }  // namespace hivecore::cells

@@ -18,21 +18,10 @@
 
 #include "cells/leaf_lists.hpp"
 #include "cells/plan.hpp"
+#include "cells/undo_log.hpp"
 #include "cells/virtual_cells.hpp"
 
 namespace hivecore::cells {
-
-struct Group {
-    std::uint64_t sequence = 0;
-    LeafLists::List list;
-    std::int32_t vc = 0;
-    std::int32_t priority = -1;
-    std::int32_t pods = 0;
-    bool live = false;
-    bool lazy = false;
-    bool preempting = false;
-    bool guaranteed = false;  // holds virtual leaves
-};
 
 // What a group would be that is to be entered.
 struct GroupAttributes {
@@ -107,16 +96,19 @@ class Groups {
                    std::vector<Handle>& displaced);
     Handle restore(const GroupAttributes& attributes, std::span<const Placed> leaves);
 
+    // --- trials: marks nest; the last one set ends first
+
+    Mark mark();
+    // Ends the mark; undoes all mutators since then, in time proportional to their changes.
+    // Sequence numbers are not used again, so a plan of the trial cannot mean another group.
+    void rewind(const Mark& mark);
+    // Ends all marks; what was done is kept.
+    void keep();
+
     std::uint64_t bytes() const;
 
   private:
     friend class GroupsAudit;
-
-    struct Count {
-        std::int32_t instance;
-        std::int32_t priority;
-        std::int64_t change;
-    };
 
     CellIndex local(std::int32_t chain, std::uint32_t leaf) const {
         return leaf - first_leaf(chain);
@@ -139,6 +131,16 @@ class Groups {
     void succeed();
     void fail();
 
+    void add_held(const HeldCount& count);
+    void log_before_change(Handle handle);
+    void undo_step(const Entered& step);
+    void undo_step(const Removed& step);
+    void undo_step(const Changed& step);
+    void undo_step(const HeldCount& step);
+    void undo_step(const HealthChange& step);
+    std::vector<Handle> groups_since(std::size_t first_step) const;
+    void set_owners(Handle handle, Handle owner);
+
     void set_right(Handle handle, bool guaranteed);
     std::vector<Handle> by_rank(std::span<const Handle> handles) const;
     void promote();
@@ -157,8 +159,9 @@ class Groups {
     std::vector<Handle> downgraded_;
     std::uint64_t next_sequence_ = 0;
     LeafLists lists_;
+    UndoLog log_;
     std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> held_;  // per instance, sorted
-    std::vector<Count> notes_;
+    std::vector<HeldCount> notes_;
     std::vector<Handle> lifted_;
     std::vector<std::pair<Handle, std::vector<Placed>>> downgraded_before_;  // the lift
 };

@@ -45,6 +45,7 @@ bool Groups::is_downgraded(Handle handle) const {
 }
 
 void Groups::set_right(Handle handle, bool guaranteed) {
+    log_before_change(handle);
     groups_[static_cast<std::size_t>(handle)].guaranteed = guaranteed;
     if (guaranteed) {
         std::erase(downgraded_, handle);
@@ -138,6 +139,7 @@ bool Groups::book_guarantee(Handle handle) {
         }
         booked.push_back(held);
     }
+    log_before_change(handle);
     const std::span<Placed> mine = lists_.at(group(handle).list);
     for (std::size_t i = 0; i < mine.size(); ++i) {
         mine[i].held = booked[i];

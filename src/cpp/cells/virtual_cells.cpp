@@ -217,8 +217,8 @@ void VirtualCells::drop(std::int32_t chain, CellIndex leaf, Holding after) {
     home.set_holding(leaf, after);
 }
 
-void VirtualCells::undo(std::size_t size) {
-    for (std::size_t i = journal_.size(); i-- > size;) {
+void VirtualCells::take_back(std::size_t end) {
+    for (std::size_t i = journal_.size(); i-- > end;) {
         const Change change = journal_[i];
         if (physical(change.chain).holding(change.leaf) == Holding::virtually) {
             unbook(booked_at(change.chain, change.leaf));
@@ -229,12 +229,22 @@ void VirtualCells::undo(std::size_t size) {
             physical(change.chain).set_holding(change.leaf, change.before);
         }
     }
-    journal_.resize(size, Change{});
+    journal_.resize(end, Change{});
+}
+
+void VirtualCells::undo(std::size_t size) {
+    take_back(finished_ + size);
     if (size == 0) {
         for (PhysicalCells& home : physical_) {
             home.forget_roots();
         }
     }
+}
+
+void VirtualCells::rewind(std::size_t finished) {
+    take_back(finished);
+    finished_ = finished;
+    refile();
 }
 
 VirtualLeaf VirtualCells::virtual_leaf(std::int32_t pool, int top, CellIndex cell,

@@ -125,11 +125,20 @@ class VirtualCells {
     void bind_empty_root(std::int32_t pool, CellIndex root, CellIndex cell, int from);
     void unbind_empty_root(std::int32_t pool, CellIndex root);
 
-    // --- the journal of `book` and `drop`
+    // --- the journal of `book` and `drop`: of the operation under way, and of finished ones that are kept
 
-    std::size_t journal_size() const { return journal_.size(); }
+    std::size_t journal_size() const { return journal_.size() - finished_; }
     void undo(std::size_t size);
-    void forget() { journal_.clear(); }
+    // Ends the operation; `keep`: it can be undone later.
+    void forget(bool keep) {
+        if (!keep) {
+            journal_.clear();
+        }
+        finished_ = journal_.size();
+    }
+    std::size_t finished() const { return finished_; }
+    // Undoes finished operations, down to where `finished` was this. Between operations.
+    void rewind(std::size_t finished);
 
     // The virtual leaf for a physical leaf when this virtual cell is, or will be, bound around it:
     // bound cells keep their partners, an unbound physical cell gets the lowest unbound virtual
@@ -155,6 +164,7 @@ class VirtualCells {
     void add_pool(const PoolSpec& spec, std::uint64_t& cells);
     void check_room();
     void unbook(VirtualLeaf booked);
+    void take_back(std::size_t end);
     void touch(std::int32_t pool, CellIndex unit);
 
     std::int32_t tenants_;
@@ -165,6 +175,7 @@ class VirtualCells {
     std::vector<bool> unit_stale_;  // by the unit's place in cells_
     std::vector<std::pair<std::int32_t, CellIndex>> stale_;
     std::vector<Change> journal_;
+    std::size_t finished_ = 0;  // the changes before this are of operations that are done
 };
 
 }  // namespace hivecore::cells

@@ -71,6 +71,9 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         bint preempting
         bint guaranteed
 
+    cdef cppclass Mark:
+        pass
+
     cdef cppclass GroupAttributes:
         int32_t vc
         int32_t priority
@@ -144,6 +147,8 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         void release(int32_t) except +
         int32_t recover(const GroupAttributes&, vector[Placed], bint, vector[int32_t]&) except +
         int32_t restore(const GroupAttributes&, PlacedLeaves) except +
+        Mark mark() except +
+        void rewind(const Mark&) except +
 
     cdef cppclass UnitView:
         int32_t pool

@@ -140,8 +140,7 @@ class GroupBooks:
         if new in self.live:
             raise ValueError(f"new={new!r}: a live group has this name")
         by = new if live.downgraded_by == name else live.downgraded_by
-        self.groups.enter(live.group.replace(name=new), live.handle, by, live.record)
-        del self.live[name]
+        self.groups.rename(name, live.group.replace(name=new), by)
         for other in [one for one, of in self.live.items() if of.downgraded_by == name]:
             self.groups.mark_downgraded(other, new)
 

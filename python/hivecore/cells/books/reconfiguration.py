@@ -20,6 +20,7 @@ __all__ = ["rebook_all"]
 def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconfiguration]:
     """Books of the new specification with all groups that run, and what has changed for them."""
     fresh = GroupBooks(spec, books.policies, books.evictions)
+    books.groups.sort()
     guaranteed = {name: books.is_guaranteed(live) for name, live in books.live.items()}
     cancelled = tuple(name for name, live in books.live.items() if books.is_preempting(live))
     running = [name for name in books.live if name not in set(cancelled)]
