@@ -2,8 +2,8 @@
 //
 // Each entry says how to undo one step; undone from the last to the first, they restore the groups.
 // Owners of leaves are no part of it: they follow from the groups. Bookings have a journal of
-// their own, in the virtual cells. Without a mark nothing is logged. A removed group leaves its list
-// of leaves in place while there are marks, because an undo needs it again.
+// their own, in the virtual cells. Without a mark nothing is logged. A removed group leaves its
+// list of leaves in place while there are marks, because an undo needs it again.
 #pragma once
 
 #include <cstddef>

@@ -125,7 +125,8 @@ class VirtualCells {
     void bind_empty_root(std::int32_t pool, CellIndex root, CellIndex cell, int from);
     void unbind_empty_root(std::int32_t pool, CellIndex root);
 
-    // --- the journal of `book` and `drop`: of the operation under way, and of finished ones that are kept
+    // --- the journal of `book` and `drop`: of the operation under way, and of finished ones that
+    // are kept
 
     std::size_t journal_size() const { return journal_.size() - finished_; }
     void undo(std::size_t size);
