@@ -31,7 +31,7 @@ cdef LiveGroup new_live_group(group, int32_t handle, downgraded_by, record, int6
     return live
 
 
-def by_serial(item):
+def _by_serial(item):
     return (<LiveGroup> item[1]).serial
 
 
@@ -173,7 +173,7 @@ cdef class NamedGroups:
         """Bring `live` into its order, if a rewind has put groups at its end."""
         cdef dict ordered
         if not self.is_sorted:
-            ordered = dict(sorted(self.live.items(), key=by_serial))
+            ordered = dict(sorted(self.live.items(), key=_by_serial))
             self.live.clear()
             self.live.update(ordered)
             self.is_sorted = True
