@@ -1,4 +1,4 @@
-"""Why a job waits, and what would let it start now, each change tried on a branch."""
+"""Why a job waits, and what would let it start now, each change tried."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -143,12 +143,14 @@ class _Search:
 
     def _refusal(self, stages: Stages) -> Iterator[Refusal]:
         """Of some of the stages."""
-        refused = stages.branch().start(self.unit.trial())
+        with stages.trial():
+            refused = stages.start(self.unit.trial())
         if isinstance(refused, Refused):
             yield refused.refusal
 
-    def _starts(self, branch: Stages, kind: Kind | None = None) -> bool:
-        return isinstance(branch.start(self.unit.trial(kind)), Started)
+    def _starts(self, kind: Kind | None = None) -> bool:
+        with self.stages.trial():
+            return isinstance(self.stages.start(self.unit.trial(kind)), Started)
 
     def changes(self) -> Iterator[JobChange]:
         """Those that were tried and do, by what they take from others."""
@@ -171,24 +173,24 @@ class _Search:
             if getattr(where, wish) == getattr(usual, wish):
                 continue
             job = self.job.replace(where=replace(where, **{wish: getattr(usual, wish)}))
-            if self._starts(self.stages.branch(), Kind(0, job, least_of(job))):
+            if self._starts(Kind(0, job, least_of(job))):
                 yield JobChange("relax", relaxed=(wish,))
 
     def _healthy(self) -> Iterator[JobChange]:
         bad = self.stages.unhealthy()
-        if not bad or not self._starts(self._with_healthy(bad)):
+        if not bad or not self._starts_with_healthy(bad):
             return
         for node in bad[:_MOST_NODES]:
-            if self._starts(self._with_healthy((node,))):
+            if self._starts_with_healthy((node,)):
                 yield JobChange("nodes", nodes=(node,))
                 return
         yield JobChange("nodes", nodes=bad)
 
-    def _with_healthy(self, nodes: tuple[str, ...]) -> Stages:
-        branch = self.stages.branch()
-        for node in nodes:
-            set_health(branch, node, True)
-        return branch
+    def _starts_with_healthy(self, nodes: tuple[str, ...]) -> bool:
+        with self.stages.trial():
+            for node in nodes:
+                set_health(self.stages, node, True)
+            return self._starts()
 
     def _raised(self) -> Iterator[JobChange]:
         quotas = self.stages.quotas
@@ -197,10 +199,10 @@ class _Search:
         for change in quotas.part.explain(self.unit.name).changes:
             if change.kind != "limits":
                 continue
-            branch = self.stages.branch()
-            assert branch.quotas is not None
-            raise_limits(branch.quotas.part, self.job.quota, change.limits)
-            if self._starts(branch):
+            with self.stages.trial():
+                raise_limits(quotas.part, self.job.quota, change.limits)
+                starts = self._starts()
+            if starts:
                 yield JobChange("limits", limits=change.limits)
                 return
 
@@ -230,7 +232,7 @@ class _Search:
             return other.tenant == self.job.tenant
         return True
 
-    def _end(self, branch: Stages, names: Sequence[str]) -> None:
+    def _end(self, stages: Stages, names: Sequence[str]) -> None:
         for name in names:
             for unit in self.jobs[name].placed:
-                branch.give_back(unit, end=True)
+                stages.give_back(unit, end=True)

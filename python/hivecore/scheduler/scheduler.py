@@ -419,7 +419,8 @@ class Scheduler(Stateful):
             if not lives or len({live.job.name for live in lives}) < len(lives):
                 raise ValueError("moves: must be of one job at least, and of each but once")
             stages = self._state.stages.without_quotas()
-            carry_out(stages.branch(), [live.copy() for live in lives], given)
+            with stages.trial():
+                carry_out(stages, [live.copy() for live in lives], given)
             carry_out(stages, lives, given)
             self._state.happens(moment)
             for live in lives:

@@ -1,6 +1,7 @@
-"""One set of jobs moved on a branch: whether all find places again, and in which order they can."""
+"""One set of jobs moved in a trial: whether all find places again, and in which order they can."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from hivecore.scheduler.actions import Move, PlacedPod
@@ -59,15 +60,18 @@ class Trial:
 
     def _places(self, order: Sequence[str]) -> dict[str, _Pods] | Failed:
         """Where each has its pods when all have left and the target is there."""
-        branch = self.stages.branch()
-        lives = {name: self.jobs[name].copy() for name in order}
-        for name in order:
-            leave(branch, lives[name])
+        with self.stages.trial():
+            return self._landed({name: self.jobs[name].copy() for name in order})
+
+    def _landed(self, lives: Mapping[str, Live]) -> dict[str, _Pods] | Failed:
+        """Where these have their pods when all have left and started again."""
+        for live in lives.values():
+            leave(self.stages, live)
         landed: list[tuple[Role, PlacedPod]] = []
         target = self.problem.target
         if target is not None:
             trial = target.trial()
-            refused = branch.start(trial)
+            refused = self.stages.start(trial)
             if isinstance(refused, Refused):
                 return Failed(_told(target.owner, refused), target.owner, (target,))
             roles = [role for role, pods in target.kind.sizes for _ in range(pods)]
@@ -76,7 +80,7 @@ class Trial:
             nodes = self._allowed(live)
             if nodes is None:
                 return Failed(f"job {name!r} may be on no other nodes")
-            again = land(branch, live, nodes)
+            again = land(self.stages, live, nodes)
             if again is not None:
                 units = tuple(unit for unit in live.units if unit.placed)
                 return Failed(_told(name, again), name, units, tuple(landed))
@@ -94,52 +98,56 @@ class Trial:
     # --- the order
 
     def _one_by_one(self, movers: Sequence[str], places: Mapping[str, _Pods]) -> Steps | Failed:
-        branch = self.stages.branch()
         steps: list[tuple[Move, ...]] = []
         left, before = list(movers), -1
-        while left and len(left) != before:
-            before = len(left)
-            for name in list(left):
-                move = self._move_alone(branch, name, places[name])
-                if move is None:
-                    branch = self._after(steps)
-                else:
-                    steps.append((move,))
-                    left.remove(name)
+        with ExitStack() as undone:
+            while left and len(left) != before:
+                before = len(left)
+                for name in list(left):
+                    move = self._move_alone(name, places[name], undone)
+                    if move is not None:
+                        steps.append((move,))
+                        left.remove(name)
         return self._with_step(steps, left, places)
 
-    def _move_alone(self, branch: Stages, name: str, pods: _Pods) -> Move | None:
-        """None: it cannot, or stays where it is; then the branch is of no use any more."""
+    def _move_alone(self, name: str, pods: _Pods, undone: ExitStack) -> Move | None:
+        """Move a job until ``undone`` ends; None: it cannot move alone, or stays where it is."""
         live = self.jobs[name].copy()
         before = placed_pods(live)
-        leave(branch, live)
-        if land(branch, live, nodes_of(live, pods)) is not None or placed_pods(live) == before:
-            return None
+        with ExitStack() as trial:
+            trial.enter_context(self.stages.trial())
+            leave(self.stages, live)
+            refused = land(self.stages, live, nodes_of(live, pods))
+            if refused is not None or placed_pods(live) == before:
+                return None
+            undone.push(trial.pop_all())
         return move_of(live, before)
-
-    def _after(self, steps: Sequence[tuple[Move, ...]]) -> Stages:
-        branch = self.stages.branch()
-        for step in steps:
-            carry_out(branch, [self.jobs[move.job].copy() for move in step], step)
-        return branch
 
     def _with_step(
         self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
     ) -> Steps | Failed:
         """These steps, and one with all these jobs, if the target starts after them."""
-        branch = self._after(steps)
+        with self.stages.trial():
+            for step in steps:
+                carry_out(self.stages, [self.jobs[move.job].copy() for move in step], step)
+            return self._together(steps, names, places)
+
+    def _together(
+        self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
+    ) -> Steps | Failed:
+        """The same after these steps."""
         lives = {name: self.jobs[name].copy() for name in names}
         for name in names:
-            leave(branch, lives[name])
+            leave(self.stages, lives[name])
         for name, live in lives.items():
-            refused = land(branch, live, nodes_of(live, places[name]))
+            refused = land(self.stages, live, nodes_of(live, places[name]))
             if refused is not None:
                 return Failed(_told(name, refused))
         if names:
             were = {name: placed_pods(self.jobs[name]) for name in names}
             steps = [*steps, tuple(move_of(live, were[name]) for name, live in lives.items())]
         if self.problem.target is not None:
-            started = branch.start(self.problem.target.trial())
+            started = self.stages.start(self.problem.target.trial())
             if isinstance(started, Refused):
                 return Failed(_told(self.problem.target.owner, started))
         return tuple(steps)

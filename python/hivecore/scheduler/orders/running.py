@@ -56,9 +56,10 @@ def _have_to_stop(state: State, order: Order) -> bool:
     """Tell those to stop who have no place, or another one; whether anybody has to."""
     if any(live.for_job for live in state.running.values()):
         return True
-    stages, jobs = state.stages.branch(), {name: one.copy() for name, one in state.jobs.items()}
-    walk = Walk(stages, jobs, order, state.kinds.all_want_gpus)
-    found = walk.run([jobs[name] for name in state.running])
+    jobs = {name: one.copy() for name, one in state.jobs.items()}
+    with state.stages.trial():
+        walk = Walk(state.stages, jobs, order, state.kinds.all_want_gpus)
+        found = walk.run([jobs[name] for name in state.running])
     names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
     for name in names:
         winner = found.winner(name, order, state.jobs)

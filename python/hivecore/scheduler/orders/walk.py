@@ -5,7 +5,7 @@ GPUs. Who runs as the order has it stays where it is, if it can; of jobs that ar
 others than before the first one stays, and the others join it. An entry that finds no place gets
 what those behind it have, of the last ones first; and if that is too little, all are placed anew in
 order, on an empty cluster, if it has a place then. Nobody moves in vain: what might not be undone
-is tried on a branch first. Whoever has no place in the end does not run.
+is tried first. Whoever has no place in the end does not run.
 
 The walk counts GPUs, so that parts are asked only about those who come, go or move: those that are
 idle, and those of whom it has not come to yet. Neither is too low.
@@ -218,25 +218,25 @@ class Walk:
 
     def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
         """Where those before an entry are when it has a place without those behind it; None: it has
-        none. It is tried on a branch.
+        none. Nothing changes.
 
         :param before: who gets a place before it; nobody: those that have one now keep it.
         """
-        branch = self._stages.branch()
         left = self._idle + self._held + sum(self._placed.values())
-        for other in (*self._behind, *(self._placed if before else ())):
-            for live in reversed(self._entry(other)):
-                branch.give_back(live.units[0], end=False)
         found: _Places = {}
-        for other in before:
-            for live in self._entry(other)[:1]:
-                trial = live.units[0].trial()
-                if trial.kind.gpus <= left:
-                    started = branch.start(trial)
-                    if isinstance(started, Started):
-                        left -= trial.kind.gpus
-                        found[trial.name] = trial.placed, started.decisions
-        last = branch.start(self._entry(at)[0].units[0].trial())
+        with self._stages.trial():
+            for other in (*self._behind, *(self._placed if before else ())):
+                for live in reversed(self._entry(other)):
+                    self._stages.give_back(live.units[0], end=False)
+            for other in before:
+                for live in self._entry(other)[:1]:
+                    trial = live.units[0].trial()
+                    if trial.kind.gpus <= left:
+                        started = self._stages.start(trial)
+                        if isinstance(started, Started):
+                            left -= trial.kind.gpus
+                            found[trial.name] = trial.placed, started.decisions
+            last = self._stages.start(self._entry(at)[0].units[0].trial())
         return found if isinstance(last, Started) else None
 
     def _begin_anew(self, places: _Places) -> None:

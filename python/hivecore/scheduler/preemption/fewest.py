@@ -1,6 +1,7 @@
-"""Without whom of many a unit starts, when as few as possible leave; found on branches."""
+"""Which of many jobs have to leave so that a unit starts, as few as possible; found by trials."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.lifecycle.units import Unit
@@ -13,9 +14,9 @@ _Leave = Callable[[Stages, Sequence[str]], None]
 
 
 class Fewest:
-    """Looks for those who have to leave for a unit.
+    """Looks for the jobs that have to leave for a unit.
 
-    :param leave: lets jobs leave on a branch.
+    :param leave: lets jobs leave.
     """
 
     def __init__(self, unit: Unit, leave: _Leave) -> None:
@@ -24,83 +25,95 @@ class Fewest:
         self.placed: tuple[PlacedPod, ...] = ()
         self._tries = 0
 
-    def starts_without(self, branch: Stages, names: Sequence[str]) -> bool:
-        """Whether it starts when these have left; the branch stays as it is."""
-        return self._starts(self._without(branch, names))
+    def starts_without(self, stages: Stages, names: Sequence[str]) -> bool:
+        """Whether it starts when these have left; nothing changes."""
+        with self._without(stages, names):
+            return self._starts(stages)
 
-    def first(self, branch: Stages, names: Sequence[str]) -> list[str]:
+    def first(self, stages: Stages, names: Sequence[str]) -> list[str]:
         """The shortest run of the first of these that is enough; none: all are too few."""
         found: list[str] = []
         some: Sequence[str] = names[:1]
-        while some and not self._starts(ahead := self._without(branch, some)):
-            branch = ahead  # who is refused changes nothing
-            found += some
-            some = names[len(found) : 2 * len(found) + 1]
-        if not some:
-            return []
-        while len(some) > 1:
-            half = some[: len(some) // 2]
-            if self._starts(ahead := self._without(branch, half)):
-                some = half
-            else:
-                branch = ahead
-                found += half
-                some = some[len(half) :]
-        self.starts_without(branch, some)
+        with ExitStack() as undone:
+            while some and not self._starts_unless_kept(stages, some, undone):
+                found += some
+                some = names[len(found) : 2 * len(found) + 1]
+            if not some:
+                return []
+            while len(some) > 1:
+                half = some[: len(some) // 2]
+                if self._starts_unless_kept(stages, half, undone):
+                    some = half
+                else:
+                    found += half
+                    some = some[len(half) :]
+            self.starts_without(stages, some)
         return [*found, *some]
 
-    def needed(self, branch: Stages, names: Sequence[str]) -> list[str]:
-        """Those of whom nobody can stay, when it starts without all of these; rather the first ones
+    def needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
+        """Those that cannot stay, when it starts without all of these; rather the first ones
         than the last, and more where that takes too many tries.
         """
-        return self._found(branch, lambda stages: self._needed(stages, names)) or list(names)
+        return self._found(stages, lambda parts: self._needed(parts, names)) or list(names)
 
-    def least(self, branch: Stages, names: Sequence[str]) -> list[str]:
+    def least(self, stages: Stages, names: Sequence[str]) -> list[str]:
         """The same of the shortest run of the first of these that is enough, if one is."""
-        return self._found(branch, lambda stages: self._needed(stages, self.first(stages, names)))
+        return self._found(stages, lambda parts: self._needed(parts, self.first(parts, names)))
 
-    def _found(self, branch: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
+    def _found(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
         """What is found without devices, which cost most to try, if it is enough with them."""
-        for stages in (branch.without_devices(), branch):
-            if stages is None or self.starts_without(stages, ()):
+        for parts in (stages.without_devices(), stages):
+            if parts is None or self.starts_without(parts, ()):
                 continue
             self._tries = 0
-            found = find(stages)
-            if found and self.starts_without(branch, found):
+            found = find(parts)
+            if found and self.starts_without(stages, found):
                 return found
         return []
 
-    def _needed(self, branch: Stages, names: Sequence[str]) -> list[str]:
-        """Those of whom nobody can stay, where it does not start without their leaving.
+    def _needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
+        """Those that cannot stay, where it does not start without their leaving.
 
         Source: QuickXplain, U. Junker, AAAI 2004.
         """
         if len(names) < 2 or self._tries >= _MOST_TRIES:
             return list(names)
         first, last = names[: len(names) // 2], names[len(names) // 2 :]
-        found = self._needed_beside(branch, first, last)
-        return self._needed_beside(branch, found, first) + found
+        found = self._needed_beside(stages, first, last)
+        return self._needed_beside(stages, found, first) + found
 
     def _needed_beside(
-        self, branch: Stages, gone: Sequence[str], names: Sequence[str]
+        self, stages: Stages, gone: Sequence[str], names: Sequence[str]
     ) -> list[str]:
-        """Those of whom nobody can stay when others have left."""
+        """Those that cannot stay when others have left."""
         if not gone:
-            return self._needed(branch, names)
-        ahead = self._without(branch, gone)
+            return self._needed(stages, names)
         self._tries += 1
-        if self._starts(ahead):  # else it is what it was
+        if self.starts_without(stages, gone):
             return []
-        return self._needed(ahead, names)
+        with self._without(stages, gone):
+            return self._needed(stages, names)
 
-    def _without(self, branch: Stages, names: Sequence[str]) -> Stages:
-        ahead = branch.branch()
-        self._leave(ahead, names)
-        return ahead
+    @contextmanager
+    def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:
+        """A trial in which these have left."""
+        with stages.trial():
+            self._leave(stages, names)
+            yield
 
-    def _starts(self, branch: Stages) -> bool:
+    def _starts_unless_kept(self, stages: Stages, names: Sequence[str], undone: ExitStack) -> bool:
+        """Whether it starts when these have left; if not, they stay away until ``undone`` ends."""
+        with ExitStack() as trial:
+            trial.enter_context(self._without(stages, names))
+            if self._starts(stages):
+                return True
+            undone.push(trial.pop_all())
+        return False
+
+    def _starts(self, stages: Stages) -> bool:
+        """Whether it starts; if so it has, until the trial ends."""
         trial = self._unit.trial()
-        if not isinstance(branch.start(trial), Started):
+        if not isinstance(stages.start(trial), Started):
             return False
         self.placed = trial.placed
         return True

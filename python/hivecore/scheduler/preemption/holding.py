@@ -1,6 +1,6 @@
 """What is held for a job until others have stopped for it: all that it will start with.
 
-It is found on a branch that these have left. From then on the job is in all parts, beside those
+It is found in a trial in which these have left. From then on the job is in all parts, beside those
 who still have to stop: nobody else gets anything of it.
 
 * Quotas and devices charge it beside the others, so they may count more than there is.
@@ -30,10 +30,10 @@ def hold(stages: Stages, unit: Unit, leaving: Sequence[Unit]) -> None:
 
     :param leaving: what has to stop for it, and has something or shares it.
     """
-    branch = stages.branch()
-    for one in leaving:
-        branch.give_back(one, end=False)
-    found = branch.agree(unit.trial())
+    with stages.trial():
+        for one in leaving:
+            stages.give_back(one, end=False)
+        found = stages.agree(unit.trial())
     if isinstance(found, Refused):
         return
     unit.placed = found.pods(unit)

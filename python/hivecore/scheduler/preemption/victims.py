@@ -132,36 +132,50 @@ class _Search:
         stay = self._add_named(found, refused, named)
         if found and not stay and self._is_enough(refused):
             return self._least(found) if self._may_be_too_many(found, named) else found
-        branch: Stages | None = None
-        again: Refused = refused
+        tried = self._tried(refused, found, stay, named) if found or stay else refused
+        if not isinstance(tried, Refused):
+            return found if tried else self._least(found)
+        if stay:
+            return {}
+        searched = {} if tried.refusal.stage in _WHO_NAME_VICTIMS else self._searched(found)
+        if not searched:
+            self.hindered_by = tuple(key for key in tried.keys if key[0] in _WHO_PLACE)
+        return searched
+
+    def _tried(
+        self, refused: Refused, found: Victims, stay: list[str], named: Victims
+    ) -> Refused | bool:
+        """Let all that stages name leave until the unit starts.
+
+        :param found: those that are named; more are added.
+        :param stay: those that are named and may not leave, in the end.
+        :returns: whether none of them could have stayed; or the last refusal.
+        """
         gone: list[str] = []
         others = self._instead_of_those_of_cells()
         are_least = True
-        while found or stay:
-            if stay:
-                more = next(others, None) if again.cell_victims else None
-                if more is None:
-                    return {}
-                found |= dict.fromkeys(more, "priority")
-                are_least = False
-            leaving = [name for name in found if name not in gone]
-            if not leaving and stay:
-                continue
-            if not leaving:
-                break
-            branch = branch or self.stages.branch()
-            self._leave(branch, leaving)
-            are_least &= not gone and not self._may_be_too_many(found, named)
-            gone += leaving
-            tried = branch.start(self.unit.trial())
-            if isinstance(tried, Started):
-                return found if are_least else self._least(found)
-            again = tried
-            stay = self._add_named(found, again, self.of_quotas(branch, again))
-        searched = {} if again.refusal.stage in _WHO_NAME_VICTIMS else self._searched(found)
-        if not searched:
-            self.hindered_by = tuple(key for key in again.keys if key[0] in _WHO_PLACE)
-        return searched
+        with self.stages.trial():
+            while found or stay:
+                if stay:
+                    more = next(others, None) if refused.cell_victims else None
+                    if more is None:
+                        return refused
+                    found |= dict.fromkeys(more, "priority")
+                    are_least = False
+                leaving = [name for name in found if name not in gone]
+                if not leaving and stay:
+                    continue
+                if not leaving:
+                    return refused
+                self._leave(self.stages, leaving)
+                are_least &= not gone and not self._may_be_too_many(found, named)
+                gone += leaving
+                tried = self.stages.start(self.unit.trial())
+                if isinstance(tried, Started):
+                    return are_least
+                refused = tried
+                stay[:] = self._add_named(found, refused, self.of_quotas(self.stages, refused))
+        return refused
 
     def _is_enough(self, refused: Refused) -> bool:
         """Whether the word of the stage that names them is enough: nobody is asked after it."""
@@ -216,11 +230,11 @@ class _Search:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 
-    def _leave(self, branch: Stages, names: Iterable[str]) -> None:
+    def _leave(self, stages: Stages, names: Iterable[str]) -> None:
         for name in names:
-            for member in reversed(self.stages.members(name)):
+            for member in reversed(stages.members(name)):
                 for unit in self.jobs[member].placed:
-                    branch.give_back(unit, end=False)
+                    stages.give_back(unit, end=False)
 
     # --- where nobody is named
 
@@ -276,15 +290,15 @@ class _Search:
 
     def _searched(self, known: Victims) -> Victims:
         candidates = self._candidates(known)
-        branch = self.stages.branch()
-        self._leave(branch, known)
         search = Fewest(self.unit, self._leave)
-        gone = search.first(branch, [*candidates])
-        if not gone:
-            return {}
-        fewer = self._in_the_way(gone, search.placed)
-        if not search.starts_without(branch, fewer):
-            fewer = gone
+        with self.stages.trial():
+            self._leave(self.stages, known)
+            gone = search.first(self.stages, [*candidates])
+            if not gone:
+                return {}
+            fewer = self._in_the_way(gone, search.placed)
+            if not search.starts_without(self.stages, fewer):
+                fewer = gone
         return self._least(known | {name: candidates[name] for name in fewer})
 
     def _least(self, found: Victims) -> Victims:

@@ -70,13 +70,15 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
             return {}
         if not refused.cell_victims:
             return refused
-    branch = state.stages.branch()
-    branch.vacate(lent)
-    found = branch.start(unit.trial())
-    if isinstance(found, Started):
-        return {}
-    may_evict = state.immediate and state.preemption
-    if not may_evict:
-        return found
-    victims, _ = find_victims(branch, state.jobs, unit, found, state.now, state.precedence)
-    return victims or found
+    with state.stages.trial():
+        state.stages.vacate(lent)
+        found = state.stages.start(unit.trial())
+        if isinstance(found, Started):
+            return {}
+        may_evict = state.immediate and state.preemption
+        if not may_evict:
+            return found
+        victims, _ = find_victims(
+            state.stages, state.jobs, unit, found, state.now, state.precedence
+        )
+        return victims or found

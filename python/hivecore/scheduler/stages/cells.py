@@ -6,16 +6,18 @@ from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
+from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["CellStage"]
 
 _ANY = ("cells", "any")
 
 
-class CellStage:
+class CellStage(Stage):
     """A `CellCluster`: a unit is an affinity group. Pods without GPUs are not placed."""
 
     name = "cells"
+    part: CellCluster
 
     def __init__(self, cluster: CellCluster) -> None:
         self.part = cluster

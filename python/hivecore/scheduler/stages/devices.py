@@ -7,6 +7,7 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.devices.together import why_impossible
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
+from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["DeviceStage", "Taken"]
 
@@ -22,10 +23,11 @@ class Taken(NamedTuple):
     """The one that gets nothing."""
 
 
-class DeviceStage:
+class DeviceStage(Stage):
     """A `DeviceCluster`: each pod is an owner, named job/role/index."""
 
     name = "devices"
+    part: DeviceCluster
 
     def __init__(self, cluster: DeviceCluster) -> None:
         self.part = cluster

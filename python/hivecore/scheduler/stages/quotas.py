@@ -1,12 +1,14 @@
 """Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.lifecycle.units import Key, Kind, Unit
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
+from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["QuotaStage"]
 
@@ -14,10 +16,11 @@ __all__ = ["QuotaStage"]
 _ANY = ("quotas", "any")
 
 
-class QuotaStage:
+class QuotaStage(Stage):
     """A `QuotaTree`: units ask from submit to end, are admitted on start, evicted on preemption."""
 
     name = "quotas"
+    part: QuotaTree
 
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
@@ -30,6 +33,16 @@ class QuotaStage:
         made = type(self)(self.part.copy())
         made.stirred = self.stirred.copy()
         return made
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A context whose changes to the quotas are undone at its end."""
+        stirred, self.stirred = self.stirred, self.stirred.copy()
+        try:
+            with super().trial():
+                yield
+        finally:
+            self.stirred = stirred
 
     def impossible(self, kind: Kind) -> str:
         """Why units of this kind could never be admitted; "": they could."""
@@ -109,10 +122,10 @@ class QuotaStage:
 
     def would_admit(self, unit: Unit, without: Iterable[str]) -> bool:
         """Whether a unit is admitted when these have left."""
-        tree = self.part.copy()
-        for name in without:
-            tree.evict(name)
-        return tree.schedule(unit.request).outcome == "bind"
+        with self.trial():
+            for name in without:
+                self.part.evict(name)
+            return self.part.schedule(unit.request).outcome == "bind"
 
     def schedule(self, unit: Unit) -> QuotaDecision:
         """What would be decided."""

@@ -7,6 +7,7 @@ next can hold what they share when the first one leaves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._groups import ROUNDING, Group, Table
 from hivecore.scheduler.stages._regrouping import Regrouping, regroup
+from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["Joined", "Left", "SharingStage"]
 
@@ -54,7 +56,7 @@ class _Alike(NamedTuple):
     guaranteed: bool
 
 
-class SharingStage:
+class SharingStage(Stage):
     """`Sharing`, and who shares with whom."""
 
     name = "sharing"
@@ -82,6 +84,16 @@ class SharingStage:
             made._add(group.copy())
         made._fresh = self._fresh.copy()
         return made
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A context whose changes to the groups are undone at its end. Cost: O(jobs)."""
+        groups = self.__dict__
+        self.__dict__ = self.branch().__dict__
+        try:
+            yield
+        finally:
+            self.__dict__ = groups
 
     def _add(self, group: Group) -> None:
         self._groups[group.number] = group

@@ -1,6 +1,7 @@
 """Storage: cache and remote IO shared out anew whenever the running jobs have changed (SiloD)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -12,6 +13,7 @@ from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.stages._readers import Floats, Indices, Readers
+from hivecore.scheduler.stages.stage import Stage
 from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throughput
 
 __all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]
@@ -96,7 +98,7 @@ class Observed(NamedTuple):
     rate_mbps: dict[str, float]
 
 
-class StorageStage:
+class StorageStage(Stage):
     """A `StoragePool`, what of it was told last, and what was observed of it.
 
     Datasets are numbers here, in order of their names.
@@ -114,6 +116,7 @@ class StorageStage:
         self._held = np.full(len(self._size), np.nan)
         self._readers = Readers()
         self.is_stale = False
+        self._trials = 0
 
     def branch(self) -> Self:
         """An adapter that goes its own way."""
@@ -121,6 +124,15 @@ class StorageStage:
         made._cache, made._held = self._cache.copy(), self._held.copy()
         made._readers, made.is_stale = self._readers.copy(), self.is_stale
         return made
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A context in which no job begins or stops to read: what is read decides on no start."""
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials -= 1
 
     def plain(self) -> dict[str, Any]:
         """All of it as plain data, but for who runs and who waits."""
@@ -200,13 +212,13 @@ class StorageStage:
     def begin(self, job: str) -> None:
         """A job runs; others do not read."""
         row = self._readers.row.get(job)
-        if row is not None:
+        if row is not None and not self._trials:
             self._readers.runs[row] = self.is_stale = True
 
     def stop(self, job: str) -> None:
         """A job that ran has ended, or begins again from nothing."""
         row = self._readers.row.get(job)
-        if row is not None:
+        if row is not None and not self._trials:
             self._readers.stop(row)
             self.is_stale = True
 

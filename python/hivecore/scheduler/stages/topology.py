@@ -8,6 +8,7 @@ from typing import Self
 
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
+from hivecore.scheduler.stages.stage import Stage
 from hivecore.topology import (
     NetworkTopology,
     NodePods,
@@ -22,10 +23,11 @@ _ANY = ("topology", "any")
 _MOST = 4096  # requests that are remembered
 
 
-class TopologyStage:
+class TopologyStage(Stage):
     """A `NetworkTopology`: a pod takes of its node what the network was told of, or a slot."""
 
     name = "topology"
+    part: NetworkTopology
 
     def __init__(self, network: NetworkTopology) -> None:
         self.part = network

@@ -6,6 +6,7 @@ devices refuse a node, placement is asked again without it, a bounded number of 
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from math import inf
 from typing import Any, NamedTuple, Self
 
@@ -121,6 +122,15 @@ class Stages:
         )
         made._empty = self._empty
         return made
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A context whose changes to all parts are undone at its end; units are left alone."""
+        with ExitStack() as undone:
+            for one in (*self.all, self.storage, self.sharing):
+                if one is not None:
+                    undone.enter_context(one.trial())
+            yield
 
     def without_quotas(self) -> Self:
         """The same parts but for the quotas: who moves stays admitted."""
