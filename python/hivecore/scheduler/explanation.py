@@ -9,7 +9,7 @@ from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.lifecycle.kinds import least_of
 from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
-from hivecore.scheduler.preemption.fewest import Fewest
+from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.nodes import set_health
 from hivecore.scheduler.stages.transaction import Stages, Started
 

@@ -12,7 +12,7 @@ from hivecore.scheduler.lifecycle.lines import (
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.preemption.holding import let_go
+from hivecore.scheduler.search.holding import let_go
 
 __all__ = [
     "abandon",

@@ -20,7 +20,7 @@ from hivecore.scheduler.lifecycle.state import LATEST, State
 from hivecore.scheduler.lifecycle.units import Pod, Unit
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
-from hivecore.scheduler.preemption.precedence import Precedence
+from hivecore.scheduler.search.precedence import Precedence
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.scheduler.stages.transaction import Stages

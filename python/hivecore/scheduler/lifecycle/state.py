@@ -12,8 +12,8 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
-from hivecore.scheduler.preemption.precedence import OUTSIDE, Precedence
-from hivecore.scheduler.preemption.relief import Relief
+from hivecore.scheduler.search.bound import Relief
+from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["LATEST", "MICRO", "State"]

@@ -44,7 +44,7 @@ class Dimension:
 def pods_of(live: Live) -> Iterator[tuple[Role, PlacedPod]]:
     """The pods of a job that run, each with its role."""
     roles = {role.name: role for role in live.job.roles}
-    for unit in live.units:
+    for unit in live.placed:
         for pod in unit.placed:
             yield roles[pod.role], pod
 

@@ -6,13 +6,13 @@ from hivecore.scheduler.lifecycle.lines import wait, wait_apart
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
-from hivecore.scheduler.preemption.victims import Victims, find_victims
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
     note_begun,
     start_without,
     tell_to_leave,
 )
+from hivecore.scheduler.search.victims import Victims, find_victims
 from hivecore.scheduler.stages.transaction import Started
 
 __all__ = ["lend", "promote"]

@@ -8,11 +8,11 @@ from hivecore.scheduler.lifecycle.lines import lend_no_more, wait
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
-from hivecore.scheduler.preemption.holding import hold
-from hivecore.scheduler.preemption.victims import NAME_NOBODY, Victims, find_victims
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to_leave
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
+from hivecore.scheduler.search.holding import hold
+from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
 

@@ -5,8 +5,8 @@ from hivecore.scheduler.lifecycle.lines import wait_again
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused
-from hivecore.scheduler.preemption.holding import fulfil
 from hivecore.scheduler.rounds.starts import has_started
+from hivecore.scheduler.search.holding import fulfil
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["give_up_late", "start_reserved"]

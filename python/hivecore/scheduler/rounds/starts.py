@@ -8,7 +8,7 @@ from hivecore.scheduler.lifecycle.lines import lend_no_more, push
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.preemption.victims import Victims
+from hivecore.scheduler.search.victims import Victims
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
 

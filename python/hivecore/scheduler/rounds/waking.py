@@ -7,8 +7,8 @@ from hivecore.scheduler.lifecycle.lines import line_of, queue_of
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
-from hivecore.scheduler.preemption.relief import Relief
-from hivecore.scheduler.preemption.victims import NAME_NOBODY, might_leave
+from hivecore.scheduler.search.bound import Relief
+from hivecore.scheduler.search.victims import NAME_NOBODY, might_leave
 
 __all__ = ["may_preempt", "might_have_victims", "might_help", "wake"]
 

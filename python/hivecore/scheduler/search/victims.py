@@ -10,13 +10,19 @@ as far as a bounded number of tries tells; but where cells alone have named them
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import reduce
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
-from hivecore.scheduler.preemption.fewest import Fewest
-from hivecore.scheduler.preemption.precedence import OUTSIDE, Precedence
+from hivecore.scheduler.moves.places import places_for
+from hivecore.scheduler.moves.room import Room
+from hivecore.scheduler.search.fewest import Fewest
+from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
+from hivecore.scheduler.search.proposals import Cost, Proposals
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ NAME_NOBODY = ("topology", "devices")
 #: Why somebody leaves, rather for the first of these reasons than for the last.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _WHO_PLACE = ("cells", *NAME_NOBODY)
+_MOST_CANDIDATES = 256  # among which a cheaper set is searched for
+_MOST_PROPOSALS = 64  # cheaper sets that are tried
 
 
 def find_victims(
@@ -50,12 +58,19 @@ def find_victims(
     :returns: also what has to happen before those whom quotas name would be enough.
     """
     search = _Search(stages, jobs, unit, now, precedence)
-    named = search.of_quotas(stages, refused)
-    if named:
-        stopping = search.without_whom_it_has_quota()
-        if stopping:
-            return {}, tuple(("started", owner_of(name)) for name in stopping)
-    victims = search.victims(refused, named)
+    stopping = search.stopping()
+    with stages.trial() if stopping else nullcontext():
+        if stopping and stages.quotas is not None:
+            # Each of these and the job that it stops for would count, else.
+            for name in stopping:
+                stages.quotas.part.evict(name)
+            if refused.refusal.stage == stages.quotas.name:
+                with stages.trial():
+                    again = stages.start(unit.trial())
+                if isinstance(again, Started) or again.refusal.stage != stages.quotas.name:
+                    return {}, tuple(("started", owner_of(name)) for name in stopping)
+                refused = again
+        victims = search.victims(refused, search.of_quotas(stages, refused))
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
     later = (OUTSIDE,) if search.above else ()
     return whole, (*search.hindered_by, *later)
@@ -98,21 +113,19 @@ class _Search:
         self.above = precedence.above(self.job.name)
         #: what has to happen before those whom quotas name would be enough
         self.hindered_by: tuple[Key, ...] = ()
+        self._known_candidates: Victims | None = None
+        self._known_borrowed: dict[str, bool] | None = None
 
-    def without_whom_it_has_quota(self) -> list[str]:
-        """Those who have to stop for others already, if quotas admit it when they have: till then
-        they count both these and those others.
-        """
-        stopping = [
+    def stopping(self) -> list[str]:
+        """The units that have to stop for other jobs already, by the names that quotas have."""
+        if self.stages.quotas is None:
+            return []
+        return [
             unit.request
             for live in self.jobs.values()
             if live.for_job and self.stages.members(live.job.name)[0] == live.job.name
             for unit in live.placed
         ]
-        quotas = self.stages.quotas
-        if not stopping or quotas is None or not quotas.would_admit(self.unit, stopping):
-            return []
-        return stopping
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """Whom quotas name, and why."""
@@ -131,16 +144,21 @@ class _Search:
         found: Victims = {}
         stay = self._add_named(found, refused, named)
         if found and not stay and self._is_enough(refused):
-            return self._least(found) if self._may_be_too_many(found, named) else found
+            found = self._least(found) if self._may_be_too_many(found, named) else found
+            return self._improved(found)
         tried = self._tried(refused, found, stay, named) if found or stay else refused
         if not isinstance(tried, Refused):
-            return found if tried else self._least(found)
+            return self._improved(found if tried else self._least(found))
         if stay:
             return {}
-        searched = {} if tried.refusal.stage in _WHO_NAME_VICTIMS else self._searched(found)
+        candidates = self._candidates()
+        may_help = tried.refusal.stage not in _WHO_NAME_VICTIMS or (
+            tried.refusal.stage == "cells" and "reclaim" in candidates.values()
+        )
+        searched = self._searched(found, candidates) if may_help else {}
         if not searched:
             self.hindered_by = tuple(key for key in tried.keys if key[0] in _WHO_PLACE)
-        return searched
+        return self._improved(searched)
 
     def _tried(
         self, refused: Refused, found: Victims, stay: list[str], named: Victims
@@ -207,11 +225,18 @@ class _Search:
         """Less important jobs of the same tenant that may leave where cells name others, who may
         not: the least important ones, twice as many each time.
         """
-        candidates = [
+        weaker = [
             name
-            for name, why in self._candidates({}).items()
-            if why == "priority" and self.jobs[name].job.tenant == self.job.tenant
+            for name, live in self.jobs.items()
+            if live.runs
+            and not live.is_weak
+            and live.job.tenant == self.job.tenant
+            and live.job.priority < self.job.priority
+            and self.stages.members(name)[0] == name
+            and self._may_leave(name)
+            and self._is_on_my_side(name)
         ]
+        candidates = self._by_importance(dict.fromkeys(weaker, "priority"))
         count = 1
         while candidates:
             yield candidates[:count]
@@ -238,35 +263,43 @@ class _Search:
 
     # --- where nobody is named
 
-    def _candidates(self, known: Victims) -> Victims:
-        """Who may have to leave, and why, the least important first."""
-        mine = self.job
-        overdrawn = self._overdrawn() if mine.guaranteed else frozenset()
-        found: Victims = {}
-        for name, live in self.jobs.items():
-            other = live.job
-            if not live.runs or name in known or not self._may_leave(name):
-                continue
-            if self.stages.members(name)[0] != name:
-                continue
-            if live.is_weak:
-                if mine.guaranteed:
-                    found[name] = "opportunistic"
-            elif name in overdrawn and other.quota != mine.quota:
-                found[name] = "reclaim"
-            elif other.priority < mine.priority and self._is_on_my_side(name):
-                found[name] = "priority"
-        return {name: found[name] for name in self._by_importance(found)}
+    def _candidates(self) -> Victims:
+        """The jobs that may have to leave, and why, the least important first."""
+        if self._known_candidates is None:
+            mine = self.job
+            borrowed = self._borrowed() if mine.guaranteed else {}
+            found: Victims = {}
+            for name, live in self.jobs.items():
+                other = live.job
+                if not live.runs or not self._may_leave(name):
+                    continue
+                if self.stages.members(name)[0] != name:
+                    continue
+                if live.is_weak:
+                    if mine.guaranteed:
+                        found[name] = "opportunistic"
+                elif name in borrowed and other.quota != mine.quota:
+                    found[name] = "reclaim"
+                elif other.priority < mine.priority and self._is_on_my_side(name):
+                    found[name] = "priority"
+            self._known_candidates = {name: found[name] for name in self._by_importance(found)}
+        return self._known_candidates
 
     def _by_importance(self, found: Victims) -> list[str]:
         """The same, whoever may leave first in front: of equals those who lose least."""
+        borrowed = self._borrowed() if "reclaim" in found.values() else {}
 
-        def importance(name: str) -> tuple[int, int, float, str]:
-            live = self.jobs[name]
-            lost = (self.now - live.since) * live.job.gpus
-            return _REASONS.index(found[name]), live.job.priority, lost, name
+        def importance(name: str) -> tuple[int, bool, int, float, str]:
+            is_last = found[name] == "reclaim" and not borrowed.get(name, True)
+            priority = self.jobs[name].job.priority
+            return _REASONS.index(found[name]), is_last, priority, self._lost(name), name
 
         return sorted(found, key=importance)
+
+    def _lost(self, name: str) -> float:
+        """The GPU-seconds that a job loses when it leaves."""
+        live = self.jobs[name]
+        return (self.now - live.since) * live.job.gpus
 
     def _is_on_my_side(self, name: str) -> bool:
         """So that nobody leaves with another one's job who does not for this one."""
@@ -274,32 +307,102 @@ class _Search:
         others = [self.jobs[one].job for one in self.stages.members(name)]
         return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
 
-    def _overdrawn(self) -> frozenset[str]:
-        """Who runs on what his quota has borrowed, as far as this one does not borrow itself."""
-        quotas = self.stages.quotas
-        if quotas is None:
-            return frozenset()
-        tree = quotas.part
-        over = {owner for quota in tree.overused() for owner in tree.overusers(quota)}
-        if self.unit.has_quota:
-            borrows = self.unit.request in over
-        else:
-            decision = quotas.schedule(self.unit)
-            borrows = decision.outcome == "bind" and decision.borrows
-        return frozenset() if borrows else frozenset(map(owner_of, over))
+    def _borrowed(self) -> dict[str, bool]:
+        """The jobs in quotas that use more than they are entitled to, unless this one would borrow
+        itself; whether the quotas would let each of them go first.
+        """
+        if self._known_borrowed is None:
+            self._known_borrowed = {}
+            quotas = self.stages.quotas
+            if quotas is not None and not self._borrows():
+                tree = quotas.part
+                over = tree.overused()
+                first = {owner_of(one) for quota in over for one in tree.overusers(quota)}
+                self._known_borrowed = {
+                    name: name in first
+                    for name, live in self.jobs.items()
+                    if name in first or live.job.quota in over
+                }
+        return self._known_borrowed
 
-    def _searched(self, known: Victims) -> Victims:
-        candidates = self._candidates(known)
+    def _borrows(self) -> bool:
+        quotas = self.stages.quotas
+        assert quotas is not None
+        if self.unit.has_quota:
+            tree = quotas.part
+            return any(self.unit.request in tree.overusers(quota) for quota in tree.overused())
+        decision = quotas.schedule(self.unit)
+        return decision.outcome == "wait" or decision.borrows
+
+    def _is_fair(self, names: Iterable[str]) -> bool:
+        """Whether no quota of these loses more than what it has borrowed, but for parts of jobs."""
+        quotas, candidates = self.stages.quotas, self._candidates()
+        reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
+        if quotas is None or not reclaimed:
+            return True
+        with quotas.trial():
+            for name in sorted(reclaimed, key=lambda name: self.jobs[name].job.gpus):
+                live = self.jobs[name]
+                over = quotas.part.overused()
+                if live.job.quota not in over and not any(
+                    owner_of(one) == name for quota in over for one in quotas.part.overusers(quota)
+                ):
+                    return False
+                for unit in live.placed:
+                    quotas.part.evict(unit.request)
+        return True
+
+    def _searched(self, named: Victims, candidates: Victims) -> Victims:
+        """Candidates without which it starts where those that stages name are not enough."""
         search = Fewest(self.unit, self._leave)
+        names = [name for name in candidates if name not in named]
         with self.stages.trial():
-            self._leave(self.stages, known)
-            gone = search.first(self.stages, [*candidates])
+            self._leave(self.stages, named)
+            gone = search.first(self.stages, names)
             if not gone:
                 return {}
             fewer = self._in_the_way(gone, search.placed)
             if not search.starts_without(self.stages, fewer):
                 fewer = gone
-        return self._least(known | {name: candidates[name] for name in fewer})
+        found = self._least(named | {name: candidates[name] for name in fewer})
+        if self._is_fair(found):
+            return found
+        return self._first_of(self._proposals(), search) or {}
+
+    def _improved(self, found: Victims) -> Victims:
+        """A set that costs less, if one is found within a few tries."""
+        if len(found) < 2 and not any(self._cost(name).guaranteed for name in found):
+            return found
+        rank = self._rank(found)
+        better = takewhile(lambda names: self._rank(names) < rank, self._proposals())
+        return self._first_of(better, Fewest(self.unit, self._leave)) or found
+
+    def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims | None:
+        """The first of these sets without which it starts."""
+        candidates = self._candidates()
+        for names in islice(proposals, _MOST_PROPOSALS):
+            if self._is_fair(names) and search.starts_without(self.stages, names):
+                return self._least({name: candidates[name] for name in names})
+        return None
+
+    def _proposals(self) -> Iterator[tuple[str, ...]]:
+        """Sets of candidates that may be enough, the cheapest first."""
+        costs = {name: self._cost(name) for name in self._candidates()}
+        if not costs or len(costs) > _MOST_CANDIDATES:
+            return iter(())
+        room = Room(self.stages, self.jobs, costs)
+        places = places_for(self.stages, self.job)
+        closed = frozenset(self.stages.unhealthy())
+        return Proposals(room, self.unit, costs, closed, places).sets()
+
+    def _rank(self, names: Iterable[str]) -> tuple[int, int]:
+        return reduce(Cost.plus, map(self._cost, names), Cost()).rank
+
+    def _cost(self, name: str) -> Cost:
+        """What it costs that a job leaves, with all that share its GPUs."""
+        members = self.stages.members(name)
+        guaranteed = sum(not self.jobs[one].is_weak for one in members)
+        return Cost(guaranteed, len(members), sum(map(self._lost, members)))
 
     def _least(self, found: Victims) -> Victims:
         """The same without those who need not leave, the most important ones first: what one stage
