@@ -76,16 +76,11 @@ def answer(scheduler, job):
     """What the scheduler does, beside the best."""
     oracle = Oracle(scheduler, job)
     actions = scheduler.decide(11.0)
-    victims = None
-    if any(isinstance(one, Start) and one.job == job.name for one in actions):
-        victims = frozenset()
-    named = frozenset(
+    victims = frozenset(
         one.job for one in actions if isinstance(one, Preempt) and one.for_job == job.name
     )
-    if named:
-        victims = named
     least = oracle.least()
-    if victims is None:
+    if not any(isinstance(one, Start) and one.job == job.name for one in actions):
         return Answer(None, None, least, True)
     smaller = (victims - {name} for name in victims)
     return Answer(
@@ -104,12 +99,6 @@ class Oracle:
             part and part.copy()
             for part in (scheduler.quotas, scheduler.cells, scheduler.topology, scheduler.devices)
         )
-        self.over, self.entitled = (), True
-        if self.quotas is not None:
-            decision = self.quotas.schedule(job.name)
-            self.over = self.quotas.overused()
-            bind = decision.outcome == "bind"
-            self.entitled = decision.outcome == "preempt" or (bind and not decision.borrows)
 
     def rank(self, names):
         return sum(self.running[name].guaranteed for name in names), len(names)
@@ -133,7 +122,7 @@ class Oracle:
             return other.tenant == self.job.tenant and other.priority < self.job.priority
         if other.quota == self.job.quota:
             return other.priority < self.job.priority
-        return self.is_over(self.quotas, name) and self.entitled
+        return self.is_over(self.quotas, name)
 
     def is_over(self, quotas, name):
         over = quotas.overused()
@@ -156,7 +145,9 @@ class Oracle:
             if not self.is_over(quotas, name):
                 return False
             quotas.evict(name)
-        return True
+        for name in set(names).difference(reclaimed):
+            quotas.evict(name)
+        return not reclaimed or not quotas.schedule(self.job.name).borrows
 
     def starts_without(self, names):
         (role,) = self.job.roles

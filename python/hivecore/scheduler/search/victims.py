@@ -10,7 +10,6 @@ as far as a bounded number of tries tells; but where cells alone have named them
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import reduce
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
@@ -32,8 +31,6 @@ __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
-#: Where these refuse and name nobody, nobody's leaving would help.
-_WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
 #: These refuse because too little is idle, and name nobody.
 NAME_NOBODY = ("topology", "devices")
 #: Why somebody leaves, rather for the first of these reasons than for the last.
@@ -59,21 +56,26 @@ def find_victims(
     """
     search = _Search(stages, jobs, unit, now, precedence)
     stopping = search.stopping()
-    with stages.trial() if stopping else nullcontext():
-        if stopping and stages.quotas is not None:
-            # Each of these and the job that it stops for would count, else.
+    later = tuple(("started", owner_of(name)) for name in stopping)
+    if not stopping or stages.quotas is None:
+        victims = search.victims(refused, search.of_quotas(stages, refused))
+    else:
+        with stages.trial():
+            # Quotas count both these and the jobs that they stop for, which is too much.
             for name in stopping:
                 stages.quotas.part.evict(name)
             if refused.refusal.stage == stages.quotas.name:
                 with stages.trial():
-                    again = stages.start(unit.trial())
-                if isinstance(again, Started) or again.refusal.stage != stages.quotas.name:
-                    return {}, tuple(("started", owner_of(name)) for name in stopping)
-                refused = again
-        victims = search.victims(refused, search.of_quotas(stages, refused))
+                    tried = stages.start(unit.trial())
+                if isinstance(tried, Started) or tried.refusal.stage != stages.quotas.name:
+                    return {}, later
+                refused = tried
+            victims = search.victims(refused, search.of_quotas(stages, refused))
+        if victims and not search.starts_without(victims):
+            return {}, later
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
-    later = (OUTSIDE,) if search.above else ()
-    return whole, (*search.hindered_by, *later)
+    keys = (OUTSIDE,) if search.above else ()
+    return whole, (*search.hindered_by, *keys)
 
 
 def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
@@ -127,6 +129,10 @@ class _Search:
             for unit in live.placed
         ]
 
+    def starts_without(self, names: Iterable[str]) -> bool:
+        """Whether it starts when these have left; nothing changes."""
+        return Fewest(self.unit, self._leave).starts_without(self.stages, [*names])
+
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """Whom quotas name, and why."""
         reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
@@ -152,13 +158,19 @@ class _Search:
         if stay:
             return {}
         candidates = self._candidates()
-        may_help = tried.refusal.stage not in _WHO_NAME_VICTIMS or (
-            tried.refusal.stage == "cells" and "reclaim" in candidates.values()
-        )
-        searched = self._searched(found, candidates) if may_help else {}
+        searched = self._searched(found, candidates) if self._may_help(tried, candidates) else {}
         if not searched:
             self.hindered_by = tuple(key for key in tried.keys if key[0] in _WHO_PLACE)
         return self._improved(searched)
+
+    def _may_help(self, refused: Refused, candidates: Victims) -> bool:
+        """Whether others than those that stages name might help, at a glance."""
+        stage, quotas = refused.refusal.stage, self.stages.quotas
+        if stage == "cells":
+            return "reclaim" in candidates.values()
+        if quotas is not None and stage == quotas.name:
+            return quotas.has_less_important(self.unit)
+        return stage in NAME_NOBODY
 
     def _tried(
         self, refused: Refused, found: Victims, stay: list[str], named: Victims
@@ -326,12 +338,21 @@ class _Search:
         return self._known_borrowed
 
     def _borrows(self) -> bool:
+        """Whether this job would borrow itself, even without less important ones of its quota."""
         quotas = self.stages.quotas
         assert quotas is not None
         if self.unit.has_quota:
             tree = quotas.part
             return any(self.unit.request in tree.overusers(quota) for quota in tree.overused())
         decision = quotas.schedule(self.unit)
+        if decision.outcome == "wait" and quotas.has_less_important(self.unit):
+            with quotas.trial():
+                for name, live in self.jobs.items():
+                    mine = live.job.quota == self.job.quota and self._may_leave(name)
+                    if mine and (live.is_weak or live.job.priority < self.job.priority):
+                        for unit in live.placed:
+                            quotas.part.evict(unit.request)
+                decision = quotas.schedule(self.unit)
         return decision.outcome == "wait" or decision.borrows
 
     def _is_fair(self, names: Iterable[str]) -> bool:
@@ -350,12 +371,17 @@ class _Search:
                     return False
                 for unit in live.placed:
                     quotas.part.evict(unit.request)
-        return True
+            for name in set(names).difference(reclaimed):
+                for unit in self.jobs[name].placed:
+                    quotas.part.evict(unit.request)
+            return self.unit.has_quota or not quotas.schedule(self.unit).borrows
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Candidates without which it starts where those that stages name are not enough."""
         search = Fewest(self.unit, self._leave)
         names = [name for name in candidates if name not in named]
+        if not search.starts_without(self.stages, [*named, *names]):
+            return {}
         with self.stages.trial():
             self._leave(self.stages, named)
             gone = search.first(self.stages, names)

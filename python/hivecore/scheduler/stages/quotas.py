@@ -120,13 +120,6 @@ class QuotaStage(Stage):
         self.part.release(request.name)
         self.part.recover(request, request.count)
 
-    def would_admit(self, unit: Unit, without: Iterable[str]) -> bool:
-        """Whether a unit is admitted when these have left."""
-        with self.trial():
-            for name in without:
-                self.part.evict(name)
-            return self.part.schedule(unit.request).outcome == "bind"
-
     def schedule(self, unit: Unit) -> QuotaDecision:
         """What would be decided."""
         return self.part.schedule(unit.request)
