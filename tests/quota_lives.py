@@ -1,9 +1,36 @@
 """Lives of trees of quotas, in the kernel and in its twin, compared at every step."""
 
+import copy
+
+from hivecore.errors import StaleDecisionError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.reference.quotas import QuotaTree as Twin
 
 DIMENSIONS = ("cpu", "gpu", "mem")
+
+
+def same(one, other):
+    """All that can be seen of two trees is the same."""
+    assert one.to_bytes() == other.to_bytes()
+    assert (one.quotas, one.owners) == (other.quotas, other.owners)
+    assert one.overused() == other.overused()
+    assert [one.status(name) for name in one.quotas] == [other.status(n) for n in other.quotas]
+    assert [one.overusers(name) for name in one.quotas] == [other.overusers(n) for n in one.quotas]
+    assert [one.members(name) for name in one.owners] == [other.members(n) for n in one.owners]
+    for name in one.owners:
+        if one.members(name) < one.request(name).count:
+            assert one.schedule(name) == other.schedule(name)
+
+
+def outcome_of_commit(tree, decision):
+    """The state after a decision is committed, or "stale"; the tree stays as it is."""
+    branch = tree.copy()
+    try:
+        branch.commit(decision)
+    except StaleDecisionError:
+        return "stale"
+    branch.check()
+    return branch.to_bytes()
 
 
 class Life:
@@ -14,6 +41,8 @@ class Life:
         self.large = large
         self.numbers = self.steps = 0
         self.left_behind = []
+        self.trials = []
+        self.bound = None  # the last decision that was committed
 
     # --- what draws decide
 
@@ -47,6 +76,34 @@ class Life:
         weights = [0 if calm and action in changes else weight for weight, action in actions]
         ((_, action),) = rng.choices(actions, weights)
         action(rng)
+
+    def step_or_trial(self, rng, step):
+        """A step, or a trial begins or ends."""
+        if rng.random() < 0.1 and len(self.trials) < 3:
+            self.begin_a_trial()
+        elif rng.random() < 0.1 and self.trials:
+            self.end_a_trial(rng)
+        else:
+            step(rng)
+
+    def begin_a_trial(self):
+        trial = self.tree.trial()
+        before = self.tree.copy()
+        self.trials.append((trial, self.tree, before, copy.deepcopy(self.twin), self.bound))
+        trial.__enter__()
+
+    def end_a_trial(self, rng):
+        """It ends by an exception or without; the tree and its decisions are as they were."""
+        inside, self.left_behind = self.bound, []
+        trial, self.tree, before, self.twin, self.bound = self.trials.pop()
+        error = rng.choice((None, ZeroDivisionError()))
+        assert not trial.__exit__(type(error) if error else None, error, None)
+        assert self.tree.to_bytes() == before.to_bytes()
+        self.tree.check()
+        for decision in filter(None, (inside, self.bound)):
+            ends = [outcome_of_commit(tree, decision) for tree in (self.tree, before)]
+            assert ends[0] == ends[1]
+        same(self.tree, before)
 
     def crowd(self, rng):
         """A steady tree of few quotas, on which owners press."""
@@ -210,6 +267,7 @@ class Life:
         if answer.outcome == "bind":
             assert decision.borrows == answer.borrows
             self.tree.commit(decision)
+            self.bound = decision
             for name, members in asked.items():
                 self.twin.admit(name, members)
         elif answer.outcome == "preempt" and rng.random() < 0.7:

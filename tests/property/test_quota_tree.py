@@ -40,10 +40,31 @@ def test_kernel_and_twin_take_back_the_same_from_the_same(settings):
             life.check()
 
 
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("large", [1, 2**56 + 1])
+def test_trials_that_nest_are_undone_in_kernel_and_twin(settings, large):
+    for seed in seeds(8):
+        life = Life(large=large, **settings)
+        rng = Random(f"{seed} {large} {settings}")
+        step = life.step
+        if seed % 2:
+            life.crowd(rng)
+            step = life.press
+        for _ in range(120):
+            life.step_or_trial(rng, step)
+            life.check()
+        while life.trials:
+            life.end_a_trial(rng)
+            life.check()
+
+
 @examples(40)
 @given(st.randoms(use_true_random=False), st.sampled_from(SETTINGS))
 def test_any_life_is_the_same_in_kernel_and_twin(rng, settings):
     life = Life(**settings)
     for _ in range(40):
-        life.step(rng)
+        life.step_or_trial(rng, life.step)
+        life.check()
+    while life.trials:
+        life.end_a_trial(rng)
         life.check()

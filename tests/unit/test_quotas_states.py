@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from profiles import seeds, times
 from quota_examples import request, tree_with_owners
-from quota_lives import Life
+from quota_lives import Life, same
 from saved_states import AUDITS
 
 from hivecore._sealed import seal, unseal
@@ -26,18 +26,6 @@ def lived(seed=0, steps=90, **settings):
     for name in life.tree.owners[:3]:
         life.tree.evict(name)
     return life.tree
-
-
-def same(one, other):
-    """All that can be seen of two trees is the same."""
-    assert one.to_bytes() == other.to_bytes()
-    assert (one.quotas, one.owners) == (other.quotas, other.owners)
-    assert [one.status(name) for name in one.quotas] == [other.status(n) for n in other.quotas]
-    assert [one.overusers(name) for name in one.quotas] == [other.overusers(n) for n in one.quotas]
-    assert [one.members(name) for name in one.owners] == [other.members(n) for n in one.owners]
-    for name in one.owners:
-        if one.members(name) < one.request(name).count:
-            assert one.schedule(name) == other.schedule(name)
 
 
 @pytest.mark.parametrize("audit", AUDITS, ids=lambda audit: audit.__name__)

@@ -12,6 +12,7 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text,
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
+from hivecore._trial import Trials
 from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
@@ -33,10 +34,12 @@ Limit = Literal["runtime", "max"]
 
 _Asked = QuotaRequest | str | Iterable[QuotaRequest | str]
 
+_Mark = tuple[QuotaKernel, Names, int]
+
 _MOST_SHOWN = 4  # amounts of the total, in the text of a tree
 
 
-class QuotaTree(Stateful):
+class QuotaTree(Trials, Stateful):
     """Quotas, one below the other, with the owners in them.
 
     :param quotas: in any order.
@@ -74,7 +77,8 @@ class QuotaTree(Stateful):
 
     Amounts are exact integers, up to 2**62 each, sums included. There are at most 64 dimensions at
     a time. One object may be used by several threads: calls take turns. Cost: a change is O(depth x
-    dimensions); a read works out stale parents above it, O(children) for each dimension. Source:
+    dimensions); a read works out stale parents above it, O(children) for each dimension. In a
+    ``trial``, the first change of quotas, totals or dimensions costs a ``copy``. Source:
     Koordinator's elastic quotas, with their defects mended.
 
     >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
@@ -125,6 +129,12 @@ class QuotaTree(Stateful):
         self._names = Names(self._core)
         self._owners: dict[str, int] = {}
         self._requests: list[QuotaRequest | None] = []
+        self._unmarked()
+
+    def _unmarked(self) -> None:
+        self._marks: list[_Mark] = []
+        self._changes: list[tuple[int, QuotaRequest | None]] = []
+        """While there are marks: the numbers that changed, and whose they were before."""
 
     def __repr__(self) -> str:
         with self._lock:
@@ -178,7 +188,7 @@ class QuotaTree(Stateful):
         if not isinstance(quota, Quota):
             raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
         with self._lock:
-            self._names.set_quota(quota)
+            self._shape().set_quota(quota)
 
     def move(self, name: str, parent: str) -> None:
         """Put a quota with all that is below it under another one of its tree.
@@ -192,7 +202,7 @@ class QuotaTree(Stateful):
         with self._lock:
             self._names.number(name)
             tree = "" if parent else self._names.tree_of(name)
-            self._names.set_quota(self._names.quotas[name].replace(parent=parent, tree=tree))
+            self._shape().set_quota(self._names.quotas[name].replace(parent=parent, tree=tree))
 
     def remove(self, name: str) -> None:
         """Remove a quota.
@@ -201,7 +211,7 @@ class QuotaTree(Stateful):
         :raises ValueError: it has owners, or quotas below it.
         """
         with self._lock:
-            self._names.remove(name)
+            self._shape().remove(name)
 
     def set_total(self, total: AmountsLike, *, tree: str = "", carved: bool = False) -> None:
         """Say what a tree has; what is not named is 0.
@@ -216,7 +226,7 @@ class QuotaTree(Stateful):
         if carved and not tree:
             raise ValueError("carved: the default tree is what others are carved out of")
         with self._lock:
-            self._names.set_total(tree, amounts, carved)
+            self._shape().set_total(tree, amounts, carved)
 
     def set_weights(self, weights: Mapping[str, AmountsLike | None]) -> None:
         """Give quotas other weights, see `Quota`.
@@ -229,7 +239,7 @@ class QuotaTree(Stateful):
         with self._lock:
             changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
             for quota in changed:
-                self._names.set_quota(quota)
+                self._shape().set_quota(quota)
 
     # --- what quotas may use
 
@@ -419,8 +429,7 @@ class QuotaTree(Stateful):
         with self._lock:
             number = self._number(name)
             self._core.release(number)
-            del self._owners[name]
-            self._requests[number] = None
+            self._forget(name, number)
 
     def exchange(self, one: str, other: str) -> None:
         """Each of two owners has what the other one had, such as when one hands on what it runs on.
@@ -443,6 +452,8 @@ class QuotaTree(Stateful):
             first, second = self._known(mine), self._known(others)
             if first.replace(name=other) != second:
                 raise ValueError(f"other={other!r}: asks for something else than {one!r}")
+            if self._marks:
+                self._changes += ((mine, first), (others, second))
             self._owners[one], self._owners[other] = others, mine
             self._requests[mine], self._requests[others] = second, first
 
@@ -631,13 +642,14 @@ class QuotaTree(Stateful):
         """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock:
-            saved = self.copy()
+            mark = self._mark()
             try:
                 for decision in given:
                     self.commit(decision)
-            except Exception:
-                self._become(saved)
+            except BaseException:
+                self._rewind(mark)
                 raise
+            self._keep()
 
     def grow(self, name: str, members: int = 1) -> QuotaDecision:
         """Admit so many more members of an owner that runs, if they are admitted.
@@ -837,9 +849,13 @@ class QuotaTree(Stateful):
     def _submit(self, request: QuotaRequest) -> int:
         if request.name in self._owners:
             raise ValueError(f"request: there is an owner {request.name!r}")
+        quota, names = self._names.number(request.quota), self._names
+        if self._marks and any(name not in names.dimensions for name, _ in request.amounts):
+            names = self._shape()
+        row = names.row(request.amounts)
         number = self._core.submit(
-            self._names.number(request.quota),
-            self._names.row(request.amounts),
+            quota,
+            row,
             request.count,
             request.min_count,
             request.priority,
@@ -847,6 +863,8 @@ class QuotaTree(Stateful):
         )
         if number is None:
             raise _too_much(request)
+        if self._marks:
+            self._changes.append((number, None))
         self._owners[request.name] = number
         if number == len(self._requests):
             self._requests.append(request)
@@ -856,8 +874,15 @@ class QuotaTree(Stateful):
 
     def _withdraw(self, name: str) -> None:
         """As if it had not been submitted."""
-        number = self._owners.pop(name)
+        number = self._owners[name]
         self._core.withdraw(number)
+        self._forget(name, number)
+
+    def _forget(self, name: str, number: int) -> None:
+        """The number is free; the kernel knows."""
+        if self._marks:
+            self._changes.append((number, self._requests[number]))
+        del self._owners[name]
         self._requests[number] = None
 
     # --- all of it
@@ -870,6 +895,40 @@ class QuotaTree(Stateful):
         with self._lock:
             self._core.check()
 
+    def _shape(self) -> Names:
+        """The names, to change dimensions, trees or quotas, which are kept as they are at a mark."""
+        if self._marks and self._marks[-1][0] is self._core:
+            self._core = self._core.copy()
+            self._names = self._names.copy(self._core)
+        return self._names
+
+    def _mark(self) -> _Mark:
+        mark = self._core, self._names, len(self._changes)
+        self._core.mark()
+        self._marks.append(mark)
+        return mark
+
+    def _rewind(self, mark: _Mark) -> None:
+        if not self._marks or self._marks[-1] is not mark:
+            raise RuntimeError("a trial must end before the one in which it was begun")
+        self._core, self._names, start = mark
+        self._core.rewind()
+        while len(self._changes) > start:
+            number, request = self._changes.pop()
+            if request is None:
+                del self._owners[self._known(number).name]
+            else:
+                self._owners[request.name] = number
+            self._requests[number] = request
+        self._marks.pop()
+
+    def _keep(self) -> None:
+        """Remove the last mark; the changes stay."""
+        core, _, _ = self._marks.pop()
+        core.keep()
+        if not self._marks:
+            self._changes.clear()
+
     def copy(self) -> Self:
         """An independent what-if branch."""
         with self._lock:
@@ -880,11 +939,8 @@ class QuotaTree(Stateful):
             made._names = self._names.copy(made._core)
             made._owners = self._owners.copy()
             made._requests = self._requests.copy()
+            made._unmarked()
             return made
-
-    def _become(self, other: Self) -> None:
-        self._core, self._names = other._core, other._names
-        self._owners, self._requests = other._owners, other._requests
 
     def to_bytes(self) -> bytes:
         """The state as versioned, checksummed bytes, for ``from_bytes``."""

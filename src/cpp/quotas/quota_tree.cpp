@@ -9,6 +9,7 @@ namespace hivecore::quotas {
 // --- dimensions and roots
 
 int QuotaTree::add_dimension(Dimensions kept) {
+    require_no_mark();
     for (int d = 0; d < stride_; ++d) {
         if (uses_[d] == 0 && (kept >> d & 1) == 0) {
             return d;
@@ -45,6 +46,7 @@ int QuotaTree::add_dimension(Dimensions kept) {
 }
 
 std::int32_t QuotaTree::add_root() {
+    require_no_mark();
     auto& root = roots_.emplace_back();
     root.total.resize(stride_);
     root.used.resize(stride_);
@@ -53,6 +55,7 @@ std::int32_t QuotaTree::add_root() {
 }
 
 void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total, bool carved) {
+    require_no_mark();
     auto& changed = roots_[root];
     for (int d = 0; d < stride_; ++d) {
         uses_[d] += (total[d] > 0 ? 1 : 0) - (changed.total[d] > 0 ? 1 : 0);
@@ -124,49 +127,59 @@ Dimensions QuotaTree::stale_minimums(std::int32_t parent) const {
     return parent >= 0 ? node(parent).stale_minimums : roots_[-1 - parent].stale_minimums;
 }
 
-void QuotaTree::mark(std::int32_t parent, int dimension) {
-    const auto bit = Dimensions{1} << dimension;
+void QuotaTree::set_stale(std::int32_t parent, Dimensions stale) {
+    log_.add(Place::kStale, parent, 0, static_cast<std::int64_t>(this->stale(parent)));
     if (parent < 0) {
-        roots_[-1 - parent].stale |= bit;
-    } else if ((node(parent).stale & bit) == 0) {
-        auto& block = nodes_.own(parent / kRows);
-        block.nodes[parent % kRows].stale |= bit;
-        block.stale |= std::uint64_t{1} << parent % kRows;
+        roots_[-1 - parent].stale = stale;
+        return;
+    }
+    auto& block = nodes_.own(parent / kRows);
+    block.nodes[parent % kRows].stale = stale;
+    const auto bit = std::uint64_t{1} << parent % kRows;
+    block.stale = stale != 0 ? block.stale | bit : block.stale & ~bit;
+}
+
+void QuotaTree::set_stale_minimums(std::int32_t parent, Dimensions stale) {
+    log_.add(Place::kStaleMinimums, parent, 0, static_cast<std::int64_t>(stale_minimums(parent)));
+    (parent < 0 ? roots_[-1 - parent].stale_minimums : change(parent).stale_minimums) = stale;
+}
+
+void QuotaTree::set_over(QuotaId quota, Dimensions over) {
+    log_.add(Place::kOver, quota, 0, static_cast<std::int64_t>(node(quota).over));
+    auto& block = nodes_.own(quota / kRows);
+    block.nodes[quota % kRows].over = over;
+    const auto bit = std::uint64_t{1} << quota % kRows;
+    block.over = over != 0 ? block.over | bit : block.over & ~bit;
+}
+
+void QuotaTree::mark_stale(std::int32_t parent, int dimension) {
+    const auto bit = Dimensions{1} << dimension;
+    if ((stale(parent) & bit) == 0) {
+        set_stale(parent, stale(parent) | bit);
     }
 }
 
 // To be called when the minimums below a parent, or what it can have for them, may have changed.
 void QuotaTree::mark_minimums(std::int32_t parent, int dimension) {
-    mark(parent, dimension);
+    mark_stale(parent, dimension);
     const auto bit = Dimensions{1} << dimension;
     if ((stale_minimums(parent) & bit) == 0) {
-        (parent < 0 ? roots_[-1 - parent].stale_minimums : change(parent).stale_minimums) |= bit;
+        set_stale_minimums(parent, stale_minimums(parent) | bit);
     }
 }
 
 void QuotaTree::unmark(std::int32_t parent) {
-    if (parent < 0) {
-        roots_[-1 - parent].stale = roots_[-1 - parent].stale_minimums = 0;
-    } else {
-        auto& block = nodes_.own(parent / kRows);
-        auto& changed = block.nodes[parent % kRows];
-        changed.stale = changed.stale_minimums = 0;
-        block.stale &= ~(std::uint64_t{1} << parent % kRows);
-    }
+    set_stale(parent, 0);
+    set_stale_minimums(parent, 0);
 }
 
 // To be called when the use or the runtime of a quota has changed.
 void QuotaTree::compare_to_runtime(QuotaId quota, int dimension) {
     const auto is_over =
         Dimensions{amount(kUsed, quota, dimension) > amount(kRuntime, quota, dimension)};
-    if ((node(quota).over >> dimension & 1) == is_over) {
-        return;
+    if ((node(quota).over >> dimension & 1) != is_over) {
+        set_over(quota, node(quota).over ^ Dimensions{1} << dimension);
     }
-    auto& block = nodes_.own(quota / kRows);
-    auto& over = block.nodes[quota % kRows].over;
-    over ^= Dimensions{1} << dimension;
-    const auto bit = std::uint64_t{1} << quota % kRows;
-    block.over = over != 0 ? block.over | bit : block.over & ~bit;
 }
 
 // The place of each quota in the order of all, parents first, children in their order.
@@ -238,6 +251,7 @@ void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
 
 QuotaId QuotaTree::add_quota(std::int32_t parent, std::int32_t position, const Limits& limits,
                              bool outside) {
+    require_no_mark();
     QuotaId quota;
     if (free_quotas_.empty()) {
         if (size_ % kRows == 0) {
@@ -264,6 +278,7 @@ QuotaId QuotaTree::add_quota(std::int32_t parent, std::int32_t position, const L
 }
 
 bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
+    require_no_mark();
     const bool outside = node(quota).is_outside;
     for (int d = 0; d < stride_; ++d) {
         if (limits.max[d] != kUnmanaged && !manages(quota, d) &&
@@ -300,6 +315,7 @@ bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
 }
 
 bool QuotaTree::move(QuotaId quota, std::int32_t parent, std::int32_t position) {
+    require_no_mark();
     const auto before = node(quota).parent, place = node(quota).position;
     detach(quota);
     if (!attach(quota, parent, position)) {
@@ -385,7 +401,7 @@ bool QuotaTree::push_request(QuotaId quota, int dimension) {
             return false;
         }
         change(kLimited, quota, dimension) = limited;
-        mark(parent, dimension);
+        mark_stale(parent, dimension);
         if (parent < 0) {
             return true;
         }
@@ -422,6 +438,7 @@ void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::
     }
     auto& root = roots_[-1 - where];
     if (!outside) {
+        log_.add(Place::kRootUsed, -1 - where, dimension, root.used[dimension]);
         root.used[dimension] += more;
     } else if (more != 0) {
         mark_minimums(where, dimension);
@@ -446,7 +463,7 @@ void QuotaTree::push_allocated(std::int32_t where, int dimension) {
                 std::min(sum, kMost - guaranteed(child, dimension)) + guaranteed(child, dimension);
         }
         change(kAllocated, where, dimension) = sum;
-        mark(node(where).parent, dimension);
+        mark_stale(node(where).parent, dimension);
     }
 }
 
@@ -463,6 +480,7 @@ bool QuotaTree::add_request(OwnerId owner, int sign) {
     }
     for (int d = 0; d < stride_; ++d) {
         change(kOwnRequest, one.quota, d) += sign * amounts[d] * one.count;
+        log_.add(Place::kUses, d, 0, uses_[d]);
         uses_[d] += amounts[d] > 0 ? sign : 0;
     }
     if (push_requests(one.quota)) {
@@ -510,10 +528,15 @@ OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,
         owner = free_owners_.back();
         free_owners_.pop_back();
     }
-    auto& block = owner_blocks_.own(owner / kRows);
-    block.owners[owner % kRows] = terms;
-    block.owners[owner % kRows].quota = quota;
-    std::ranges::copy(amounts, block.amounts.begin() + owner % kRows * stride_);
+    auto& one = change_owner(owner);
+    one = terms;
+    one.quota = quota;
+    auto at = static_cast<std::size_t>(owner % kRows) * stride_;
+    for (const auto amount : amounts) {
+        auto& place = owner_blocks_.own(owner / kRows).amounts[at];
+        log_.add(Place::kOwnerAmount, owner, at++, place);
+        place = amount;
+    }
     if (!add_request(owner, 1)) {
         change_owner(owner).quota = -1;
         free_owners_.push_back(owner);
@@ -531,22 +554,30 @@ bool QuotaTree::admit(OwnerId owner, std::int32_t members) {
     auto& one = change_owner(owner);
     if (one.members == 0) {
         one.start = next_start_++;
-        auto& running = change(one.quota).running;
-        const auto after = std::ranges::upper_bound(running, owner, [&](auto a, auto b) {
-            return this->owner(a).is_more_important(this->owner(b));
-        });
-        running.insert(after, owner);
+        enter_running(owner);
     }
     one.members += members;
     return true;
 }
 
-// It is not among those that run any more.
-void QuotaTree::stop(OwnerId owner) {
+void QuotaTree::enter_running(OwnerId owner) {
+    auto& running = change(this->owner(owner).quota).running;
+    const auto after = std::ranges::upper_bound(running, owner, [&](auto a, auto b) {
+        return this->owner(a).is_more_important(this->owner(b));
+    });
+    running.insert(after, owner);
+}
+
+void QuotaTree::leave_running(OwnerId owner) {
     auto& running = change(this->owner(owner).quota).running;
     running.erase(std::ranges::lower_bound(running, owner, [&](auto a, auto b) {
         return this->owner(a).is_more_important(this->owner(b));
     }));
+}
+
+// It is not among those that run any more.
+void QuotaTree::stop(OwnerId owner) {
+    leave_running(owner);
     change_owner(owner).start = 0;
 }
 

@@ -23,6 +23,7 @@
 
 #include "common/shared_blocks.hpp"
 #include "quotas/owners.hpp"
+#include "quotas/undo_log.hpp"
 #include "quotas/water_fill.hpp"
 
 namespace hivecore::quotas {
@@ -181,6 +182,16 @@ class QuotaTree {
     // The quotas that use more than their runtime.
     std::vector<QuotaId> overused();
 
+    // --- trials
+
+    // While a mark is set, dimensions, roots, totals and quotas stay as they are: to change them is
+    // a std::logic_error. A copy has no marks.
+    void mark();
+    // Undoes all changes since the last mark, in O(changes), and removes the mark.
+    void rewind();
+    // Removes the last mark; the changes stay.
+    void keep();
+
     std::string audit() const;
     std::uint64_t bytes() const;
 
@@ -247,7 +258,11 @@ class QuotaTree {
 
     const Node& node(QuotaId quota) const { return nodes_[quota / kRows].nodes[quota % kRows]; }
     Node& change(QuotaId quota) { return nodes_.own(quota / kRows).nodes[quota % kRows]; }
-    Owner& change_owner(OwnerId id) { return owner_blocks_.own(id / kRows).owners[id % kRows]; }
+    Owner& change_owner(OwnerId id) {
+        auto& one = owner_blocks_.own(id / kRows).owners[id % kRows];
+        log_.add(id, one);
+        return one;
+    }
     std::size_t at(Field field, QuotaId quota, int dimension) const {
         return (static_cast<std::size_t>(field) * kRows + quota % kRows) * stride_ + dimension;
     }
@@ -259,7 +274,10 @@ class QuotaTree {
         return nodes_[quota / kRows].amounts.data() + at(Field{}, quota, dimension);
     }
     std::int64_t& change(Field field, QuotaId quota, int dimension) {
-        return nodes_.own(quota / kRows).amounts[at(field, quota, dimension)];
+        const auto place = at(field, quota, dimension);
+        auto& one = nodes_.own(quota / kRows).amounts[place];
+        log_.add(Place::kAmount, quota, place, one);
+        return one;
     }
     std::span<const std::int64_t> row(Field field, QuotaId quota) const {
         return {nodes_[quota / kRows].amounts.data() + at(field, quota, 0),
@@ -274,7 +292,10 @@ class QuotaTree {
     std::vector<QuotaId>& change_siblings(std::int32_t parent, bool outside);
     Dimensions stale(std::int32_t parent) const;
     Dimensions stale_minimums(std::int32_t parent) const;
-    void mark(std::int32_t parent, int dimension);
+    void set_stale(std::int32_t parent, Dimensions stale);
+    void set_stale_minimums(std::int32_t parent, Dimensions stale);
+    void set_over(QuotaId quota, Dimensions over);
+    void mark_stale(std::int32_t parent, int dimension);
     void mark_minimums(std::int32_t parent, int dimension);
     void unmark(std::int32_t parent);
     void compare_to_runtime(QuotaId quota, int dimension);
@@ -290,12 +311,19 @@ class QuotaTree {
     void push_allocated(std::int32_t where, int dimension);
     bool add_request(OwnerId owner, int sign);
     bool add_use(OwnerId owner, std::int64_t members);
+    void enter_running(OwnerId owner);
+    void leave_running(OwnerId owner);
     void stop(OwnerId owner);
     void link(QuotaId quota, std::int32_t parent, std::int32_t position);
     void unlink(QuotaId quota);
     bool attach(QuotaId quota, std::int32_t parent, std::int32_t position);
     void detach(QuotaId quota);
     void something_happened() { ++events_; }
+
+    void require_mark() const;
+    void require_no_mark() const;
+    void put_back(const UndoLog::Entry& entry);
+    void put_back(OwnerId id, const Owner& before);
 
     void refresh(QuotaId quota);
     void refresh_children(std::int32_t parent);
@@ -333,6 +361,7 @@ class QuotaTree {
     std::vector<std::int64_t> uses_;
     std::vector<std::int32_t> order_;  // of quotas, parents first; empty: not known
     std::uint64_t next_start_ = 1, events_ = 1;
+    UndoLog log_;
     Scratch scratch_;
 };
 

@@ -152,6 +152,11 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                 const auto row = list[i] % kRows;
                 auto* cell = block.amounts.data() + at(Field{}, row, d);
                 const bool is_new = cell[kRuntime * plane] != scratch_.runtime[i];
+                if (is_new) {
+                    log_.add(Place::kAmount, list[i], at(kRuntime, row, d), cell[kRuntime * plane]);
+                    log_.add(Place::kOver, list[i], 0,
+                             static_cast<std::int64_t>(block.nodes[row].over));
+                }
                 cell[kRuntime * plane] = scratch_.runtime[i];
                 const auto is_over = Dimensions{cell[kUsed * plane] > scratch_.runtime[i]};
                 auto& over = block.nodes[row].over;
@@ -159,7 +164,7 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                 const auto bit = std::uint64_t{1} << row;
                 block.over = (block.over & ~bit) | (over != 0 ? bit : 0);
                 if (!block.nodes[row].children.empty() && is_new) {
-                    mark(list[i], d);
+                    mark_stale(list[i], d);
                 }
             }
         }
@@ -199,7 +204,7 @@ void QuotaTree::set_scaled_min(QuotaId quota, std::span<const std::int64_t> valu
     for (int d = 0; d < stride_; ++d) {
         if (amount(kScaledMin, quota, d) != values[d]) {
             change(kScaledMin, quota, d) = values[d];
-            mark(node(quota).parent, d);
+            mark_stale(node(quota).parent, d);
         }
     }
 }

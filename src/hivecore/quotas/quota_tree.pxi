@@ -92,12 +92,15 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         const OwnerRecord& owner(int32_t) noexcept
         Values amounts_of(int32_t) noexcept
         bool_t may_borrow(int32_t) noexcept
-        void forbid_borrowing(int32_t) noexcept
+        void forbid_borrowing(int32_t) except +
         VerdictRecord decide(span[const Ask]) except +
         VerdictRecord decide(span[const Ask], vector[int32_t]&) except +
         VerdictRecord decide_without(span[const Ask], vector[int32_t]&) except +
         vector[int32_t] revocable(int32_t) except +
         vector[int32_t] overused() except +
+        void mark() except +
+        void rewind() except +
+        void keep() except +
         string audit() except +
         uint64_t bytes() noexcept
 
@@ -653,6 +656,26 @@ cdef class QuotaKernel(KernelObject):
         guard.lock(self.mutex)
         cdef vector[int32_t] found = self.kernel.overused()
         return as_list(found)
+
+    # --- trials
+
+    def mark(self):
+        """Note changes from now on; dimensions, roots, totals and quotas cannot change meanwhile."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.mark()
+
+    def rewind(self):
+        """Undo all changes since the last mark, and remove it."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.rewind()
+
+    def keep(self):
+        """Remove the last mark; the changes stay."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.keep()
 
     # --- all of it
 
