@@ -14,6 +14,8 @@ reclaim    who has to go, among 100,000 running owners, for a gang that is entit
 memory     bytes of a quota and of an owner beside its name
 twin       runtimes, lives and reclaim again in a small tree, beside the twin, with equal answers
 copy       of a tree with 10,000 quotas and 100,000 owners; and with the first change of the copy
+trial      of the same tree: an owner is released and scheduled again, and both are undone; beside
+           the same changes of a copy
 curve      change and runtimes from 10 to 100,000 quotas
 
 Times are CPU time, the least of several rounds in which the contenders take turns; p50 and p99 are
@@ -355,6 +357,29 @@ def copy_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:
     return take_turns({"copy": copied, "copy and change": changed}, rounds)
 
 
+def trial_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:
+    name = tree.owners[0]
+    request = tree.request(name)
+    tree.runtimes(DIMENSIONS)
+
+    def run(changed: QuotaTree) -> None:
+        changed.release(name)
+        assert changed.schedule(request).outcome == "bind"
+
+    def trials() -> None:
+        for _ in range(100):
+            with tree.trial():
+                run(tree)
+
+    return take_turns(
+        {
+            "trial": lambda: cpu_seconds(trials) / 100,
+            "copy": lambda: cpu_seconds(lambda: run(tree.copy())),
+        },
+        rounds,
+    )
+
+
 def curve_figures(sizes: list[int], times: int, rounds: int) -> list[dict[str, Any]]:
     found = []
     for leaves in sizes:
@@ -378,7 +403,7 @@ def main() -> None:
     forest = Forest(4, 5) if smoke else Forest(100, 100)
     owners = 400 if smoke else 100_000
     wide, entitled = crowded(4, 5, owners) if smoke else crowded(100, 100, owners)
-    copies = copy_figures(wide, rounds)
+    copies, trials = copy_figures(wide, rounds), trial_figures(wide, rounds)
     narrow = crowded(2, 5, owners) if smoke else crowded(10, 10, owners)
     figures = {
         "fill": fill_figures(100 if smoke else 10_000, rounds),
@@ -392,6 +417,7 @@ def main() -> None:
         "twin": twin_figures(2, 3, 40, 1) if smoke else twin_figures(10, 10, 1000, 3),
         "memory": memory_figures(100 if smoke else 10_000, owners),
         "copy": copies,
+        "trial": trials,
         "curve": curve_figures([10, 30] if smoke else [10, 100, 1000, 10_000, 100_000], times, 3),
     }
     for name, part in figures.items():

@@ -1,9 +1,13 @@
 """Trials: what happens inside is undone at their end."""
 
+import copy
+import pickle
+
 import pytest
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.errors import StaleDecisionError
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
 
 @pytest.fixture
@@ -12,17 +16,35 @@ def cluster():
     return CellCluster(ClusterSpec({"H100": nodes}, {"a": {"H100": {"node": 2}}}))
 
 
-def place(cluster, name, leaves=8):
-    cluster.commit(cluster.schedule(AffinityGroup(name, "a", [(1, leaves)])))
+@pytest.fixture
+def tree():
+    return QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
 
 
-def test_an_exception_inside_a_trial_undoes_it_and_passes_on(cluster):
-    place(cluster, "kept")
-    before = cluster.to_bytes()
-    with pytest.raises(ZeroDivisionError), cluster.trial():
-        cluster.release("kept")
+@pytest.fixture(params=["cluster", "tree"])
+def part(request):
+    return request.getfixturevalue(request.param)
+
+
+def place(part, name, leaves=8):
+    if isinstance(part, CellCluster):
+        request = AffinityGroup(name, "a", [(1, leaves)])
+    else:
+        request = QuotaRequest(name, "a", {"gpu": leaves})
+    part.commit(part.schedule(request))
+
+
+def owners(part):
+    return part.groups() if isinstance(part, CellCluster) else part.owners
+
+
+def test_an_exception_inside_a_trial_undoes_it_and_passes_on(part):
+    place(part, "kept")
+    before = part.to_bytes()
+    with pytest.raises(ZeroDivisionError), part.trial():
+        part.release("kept")
         raise ZeroDivisionError
-    assert cluster.to_bytes() == before
+    assert part.to_bytes() == before
 
 
 def test_a_trial_keeps_the_order_of_groups(cluster):
@@ -49,20 +71,28 @@ def test_a_decision_of_a_trial_cannot_be_mistaken_for_one_of_a_later_group(clust
     assert cluster.to_bytes() == before
 
 
-def test_a_copy_taken_in_a_trial_stays_as_it_is(cluster):
-    place(cluster, "first")
-    with cluster.trial():
-        place(cluster, "second")
-        branch = cluster.copy()
-    assert branch.groups() == ("first", "second")
+BRANCHES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda part: pickle.loads(pickle.dumps(part)),
+}
+
+
+@pytest.mark.parametrize("branched", BRANCHES.values(), ids=BRANCHES)
+def test_a_copy_taken_in_a_trial_stays_as_it_is(part, branched):
+    place(part, "first")
+    with part.trial():
+        place(part, "second")
+        branch = branched(part)
+    assert owners(branch) == ("first", "second")
     branch.check()
     branch.release("first")
     branch.check()
-    assert cluster.groups() == ("first",)
+    assert owners(part) == ("first",)
 
 
-def test_trials_end_in_the_reverse_order_of_their_beginning(cluster):
-    outer, inner = cluster.trial(), cluster.trial()
+def test_trials_end_in_the_reverse_order_of_their_beginning(part):
+    outer, inner = part.trial(), part.trial()
     outer.__enter__()
     inner.__enter__()
     with pytest.raises(RuntimeError, match="before"):
@@ -73,5 +103,5 @@ def test_trials_end_in_the_reverse_order_of_their_beginning(cluster):
         outer.__exit__(None, None, None)
     with pytest.raises(RuntimeError, match="once"):
         outer.__enter__()
-    place(cluster, "after")
-    cluster.check()
+    place(part, "after")
+    part.check()

@@ -429,7 +429,10 @@ class QuotaTree(Trials, Stateful):
         with self._lock:
             number = self._number(name)
             self._core.release(number)
-            self._forget(name, number)
+            if self._marks:
+                self._changes.append((number, self._requests[number]))
+            del self._owners[name]
+            self._requests[number] = None
 
     def exchange(self, one: str, other: str) -> None:
         """Each of two owners has what the other one had, such as when one hands on what it runs on.
@@ -849,8 +852,8 @@ class QuotaTree(Trials, Stateful):
     def _submit(self, request: QuotaRequest) -> int:
         if request.name in self._owners:
             raise ValueError(f"request: there is an owner {request.name!r}")
-        quota, names = self._names.number(request.quota), self._names
-        if self._marks and any(name not in names.dimensions for name, _ in request.amounts):
+        quota, names, marks = self._names.number(request.quota), self._names, self._marks
+        if marks and any(name not in names.dimensions for name, _ in request.amounts):
             names = self._shape()
         row = names.row(request.amounts)
         number = self._core.submit(
@@ -863,7 +866,7 @@ class QuotaTree(Trials, Stateful):
         )
         if number is None:
             raise _too_much(request)
-        if self._marks:
+        if marks:
             self._changes.append((number, None))
         self._owners[request.name] = number
         if number == len(self._requests):
@@ -876,10 +879,6 @@ class QuotaTree(Trials, Stateful):
         """As if it had not been submitted."""
         number = self._owners[name]
         self._core.withdraw(number)
-        self._forget(name, number)
-
-    def _forget(self, name: str, number: int) -> None:
-        """The number is free; the kernel knows."""
         if self._marks:
             self._changes.append((number, self._requests[number]))
         del self._owners[name]

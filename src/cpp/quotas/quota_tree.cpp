@@ -169,8 +169,10 @@ void QuotaTree::mark_minimums(std::int32_t parent, int dimension) {
 }
 
 void QuotaTree::unmark(std::int32_t parent) {
+    if (stale_minimums(parent) != 0) {
+        set_stale_minimums(parent, 0);
+    }
     set_stale(parent, 0);
-    set_stale_minimums(parent, 0);
 }
 
 // To be called when the use or the runtime of a quota has changed.
@@ -433,7 +435,9 @@ void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::
                           std::int64_t firm) {
     for (; where >= 0; where = node(where).parent) {
         change(kUsed, where, dimension) += more;
-        change(kFirm, where, dimension) += firm;
+        if (firm != 0) {
+            change(kFirm, where, dimension) += firm;
+        }
         compare_to_runtime(where, dimension);
     }
     auto& root = roots_[-1 - where];
@@ -505,7 +509,9 @@ bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
             continue;
         }
         change(kOwnUsed, one.quota, d) += more;
-        change(kOwnFirm, one.quota, d) += firm;
+        if (firm != 0) {
+            change(kOwnFirm, one.quota, d) += firm;
+        }
         if (manages(one.quota, d)) {
             push_used(one.quota, outside, d, more, firm);
             push_allocated(one.quota, d);
@@ -531,11 +537,11 @@ OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,
     auto& one = change_owner(owner);
     one = terms;
     one.quota = quota;
+    auto& places = owner_blocks_.own(owner / kRows).amounts;
     auto at = static_cast<std::size_t>(owner % kRows) * stride_;
     for (const auto amount : amounts) {
-        auto& place = owner_blocks_.own(owner / kRows).amounts[at];
-        log_.add(Place::kOwnerAmount, owner, at++, place);
-        place = amount;
+        log_.add(Place::kOwnerAmount, owner, at, places[at]);
+        places[at++] = amount;
     }
     if (!add_request(owner, 1)) {
         change_owner(owner).quota = -1;

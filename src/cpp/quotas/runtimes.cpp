@@ -124,6 +124,7 @@ void QuotaTree::refresh_children(std::int32_t parent) {
     }
     const auto list = children(parent);
     const auto plane = static_cast<std::size_t>(kRows) * stride_;
+    const bool is_logged = log_.is_on();
     for (auto rest = stale(parent); rest != 0; rest &= rest - 1) {
         const int d = std::countr_zero(rest);
         if (d >= stride_) {
@@ -152,7 +153,7 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                 const auto row = list[i] % kRows;
                 auto* cell = block.amounts.data() + at(Field{}, row, d);
                 const bool is_new = cell[kRuntime * plane] != scratch_.runtime[i];
-                if (is_new) {
+                if (is_logged && is_new) {
                     log_.add(Place::kAmount, list[i], at(kRuntime, row, d), cell[kRuntime * plane]);
                     log_.add(Place::kOver, list[i], 0,
                              static_cast<std::int64_t>(block.nodes[row].over));

@@ -9,7 +9,14 @@ namespace hivecore::quotas {
 
 static_assert(std::size_t{kFields} * 64 * kMostDimensions <= 1 << 16, "places fit an entry");
 
-void QuotaTree::mark() { log_.begin(next_start_, events_); }
+void UndoLog::push(const Entry& entry) { entries_.push_back(entry); }
+
+void UndoLog::push(OwnerId id, const Owner& before) {
+    owners_.push_back(before);
+    push({0, id, 0, Place::kOwner});
+}
+
+void QuotaTree::mark() { log_.begin(events_); }
 
 void QuotaTree::rewind() {
     require_mark();
@@ -17,7 +24,6 @@ void QuotaTree::rewind() {
     for (log_.pause(); log_.size() > mark.entries; log_.pop()) {
         put_back(log_.last());
     }
-    next_start_ = mark.next_start;
     events_ = mark.events;
     log_.end();
 }

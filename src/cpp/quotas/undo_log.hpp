@@ -35,7 +35,7 @@ class UndoLog {
 
     struct Mark {
         std::size_t entries;
-        std::uint64_t next_start, events;
+        std::uint64_t events;
     };
 
     UndoLog() = default;
@@ -43,21 +43,20 @@ class UndoLog {
     UndoLog& operator=(const UndoLog&) = delete;
 
     void add(Place place, std::int32_t index, std::size_t at, std::int64_t before) {
-        if (is_on_) {
-            entries_.push_back({before, index, static_cast<std::uint16_t>(at), place});
+        if (is_on_) [[unlikely]] {
+            push({before, index, static_cast<std::uint16_t>(at), place});
         }
     }
     void add(OwnerId id, const Owner& before) {
-        if (is_on_) {
-            owners_.push_back(before);
-            add(Place::kOwner, id, 0, 0);
+        if (is_on_) [[unlikely]] {
+            push(id, before);
         }
     }
 
     bool is_on() const { return is_on_; }
     const std::vector<Mark>& marks() const { return marks_; }
-    void begin(std::uint64_t next_start, std::uint64_t events) {
-        marks_.push_back({entries_.size(), next_start, events});
+    void begin(std::uint64_t events) {
+        marks_.push_back({entries_.size(), events});
         is_on_ = true;
     }
     // The last mark is taken away; without any, so are the entries.
@@ -83,6 +82,10 @@ class UndoLog {
     }
 
   private:
+    // Apart, so that callers stay small.
+    void push(const Entry& entry);
+    void push(OwnerId id, const Owner& before);
+
     std::vector<Entry> entries_;
     std::vector<Owner> owners_;
     std::vector<Mark> marks_;
