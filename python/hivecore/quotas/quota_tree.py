@@ -134,7 +134,7 @@ class QuotaTree(Trials, Stateful):
     def _unmarked(self) -> None:
         self._marks: list[_Mark] = []
         self._changes: list[tuple[int, QuotaRequest | None]] = []
-        """While there are marks: the numbers that changed, and whose they were before."""
+        """While there are marks: each number that changed, and its request before."""
 
     def __repr__(self) -> str:
         with self._lock:
@@ -895,7 +895,7 @@ class QuotaTree(Trials, Stateful):
             self._core.check()
 
     def _shape(self) -> Names:
-        """The names, to change dimensions, trees or quotas, which are kept as they are at a mark."""
+        """The names, for a change of dimensions, trees or quotas; a mark keeps those before it."""
         if self._marks and self._marks[-1][0] is self._core:
             self._core = self._core.copy()
             self._names = self._names.copy(self._core)

@@ -9,14 +9,18 @@ namespace hivecore::quotas {
 
 static_assert(std::size_t{kFields} * 64 * kMostDimensions <= 1 << 16, "places fit an entry");
 
-void UndoLog::push(const Entry& entry) { entries_.push_back(entry); }
+void UndoLog::push(const Entry& entry) {
+    entries_.push_back(entry);
+}
 
 void UndoLog::push(OwnerId id, const Owner& before) {
     owners_.push_back(before);
     push({0, id, 0, Place::kOwner});
 }
 
-void QuotaTree::mark() { log_.begin(events_); }
+void QuotaTree::mark() {
+    log_.begin(events_);
+}
 
 void QuotaTree::rewind() {
     require_mark();
