@@ -11,6 +11,7 @@ rarer half is forgotten.
 from collections.abc import Mapping
 from typing import Any
 
+from hivecore.devices._undo_log import UndoLog
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.task_mix import Task, TaskMix
 
@@ -27,7 +28,9 @@ class LearnedMix:
         self.counts = {} if given is None else dict(given.weights)
         self.weights: Mapping[Task, int] = dict(self.counts)  # of the last step
         self.count = self.total = sum(self.counts.values())
-        self.is_told = False  # whether the kernel goes by these weights
+        #: What the kernel goes by, if these are the weights; else they are to be told.
+        self.told: Mapping[Task, int] | None = None
+        self.undo = UndoLog()
 
     @classmethod
     def learned(cls, counts: TaskMix, weights: TaskMix) -> "LearnedMix":
@@ -40,7 +43,7 @@ class LearnedMix:
     def copy(self) -> "LearnedMix":
         """An independent equal."""
         other = LearnedMix(None)
-        other.is_given, other.is_told = self.is_given, self.is_told
+        other.is_given, other.told = self.is_given, self.told
         other.counts, other.count = dict(self.counts), self.count
         other.weights, other.total = self.weights, self.total
         return other
@@ -50,13 +53,16 @@ class LearnedMix:
         if self.is_given:
             return
         task = Task.of(request)
+        if self.undo.is_on:
+            self._keep()
+            self.undo.keep(self.counts, task)
         self.counts[task] = self.counts.get(task, 0) + 1
         self.count += 1
         is_full = len(self.counts) > _MOST_CLASSES
         if is_full:
             self._forget_rare()
         if is_full or 16 * self.count > 17 * self.total:
-            self.weights, self.total, self.is_told = dict(self.counts), self.count, False
+            self.weights, self.total = dict(self.counts), self.count
 
     def _forget_rare(self) -> None:
         """Of equals those go that came first."""
@@ -66,17 +72,17 @@ class LearnedMix:
         self.counts = {task: count for task, count in self.counts.items() if task in kept}
         self.count = sum(self.counts.values())
 
-    def went_back(self, before: "LearnedMix") -> "LearnedMix":
-        """What it was before, when what was seen since has not come after all."""
-        before.is_told &= self.is_told and self.weights is before.weights
-        return before
+    def _keep(self) -> None:
+        """Log what it is, before it changes."""
+        for name in ("counts", "count", "weights", "total"):
+            self.undo.add(setattr, self, name, getattr(self, name))
 
     def tell(self, core: Any, model_number: Any) -> None:
         """Let the kernel go by the weights; ValueError: they are too large."""
-        while not self.is_told:
+        while self.told is not self.weights:
             tasks = [self._numbers(task, model_number) for task in self.weights]
-            self.is_told = core.set_mix(tasks)
-            if self.is_told:
+            if core.set_mix(tasks):
+                self.told = self.weights
                 return
             if self.is_given:
                 raise ValueError("mix: the weights are too large for so much memory on a node")
@@ -84,6 +90,8 @@ class LearnedMix:
 
     def _halve(self) -> None:
         """Classes that came once are forgotten; where there are no others, the first half is."""
+        if self.undo.is_on:
+            self._keep()
         halves = {task: count // 2 for task, count in self.counts.items() if count > 1}
         newest = list(self.counts.items())[-(len(self.counts) // 2) :]
         self.counts = halves or dict(newest)

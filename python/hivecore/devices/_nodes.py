@@ -7,6 +7,7 @@ was given back. Nodes of equal inventory, apart from health, share a shape of th
 from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from operator import setitem
 from typing import Any
 
 from hivecore import _devices
@@ -14,6 +15,7 @@ from hivecore._arguments import as_text
 from hivecore.devices._koordinator import raw_shape
 from hivecore.devices._numbers import Masks, Numbers, healthy_masks
 from hivecore.devices._queries import Queries
+from hivecore.devices._undo_log import UndoLog
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.node_devices import NodeDevices
@@ -35,12 +37,15 @@ class Nodes:
         self.core = _devices.DeviceKernel(quirks)
         self.numbers = Numbers()
         self.queries = Queries(self.numbers, quirks is not None)
+        self.undo = UndoLog()
         self.by_name: dict[str, int] = {}
         self.names: list[str | None] = []
-        #: by number, what tells a node from a later one of its name; None: there is no node
+        #: by number, what tells a node from a later one of its name; None: there is no node. Plans
+        #: of a trial may have numbers beyond those that are left of `names`.
         self.marks: list[object] = []
         self.inventories: list[NodeDevices | None] = []
-        self.holes: list[int] = []
+        #: numbers that are free, as a heap; None: to be looked for
+        self._holes: list[int] | None = []
         self._shapes: dict[Any, int] = {}
         self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
         self._in_order: tuple[str, ...] | None = None
@@ -53,6 +58,11 @@ class Nodes:
         if self._in_order is None:
             self._in_order = tuple([name for name in self.names if name is not None])
         return self._in_order
+
+    @property
+    def asked(self) -> list[int] | None:
+        """The numbers of all nodes, ascending; None: the kernel has no others."""
+        return None if len(self.by_name) == self.core.nodes else sorted(self.by_name.values())
 
     def number(self, name: str) -> int:
         """The number of a node, which must be there."""
@@ -119,11 +129,14 @@ class Nodes:
         if name in self.by_name:
             raise ValueError(f"node={name!r}: is there already")
         self._known(inventory)  # or it is refused here
-        if self.holes:
-            number = heappop(self.holes)
+        if self._holes is None:
+            self.open_holes()
+        if self._holes:
+            number = heappop(self._holes)
         else:
             number = len(self.names)
             self._append_hole()
+        self._keep(number, name)
         self.by_name[name] = number
         self.names[number] = name
         self.marks[number] = object()
@@ -135,10 +148,22 @@ class Nodes:
         self.core.set_node(number, -1, (0,) * len(TYPES))
         name = self.names[number]
         assert name is not None
+        self._keep(number, name)
         del self.by_name[name]
         self.names[number] = self.inventories[number] = self._in_order = None
         self.marks[number] = None
-        heappush(self.holes, number)
+        if self._holes is not None:
+            heappush(self._holes, number)
+
+    def _keep(self, number: int, name: str) -> None:
+        """Log what a number and a name stand for, before that changes."""
+        undo = self.undo
+        if undo.is_on:
+            undo.keep(self.by_name, name)
+            for by_number in (self.names, self.marks, self.inventories):
+                undo.add(setitem, by_number, number, by_number[number])
+            undo.add(setattr, self, "_in_order", self._in_order)
+            undo.add(setattr, self, "_holes", None)
 
     def leave_out(self) -> None:
         """A number that no node has."""
@@ -146,24 +171,30 @@ class Nodes:
         self._append_hole()
 
     def _append_hole(self) -> None:
+        if self.undo.is_on:
+            self.undo.add(self.names.pop)
+            self.undo.add(self.inventories.pop)
+        if len(self.marks) == len(self.names):
+            self.marks.append(None)
         self.names.append(None)
-        self.marks.append(None)
         self.inventories.append(None)
 
     def open_holes(self) -> None:
         """From now on new nodes take the numbers that were left out."""
-        self.holes = [number for number, name in enumerate(self.names) if name is None]
+        self._holes = [number for number, name in enumerate(self.names) if name is None]
 
     def equip(self, number: int, inventory: NodeDevices) -> bool:
         """From now on the node has this; whether no node had so much GPU memory before."""
         _, shape, healthy = self._known(inventory)
         before = self.core.most_memory
         self.core.set_node(number, shape, healthy)
+        if self.undo.is_on:
+            self.undo.add(setitem, self.inventories, number, self.inventories[number])
         self.inventories[number] = inventory
         return bool(self.core.most_memory > before)
 
     def copy(self) -> "Nodes":
-        """An independent equal; queries are not copied."""
+        """An independent equal; queries and marks are not copied."""
         other = Nodes(self.quirks)
         other.core = self.core.copy()
         other.numbers = self.numbers.copy()
@@ -172,7 +203,7 @@ class Nodes:
         other.names = list(self.names)
         other.marks = list(self.marks)
         other.inventories = list(self.inventories)
-        other.holes = list(self.holes)
+        other._holes = None
         other._shapes = dict(self._shapes)
         return other
 
@@ -182,7 +213,8 @@ class Nodes:
             key = self._shape(inventory)
             shape = self._shapes.get(key)
             if shape is None:
-                if len(self._shapes) > 2 * len(self.by_name) + _SPARE_SHAPES:
+                most = 2 * len(self.by_name) + _SPARE_SHAPES
+                if len(self._shapes) > most and not self.undo.is_on:
                     self._forget_shapes()
                 shape = self._shapes[key] = self.core.add_shape(*key)
             if len(self._shape_of_inventory) >= _MOST_INVENTORIES:

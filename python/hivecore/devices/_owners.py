@@ -6,7 +6,9 @@ of all owners are what is in use.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from hivecore.devices._undo_log import UndoLog
 
 __all__ = ["Charges", "Held", "Owners", "entry", "left_of"]
 
@@ -17,15 +19,12 @@ _Entry = TypeVar("_Entry")
 Charges = list[tuple[int, int, tuple[int, ...], int, int, int]]
 
 
-class Held:
+class Held(NamedTuple):
     """What a reservation holds, its users' part included."""
 
-    __slots__ = ("charges", "restricted", "users")
-
-    def __init__(self, charges: Charges, restricted: bool, users: Iterable[str] = ()) -> None:
-        self.charges = charges
-        self.restricted = restricted
-        self.users = list(users)
+    charges: Charges
+    restricted: bool
+    users: tuple[str, ...] = ()
 
     @property
     def types(self) -> set[int]:
@@ -36,15 +35,16 @@ class Held:
 class Owners:
     """The owners of one cluster."""
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, undo: UndoLog) -> None:
         self.core = core
+        self.undo = undo
         self.numbers: dict[str, int] = {}
         self.names: dict[int, str] = {}
         self.priorities: dict[str, int] = {}
         self.reservations: dict[str, Held] = {}
         self.through: dict[str, str] = {}  # a user -> its reservation, which may be yet to come
         #: A reservation that is yet to come -> its users, in the order in which they came.
-        self.waiting: dict[str, dict[str, None]] = {}
+        self.waiting: dict[str, tuple[str, ...]] = {}
 
     def number(self, name: str, argument: str = "name") -> int:
         """The number of an owner, which must be there."""
@@ -83,6 +83,9 @@ class Owners:
 
     def book(self, name: str, owner: int, priority: int) -> None:
         """A new owner, which is charged already."""
+        if self.undo.is_on:
+            self._keep(name)
+            self.undo.keep(self.names, owner)
         self.numbers[name] = owner
         self.names[owner] = name
         if priority:
@@ -90,49 +93,79 @@ class Owners:
 
     def reserve(self, name: str, held: Held) -> None:
         """An owner is a reservation from now on; who was to use another of its name does not."""
-        for user in [*self.waiting.get(name, ()), *held.users]:
+        if self.undo.is_on:
+            self._keep(name)
+            self.undo.keep(self.through, *held.users)
+        for user in (*self.waiting.get(name, ()), *held.users):
             self._leave(user)
         self.through.update(dict.fromkeys(held.users, name))
         self.reservations[name] = held
 
+    def hold(self, name: str, held: Held) -> None:
+        """A reservation holds something else, or has other users, from now on."""
+        if self.undo.is_on:
+            self._keep(name)
+        self.reservations[name] = held
+
     def enter(self, name: str, reservation: str) -> None:
         """An owner uses a reservation from now on, which is to be settled if it is there."""
+        if self.undo.is_on:
+            self._keep(name, reservation)
         self.through[name] = reservation
-        if reservation in self.reservations:
-            self.reservations[reservation].users.append(name)
+        held = self.reservations.get(reservation)
+        if held is not None:
+            self.reservations[reservation] = held._replace(users=(*held.users, name))
         else:
-            self.waiting.setdefault(reservation, {})[name] = None
+            self.waiting[reservation] = (*self.waiting.get(reservation, ()), name)
 
     def _leave(self, name: str) -> str:
         """An owner uses no reservation from now on; the one that it has used, which is to be
         settled; "": none that is there.
         """
-        reservation = self.through.pop(name, "")
-        if reservation in self.reservations:
-            self.reservations[reservation].users.remove(name)
+        reservation = self.through.get(name, "")
+        if not reservation:
+            return ""
+        if self.undo.is_on:
+            self._keep(name, reservation)
+        del self.through[name]
+        held = self.reservations.get(reservation)
+        if held is not None:
+            users = tuple([user for user in held.users if user != name])
+            self.reservations[reservation] = held._replace(users=users)
             return reservation
-        waiting = self.waiting.get(reservation, {})
-        waiting.pop(name, None)
-        if not waiting:
+        left = tuple([user for user in self.waiting.get(reservation, ()) if user != name])
+        if left:
+            self.waiting[reservation] = left
+        else:
             self.waiting.pop(reservation, None)
         return ""
 
     def release(self, name: str) -> None:
         """The end of an owner, which must be there; users of a reservation stay."""
         owner = self.number(name)
+        if self.undo.is_on:
+            self._keep(name)
+            self.undo.keep(self.names, owner)
         del self.numbers[name], self.names[owner]
         self.priorities.pop(name, None)
         self.core.refund(owner)
         held = self.reservations.pop(name, None)
-        for user in () if held is None else held.users:
-            del self.through[user]
+        if held is not None:
+            if self.undo.is_on:
+                self.undo.keep(self.through, *held.users)
+            for user in held.users:
+                del self.through[user]
         reservation = self._leave(name)
         if reservation:
             self.settle(reservation)
 
     def rename(self, name: str, new: str) -> None:
         """An owner that is no reservation has a name that nobody has."""
-        owner = self.numbers.pop(name)
+        owner = self.numbers[name]
+        if self.undo.is_on:
+            self._keep(name, new)
+            self.undo.keep(self.names, owner)
+        del self.numbers[name]
         self.numbers[new], self.names[owner] = owner, new
         if name in self.priorities:
             self.priorities[new] = self.priorities.pop(name)
@@ -141,24 +174,33 @@ class Owners:
             self._leave(name)
             self.enter(new, reservation)
 
+    def _keep(self, *names: str) -> None:
+        """Log what is known of owners and reservations, before that changes."""
+        known: tuple[dict[str, Any], ...] = (
+            self.numbers,
+            self.priorities,
+            self.reservations,
+            self.through,
+            self.waiting,
+        )
+        for of in known:
+            self.undo.keep(of, *names)
+
     def settle(self, reservation: str) -> None:
         """A reservation is charged for what its users have left of it."""
         held = self.reservations[reservation]
         left = left_of(held.charges, [self.charges(user) for user in held.users])
         self.core.recharge(self.numbers[reservation], left)
 
-    def copy(self, core: Any) -> "Owners":
+    def copy(self, core: Any, undo: UndoLog) -> "Owners":
         """An independent equal, of a copy of the kernel."""
-        other = Owners(core)
+        other = Owners(core, undo)
         other.numbers = dict(self.numbers)
         other.names = dict(self.names)
         other.priorities = dict(self.priorities)
-        other.reservations = {
-            name: Held(held.charges, held.restricted, held.users)
-            for name, held in self.reservations.items()
-        }
+        other.reservations = dict(self.reservations)
         other.through = dict(self.through)
-        other.waiting = {name: dict(users) for name, users in self.waiting.items()}
+        other.waiting = dict(self.waiting)
         return other
 
 

@@ -48,7 +48,6 @@ def _healed(
     """The fewest devices of a node that have to be healthy again."""
     types = {need.type for need in request.needs}
     best: Change | None = None
-    branch: DeviceCluster | None = None
     tried = 0
     for name in nodes:
         devices = cluster.inventory(name).devices
@@ -56,29 +55,29 @@ def _healed(
         if not unhealthy or tried == _NODES:
             continue
         tried += 1
-        branch = cluster.copy() if branch is None else branch
-        needed = _needed(branch, request, policy, name, unhealthy)
+        with cluster.trial():
+            needed = _needed(cluster, request, policy, name, unhealthy)
         if needed and (best is None or needed < best.cost):
             best = Change("health", (), needed, (), request, (), (name,))
     return best
 
 
 def _needed(
-    branch: "DeviceCluster",
+    cluster: "DeviceCluster",
     request: DeviceRequest,
     policy: "Policy",
     name: str,
     unhealthy: list[Device],
 ) -> int:
     """How many of these have to be healthy, so that none of them can be left out; 0: all of them
-    would not do.
+    would not do. What it tries stays.
     """
 
     def set_health(item: Device, healthy: bool) -> None:
-        branch.set_health(name, healthy, type=item.type, minor=item.minor)
+        cluster.set_health(name, healthy, type=item.type, minor=item.minor)
 
     def binds() -> bool:
-        return branch.schedule(request, nodes=(name,), policy=policy).outcome == "bind"
+        return cluster.schedule(request, nodes=(name,), policy=policy).outcome == "bind"
 
     for item in unhealthy:
         set_health(item, True)

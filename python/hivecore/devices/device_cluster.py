@@ -10,6 +10,7 @@ from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
+from hivecore._trial import Trials
 from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
@@ -68,7 +69,7 @@ _OF_KOORDINATOR = POLICIES[:2]
 _NO_WISH = Wish((), "first")
 
 
-class DeviceCluster(Stateful):
+class DeviceCluster(Trials, Stateful):
     """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
 
     :param nodes: name -> inventory of each node.
@@ -162,7 +163,8 @@ class DeviceCluster(Stateful):
         self._lock = RLock()
         self._nodes = nodes
         self._core = nodes.core
-        self._owners = Owners(nodes.core)
+        self._owners = Owners(nodes.core, nodes.undo)
+        mix.undo = nodes.undo
 
     @property
     def _is_strict(self) -> bool:
@@ -272,7 +274,7 @@ class DeviceCluster(Stateful):
 
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         if self._nodes.equip(number, inventory):
-            self._mix.is_told = False  # it may be too heavy now
+            self._mix.told = None  # it may be too heavy now
 
     # --- decisions
 
@@ -304,7 +306,7 @@ class DeviceCluster(Stateful):
             wish.check(self)
             if names is None:
                 names = self._nodes.in_order
-                asked = sorted(self._nodes.by_name.values()) if self._nodes.holes else None
+                asked = self._nodes.asked
             else:
                 asked = [self._nodes.number(name) for name in names]
             self._prepare(number)
@@ -448,8 +450,8 @@ class DeviceCluster(Stateful):
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
     ) -> DeviceDecision:
-        if asked is None and self._nodes.holes:
-            asked = list(self._nodes.by_name.values())
+        if asked is None:
+            asked = self._nodes.asked
         counts = count_codes(self._core.filter(query, policy, asked)[0])
         impossible = bool(counts) and not self._core.is_possible(query, asked)
         return made_decision(request, "", counts, None, self, None, (), impossible=impossible)
@@ -564,8 +566,7 @@ class DeviceCluster(Stateful):
         wish = Wish.of(reservations, reserved)
         with self._lock:
             decisions: list[DeviceDecision] = []
-            seen = self._mix.copy()
-            try:
+            with self.trial():
                 for request in given:
                     decision = self.schedule(
                         request,
@@ -577,28 +578,21 @@ class DeviceCluster(Stateful):
                     decisions.append(decision)
                     if decision.outcome == "bind":
                         self._carry_out(decision)
-            finally:
-                for decision in reversed(decisions):
-                    if decision.request.name in self._owners.numbers:
-                        self._owners.release(decision.request.name)
-                self._mix = self._mix.went_back(seen)
         return tuple(decisions)
 
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock:
-            done = []
-            seen = self._mix.copy()
+            mark = self._mark()
             try:
                 for decision in given:
                     self._carry_out(decision)
-                    done.append(decision.request.name)
             except BaseException:
-                for name in reversed(done):
-                    self._owners.release(name)
-                self._mix = self._mix.went_back(seen)
+                self._rewind(mark)
                 raise
+            self._core.keep(mark)
+            self._nodes.undo.end()
 
     def allocate(
         self,
@@ -985,13 +979,25 @@ class DeviceCluster(Stateful):
 
     # --- the state as a whole
 
+    def _mark(self) -> int:
+        mark = self._core.mark()
+        self._nodes.undo.mark()
+        return mark
+
+    def _rewind(self, mark: int) -> None:
+        memory = self._core.most_memory
+        self._core.rewind(mark)
+        self._nodes.undo.rewind()
+        if self._core.most_memory > memory:
+            self._mix.told = None
+
     def copy(self) -> Self:
-        """An independent what-if branch."""
+        """An independent what-if branch; `trial` does without it."""
         with self._lock:
             other = object.__new__(type(self))
             mix = self._mix.copy()
             other._start(POLICIES[self._policy], mix, self._seed, self._nodes.copy())
-            other._owners = self._owners.copy(other._core)
+            other._owners = self._owners.copy(other._core, other._nodes.undo)
             return other
 
     def to_bytes(self) -> bytes:

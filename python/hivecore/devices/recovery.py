@@ -79,7 +79,7 @@ def recover_reservation(
             and sorted(held.charges) == charges,
         )
         return
-    users = owners.waiting.get(name, {})
+    users = owners.waiting.get(name, ())
     for user in users:
         if owners.node(user) != number:
             raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
@@ -121,7 +121,7 @@ def count_in_bytes(cluster: "DeviceCluster", number: int) -> None:
             cluster._core.recharge(owners.number(name), after)
             touched.append(owners.through.get(name, ""))
         else:
-            held.charges = after
+            owners.hold(name, held._replace(charges=after))
             touched.append(name)
     for name in touched:
         if name in owners.reservations:

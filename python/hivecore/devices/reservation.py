@@ -201,7 +201,7 @@ def reserve_after(
         if plan is None or not theirs <= _devices_of(plan):
             return cluster._for_node(request, CODES.index("successor"), None)
     made = cluster._bound(request, plan)
-    held = Held(plan.charges, restricted, [owner])
+    held = Held(plan.charges, restricted, (owner,))
     hold(cluster, request.name, plan.node, held, request.priority)
     return made
 

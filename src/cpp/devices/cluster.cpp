@@ -79,6 +79,9 @@ std::int32_t DeviceCluster::add_shape(Shape shape) {
 
 std::vector<std::int32_t> DeviceCluster::drop_unused_shapes() {
     std::vector<std::int32_t> dropped;
+    if (undo_.is_on()) {
+        return dropped;
+    }
     of_shape_.resize(std::max<std::size_t>(of_shape_.size(), states_.shapes()));
     for (std::int32_t number = 0; number < states_.shapes(); ++number) {
         if (states_.has_shape(number) && of_shape_[number].nodes == 0) {
@@ -97,22 +100,17 @@ void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visibl
         nodes_.resize(node + 1);
     }
     auto& changed = nodes_[node];
+    if (undo_.is_on()) {
+        undo_.add(Reshaped{node, changed.shape});
+    }
     count_node(shape, 1);
     count_node(changed.shape, -1);
-    if (shape < 0) {
-        if (changed.state >= 0) {
-            states_.forget(changed.state);
-        }
-        changed.shape = changed.state = -1;
-        note(node);
-        return;
-    }
-    const auto before = changed.state;
+    drop_heavy_mix();
     changed.shape = shape;
-    changed.state = -1;
-    move_to(node, built(node, {}, healthy));
-    if (before >= 0) {
-        states_.forget(before);
+    if (shape < 0) {
+        move_to(node, StateId{-1});
+    } else {
+        move_to(node, built(node, {}, healthy));
     }
 }
 
@@ -143,6 +141,9 @@ void DeviceCluster::count_node(std::int32_t shape, int change) {
         most_memory_ = memory;
         ++scale_version_;
     }
+}
+
+void DeviceCluster::drop_heavy_mix() {
     if (mix_weight_ > kMostWork / std::max<std::int64_t>(most_memory_, 1)) {
         set_mix({});  // until another one is told, which has to be lighter
     }
@@ -205,12 +206,14 @@ std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
     return words;
 }
 
-void DeviceCluster::move_to(std::int32_t node, const std::vector<std::uint64_t>& words) {
-    const auto before = nodes_[node].state;
-    nodes_[node].state = states_.intern(nodes_[node].shape, words.data());
-    if (before >= 0) {
-        states_.forget(before);
+void DeviceCluster::move_to(std::int32_t node, StateId now) {
+    auto& state = nodes_[node].state;
+    if (undo_.is_on()) {
+        undo_.add(Moved{node, state});
+    } else if (state >= 0) {
+        states_.forget(state);
     }
+    state = now;
     note(node);
 }
 
@@ -241,6 +244,9 @@ std::int32_t DeviceCluster::charge(std::int32_t node, std::vector<Charge> charge
     at.owners.push_back(owner);
     free_owners_.pop_back();
     owners_[owner] = {node, static_cast<std::int32_t>(at.owners.size()) - 1, std::move(charges)};
+    if (undo_.is_on()) {
+        undo_.add(Charged{owner});
+    }
     if (at.state >= 0) {
         const auto& shape = states_.shape(at.shape);
         if (shape.is_raw() && has_gone(shape, owners_[owner].charges)) {
@@ -263,6 +269,9 @@ void DeviceCluster::refund(std::int32_t owner) {
     list[place] = list.back();
     owners_[list[place]].place = place;
     list.pop_back();
+    if (undo_.is_on()) {
+        undo_.add(Refunded{owner, std::move(owners_[owner])});
+    }
     owners_[owner] = {};
     free_owners_.push_back(owner);
     if (nodes_[node].state >= 0) {
@@ -271,11 +280,73 @@ void DeviceCluster::refund(std::int32_t owner) {
 }
 
 void DeviceCluster::recharge(std::int32_t owner, std::vector<Charge> charges) {
+    if (undo_.is_on()) {
+        undo_.add(Recharged{owner, std::move(owners_[owner].charges)});
+    }
     owners_[owner].charges = std::move(charges);
     const auto node = owners_[owner].node;
     if (nodes_[node].state >= 0) {
         move_to(node, built(node, {}, healthy(node)));
     }
+}
+
+// --- trials
+
+void DeviceCluster::rewind() {
+    while (undo_.has_more()) {
+        auto last = undo_.take();
+        std::visit([&](auto& step) { undo_step(step); }, last);
+    }
+    undo_.end();
+    drop_heavy_mix();
+}
+
+void DeviceCluster::keep() {
+    undo_.end();
+    if (undo_.is_on()) {
+        return;
+    }
+    for (const auto& step : undo_.steps()) {
+        if (const auto* moved = std::get_if<Moved>(&step); moved != nullptr && moved->before >= 0) {
+            states_.forget(moved->before);
+        }
+    }
+    undo_.clear();
+}
+
+void DeviceCluster::undo_step(const Charged& step) {
+    nodes_[owners_[step.owner].node].owners.pop_back();
+    owners_[step.owner] = {};
+    free_owners_.push_back(step.owner);
+}
+
+void DeviceCluster::undo_step(Refunded& step) {
+    auto& list = nodes_[step.before.node].owners;
+    const auto place = static_cast<std::size_t>(step.before.place);
+    list.push_back(step.owner);
+    std::swap(list[place], list.back());
+    owners_[list.back()].place = static_cast<std::int32_t>(list.size()) - 1;
+    owners_[step.owner] = std::move(step.before);
+    free_owners_.pop_back();
+}
+
+void DeviceCluster::undo_step(Recharged& step) {
+    owners_[step.owner].charges = std::move(step.before);
+}
+
+void DeviceCluster::undo_step(const Reshaped& step) {
+    count_node(step.before, 1);
+    count_node(nodes_[step.node].shape, -1);
+    nodes_[step.node].shape = step.before;
+}
+
+void DeviceCluster::undo_step(const Moved& step) {
+    auto& state = nodes_[step.node].state;
+    if (state >= 0) {
+        states_.forget(state);
+    }
+    state = step.before;
+    note(step.node);
 }
 
 // --- what policies go by
@@ -717,6 +788,11 @@ std::string DeviceCluster::audit() const {
             return "the state of node " + std::to_string(node) + " is not what its owners have";
         }
     }
+    for (const auto& step : undo_.steps()) {
+        if (const auto* moved = std::get_if<Moved>(&step); moved != nullptr && moved->before >= 0) {
+            ++references[moved->before];
+        }
+    }
     for (std::size_t id = 0; id < references.size(); ++id) {
         if (states_.references(static_cast<StateId>(id)) < references[id]) {
             return "state " + std::to_string(id) + " has too few references";
@@ -726,7 +802,8 @@ std::string DeviceCluster::audit() const {
 }
 
 std::uint64_t DeviceCluster::bytes() const {
-    std::uint64_t sum = sizeof *this + states_.bytes() + sizeof(Node) * nodes_.capacity() +
+    std::uint64_t sum = sizeof *this + states_.bytes() + undo_.bytes() +
+                        sizeof(Node) * nodes_.capacity() +
                         sizeof(Owner) * owners_.capacity() +
                         4 * (free_owners_.capacity() + log_.capacity());
     for (const auto& node : nodes_) {

@@ -23,6 +23,7 @@
 #include "devices/choice/chooser.hpp"
 #include "devices/koordinator/asked.hpp"
 #include "devices/states.hpp"
+#include "devices/undo_log.hpp"
 
 namespace hivecore::devices {
 
@@ -82,12 +83,13 @@ class DeviceCluster {
     DeviceCluster() = default;
     // Decides as Koordinator does, with these of its defects; all shapes are raw.
     explicit DeviceCluster(koordinator::Quirks quirks) : is_koordinator_(true), quirks_(quirks) {}
+    // With its marks.
     DeviceCluster(const DeviceCluster&) = default;
     DeviceCluster& operator=(const DeviceCluster&) = delete;
 
     std::int32_t add_shape(Shape shape);
-    // Forgets the shapes that no node has, and returns their numbers. No query that was asked
-    // before may be asked again.
+    // Forgets the shapes that no node has, and returns their numbers; none while there are marks. No
+    // query that was asked before may be asked again.
     std::vector<std::int32_t> drop_unused_shapes();
     // What a node has from now on: its shape (-1: it is no node) and which devices are healthy. It
     // may be new; numbers before it that nobody has spoken of are no nodes.
@@ -118,6 +120,17 @@ class DeviceCluster {
     const std::vector<Charge>& charges_of(std::int32_t owner) const {
         return owners_[owner].charges;
     }
+
+    // --- trials: marks nest; the last one set ends first
+
+    void mark() { undo_.begin(); }
+    std::size_t marks() const { return undo_.marks(); }
+    // Ends the last mark and undoes what has happened to nodes and owners since, in time
+    // proportional to that. Numbers of nodes beyond those that there were stay, as no nodes; so
+    // does the mix, unless it has become too heavy.
+    void rewind();
+    // Ends the last mark; what was done is kept.
+    void keep();
 
     // --- what policies go by
 
@@ -173,19 +186,22 @@ class DeviceCluster {
         std::vector<std::int32_t> owners;
     };
 
-    struct Owner {
-        std::int32_t node = -1;
-        std::int32_t place = 0;  // in the node's list
-        std::vector<Charge> charges;
-    };
-
     std::vector<std::uint64_t> built(std::int32_t node, std::span<const std::int32_t> without,
                                      const Visible& healthy) const;
     std::vector<std::pair<Type, std::int32_t>> gone(std::int32_t node,
                                                     std::span<const std::int32_t> without) const;
-    void move_to(std::int32_t node, const std::vector<std::uint64_t>& words);
+    void move_to(std::int32_t node, const std::vector<std::uint64_t>& words) {
+        move_to(node, states_.intern(nodes_[node].shape, words.data()));
+    }
+    void move_to(std::int32_t node, StateId now);
+    void undo_step(const Charged& step);
+    void undo_step(Refunded& step);
+    void undo_step(Recharged& step);
+    void undo_step(const Reshaped& step);
+    void undo_step(const Moved& step);
     void note(std::int32_t node);
     void count_node(std::int32_t shape, int change);
+    void drop_heavy_mix();
     std::uint64_t version_of(Policy policy) const;
     const MixTable& mix_table(std::int32_t shape);
     Circumstances circumstances(Policy policy, std::int32_t shape);
@@ -211,6 +227,7 @@ class DeviceCluster {
     std::vector<std::int32_t> free_owners_;
     std::vector<std::int32_t> log_;  // nodes that changed
     std::uint64_t log_begins_ = 0;
+    UndoLog undo_;
 
     // By shape: its nodes, and what each of them has.
     struct Counted {

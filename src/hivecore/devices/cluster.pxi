@@ -69,6 +69,10 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int32_t charge(int32_t, vector[ChargeRecord]) except +
         void refund(int32_t) except +
         void recharge(int32_t, vector[ChargeRecord]) except +
+        void mark() except +
+        size_t marks() noexcept
+        void rewind() except +
+        void keep() except +
         bool_t is_owner(int32_t) noexcept
         int32_t node_of(int32_t) noexcept
         const vector[ChargeRecord]& charges_of(int32_t) noexcept
@@ -272,15 +276,15 @@ cdef class DeviceKernel(KernelObject):
     cdef int use(self, Query query) except -1:
         """A query's answers are of one kernel."""
         if query.core is None:
-            query.core = self.mark
-        elif query.core is not self.mark:
+            query.core = self.identity
+        elif query.core is not self.identity:
             raise ValueError("query is another kernel's")
         return 0
 
-    cdef readonly object mark
+    cdef object identity  # another one when queries have to be made anew
 
     def __init__(self, quirks=None):
-        self.mark = object()
+        self.identity = object()
 
     # --- what there is
 
@@ -315,14 +319,15 @@ cdef class DeviceKernel(KernelObject):
         return number
 
     def drop_unused_shapes(self):
-        """Forget the shapes that no node has; returns their numbers. Queries are to be made anew."""
+        """Forget the shapes that no node has; returns their numbers, none while there are marks.
+        Queries are to be made anew."""
         cdef Guard guard
         cdef vector[int32_t] dropped
         cdef size_t i
-        mark = object()
+        identity = object()
         guard.lock(self.mutex)
         dropped = self.kernel.drop_unused_shapes()
-        self.mark = mark
+        self.identity = identity
         return [dropped[i] for i in range(dropped.size())]
 
     def set_node(self, node, shape, healthy):
@@ -415,6 +420,37 @@ cdef class DeviceKernel(KernelObject):
         guard.lock(self.mutex)
         found = self.kernel.owners(self.as_node(node))
         return sorted([found[i] for i in range(found.size())])
+
+    # --- trials
+
+    def mark(self):
+        """The number of this mark, for `rewind` or `keep`."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.mark()
+        return self.kernel.marks()
+
+    def rewind(self, number):
+        """End a mark, and undo what has happened to nodes and owners since.
+
+        :raises RuntimeError: it is not the last one that was set.
+        """
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.check_last(number)
+        self.kernel.rewind()
+
+    def keep(self, number):
+        """End a mark; what was done since is kept, see `rewind`."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.check_last(number)
+        self.kernel.keep()
+
+    cdef int check_last(self, object number) except -1:
+        if number == 0 or number != self.kernel.marks():
+            raise RuntimeError("a trial must end before the one in which it was begun")
+        return 0
 
     # --- what policies go by
 
@@ -597,11 +633,13 @@ cdef class DeviceKernel(KernelObject):
     # --- the state as a whole
 
     def copy(self):
-        """An independent equal; queries are asked anew."""
+        """An independent equal, without marks; queries are asked anew."""
         cdef Guard guard
         cdef DeviceKernel other = DeviceKernel()
         guard.lock(self.mutex)
         copy_kernel(other.kernel, self.kernel[0])
+        while other.kernel.marks() > 0:
+            other.kernel.keep()
         other.shape_count = self.shape_count
         return other
 
