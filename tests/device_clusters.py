@@ -1,16 +1,114 @@
 """What happens to every cluster of devices beside its twins, whatever the mode."""
 
 import random
+from copy import deepcopy
 
+from devices_cases import machine, request
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hivecore.devices import DeviceCluster
+from hivecore.errors import StaleDecisionError
 
 SEEDS = st.integers(0, 2**32)
 
 
-class LivingCluster(RuleBasedStateMachine):
+def answers(cluster, asked):
+    """What a cluster says to a request."""
+    try:
+        decision, found = cluster.schedule(asked), cluster.filter(asked)
+        explanation = cluster.explain(asked)
+    except ValueError as error:  # the mode does not know such a request
+        return str(error)
+    fields = ("outcome", "node", "placement", "reason", "impossible")
+    columns = (found.codes, found.resolvable, found.scores)
+    return (
+        [getattr(decision, field) for field in fields],
+        found.nodes,
+        [column.tolist() for column in columns],
+        explanation,
+    )
+
+
+class TriedCluster(RuleBasedStateMachine):
+    """A ``cluster`` in trials, and what the test knows of it: attributes that are named `known`."""
+
+    known = ("twins",)
+
+    def __init__(self):
+        super().__init__()
+        self.trials = []
+
+    def probes(self, seed):
+        rng = random.Random(seed)
+        for number in range(3):
+            names = self.cluster.nodes
+            inventory = self.cluster.inventory(rng.choice(names)) if names else machine(rng)
+            yield request(rng, inventory, f"probe{number}")
+
+    def decision(self, seed):
+        """One to bind, or None."""
+        for asked in self.probes(seed):
+            try:
+                decision = self.cluster.schedule(asked)
+            except ValueError:
+                continue
+            if decision.outcome == "bind":
+                return decision
+        return None
+
+    @precondition(lambda self: hasattr(self, "cluster") and len(self.trials) < 3)
+    @rule(seed=SEEDS)
+    def begin_a_trial(self, seed):
+        early = self.decision(seed)
+        branch, trial = self.cluster.copy(), self.cluster.trial()
+        trial.__enter__()
+        assert self.cluster.to_bytes() == branch.to_bytes()
+        known = {name: deepcopy(getattr(self, name)) for name in self.known}
+        self.trials.append((trial, self.cluster, branch, known, early))
+
+    @precondition(lambda self: self.trials)
+    @rule(seed=SEEDS, error=st.sampled_from((None, KeyError("inside"))))
+    def end_a_trial(self, seed, error):
+        inside = self.decision(seed)
+        trial, self.cluster, before, known, early = self.trials.pop()
+        assert not trial.__exit__(type(error), error, None)
+        assert self.cluster.to_bytes() == before.to_bytes()
+        vars(self).update(known)
+        for asked in self.probes(seed):
+            assert answers(self.cluster, asked) == answers(before, asked)
+        with self.cluster.trial():
+            if early is not None:
+                self.cluster.commit(early)
+        if inside is not None and inside._cluster is self.cluster:
+            self.commit_or_refuse(inside, before)
+        assert self.cluster.to_bytes() == before.to_bytes()
+
+    def commit_or_refuse(self, decision, before):
+        """A decision of a trial is carried out just where it would be decided without one."""
+        with self.cluster.trial():
+            try:
+                self.cluster.commit(decision)
+            except StaleDecisionError:
+                return
+            self.cluster.check()
+            if before._is_strict:
+                held = [
+                    one
+                    for owner in before.owners(decision.node)
+                    for one in before.allocations(owner)
+                ]
+                decision.verify(before.inventory(decision.node), held)
+
+    def teardown(self):
+        while self.trials:
+            trial, self.cluster, before, _, _ = self.trials.pop()
+            trial.__exit__(None, None, None)
+            assert self.cluster.to_bytes() == before.to_bytes()
+            self.cluster.check()
+
+
+class LivingCluster(TriedCluster):
     """A ``cluster``, and ``twins``: one `NodeState` for each of its nodes, by name."""
 
     @rule(seed=SEEDS)

@@ -24,6 +24,8 @@ POLICIES = st.sampled_from(("bin-pack", "spread"))
 class ClusterAndTwins(LivingCluster):
     """What is done to the cluster is done to a twin of each of its nodes."""
 
+    known = ("twins", "order")
+
     @initialize(seed=SEEDS, nodes=st.integers(0, 4))
     def start(self, seed, nodes):
         rng = random.Random(seed)

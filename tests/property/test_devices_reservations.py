@@ -3,10 +3,11 @@
 import random
 
 import pytest
+from device_clusters import SEEDS, TriedCluster
 from devices_cases import machine, request
 from devices_twin import as_charges, preferred
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 from profiles import examples
 
 from hivecore.devices import DeviceCluster
@@ -16,12 +17,13 @@ from hivecore.reference.devices.eligible import View
 from hivecore.reference.devices.reservations import ReservedNode
 from hivecore.reference.devices.score import node_score
 
-SEEDS = st.integers(0, 2**32)
 POLICIES = st.sampled_from(("bin-pack", "spread"))
 
 
-class Reserving(RuleBasedStateMachine):
+class Reserving(TriedCluster):
     """What is done to the cluster is done to a twin of each of its nodes."""
+
+    known = ("twins", "reservations")
 
     @initialize(seed=SEEDS, nodes=st.integers(1, 3))
     def start(self, seed, nodes):

@@ -27,6 +27,7 @@ class Life:
         self.cluster = DeviceCluster(nodes, mode=mode, policy=rng.choice(self.policies), seed=seed)
         self.count = 0
         self.old = []  # decisions
+        self.depth = 0  # of trials
 
     def names(self):
         return [owner for node in self.cluster.nodes for owner in self.cluster.owners(node)]
@@ -155,8 +156,42 @@ class Life:
             self.cluster = DeviceCluster.from_bytes(cluster.to_bytes())
             self.old.clear()
 
+    def rename(self, rng, cluster):
+        names = [name for name in self.names() if name not in cluster.reservations]
+        if names:
+            self.count += 1
+            cluster.rename(rng.choice(names), f"o{self.count}")
+
+    def try_out(self, rng, cluster):
+        """Some steps in a trial, which may have trials of their own."""
+        before, old, depth = cluster.copy(), list(self.old), self.depth
+        if depth == 3:
+            return
+        self.depth += 1
+        with pytest.raises(ZeroDivisionError), cluster.trial():
+            for _ in range(rng.randint(1, 12)):
+                self.step()
+            cluster.check()
+            raise ZeroDivisionError
+        late = [one for one in self.old if one not in old and one._cluster is cluster]
+        self.cluster, self.old, self.depth = cluster, old + late, depth
+        assert cluster.to_bytes() == before.to_bytes()
+        self.check()
+        for _ in range(2):
+            assert self.answer(cluster) == self.answer(before)
+
+    def answer(self, cluster):
+        rng = random.Random(self.count)
+        inventory = cluster.inventory(cluster.nodes[0]) if cluster.nodes else machine(rng)
+        try:
+            found = cluster.explain(request(rng, inventory, "probe"))
+        except ValueError as error:
+            return str(error)
+        named = [cluster.reservation(name) for name in cluster.reservations]
+        return found, cluster.fragmentation(), cluster.unhealthy_nodes(), named
+
     acts = (come,) * 6 + (leave,) * 3 + (ask, ask, change, settle_on, come_together, preempt)
-    acts += (come_late, follow, recover, branch)
+    acts += (come_late, follow, recover, branch, rename, try_out)
 
     def check(self):
         cluster = self.cluster
