@@ -84,12 +84,15 @@ class Owners:
     def book(self, name: str, owner: int, priority: int) -> None:
         """A new owner, which is charged already."""
         if self.undo.is_on:
-            self._keep(name)
-            self.undo.keep(self.names, owner)
+            self.undo.add(self._forget, name, owner)
         self.numbers[name] = owner
         self.names[owner] = name
         if priority:
             self.priorities[name] = priority
+
+    def _forget(self, name: str, owner: int) -> None:
+        del self.numbers[name], self.names[owner]
+        self.priorities.pop(name, None)
 
     def reserve(self, name: str, held: Held) -> None:
         """An owner is a reservation from now on; who was to use another of its name does not."""
@@ -144,15 +147,15 @@ class Owners:
         """The end of an owner, which must be there; users of a reservation stay."""
         owner = self.number(name)
         if self.undo.is_on:
-            self._keep(name)
-            self.undo.keep(self.names, owner)
-        del self.numbers[name], self.names[owner]
-        self.priorities.pop(name, None)
+            self.undo.add(self.book, name, owner, self.priority(name))
+        self._forget(name, owner)
         self.core.refund(owner)
-        held = self.reservations.pop(name, None)
-        if held is not None:
+        if name in self.reservations:
+            held = self.reservations[name]
             if self.undo.is_on:
+                self.undo.keep(self.reservations, name)
                 self.undo.keep(self.through, *held.users)
+            del self.reservations[name]
             for user in held.users:
                 del self.through[user]
         reservation = self._leave(name)

@@ -11,7 +11,7 @@ _ABSENT = object()
 class UndoLog:
     """The calls that undo what has happened since the first mark, in the order of the changes.
 
-    Without a mark nothing is to be added.
+    Only while it is on is anything to be added: there are marks, and nothing is being undone.
     """
 
     __slots__ = ("_starts", "_steps", "is_on")
@@ -37,7 +37,7 @@ class UndoLog:
 
     def rewind(self) -> None:
         """End the last mark, and undo what was done since."""
-        start = self._starts[-1]
+        start, self.is_on = self._starts[-1], False
         while len(self._steps) > start:
             undo, arguments = self._steps.pop()
             undo(*arguments)
@@ -46,8 +46,8 @@ class UndoLog:
     def end(self) -> None:
         """End the last mark; what was done since stays."""
         self._starts.pop()
-        if not self._starts:
-            self.is_on = False
+        self.is_on = bool(self._starts)
+        if not self.is_on:
             self._steps.clear()
 
 

@@ -63,7 +63,7 @@ class UndoLog {
         steps_.pop_back();
         return last;
     }
-    void clear() { steps_ = {}; }
+    void clear() { steps_.clear(); }
     std::uint64_t bytes() const { return sizeof(Step) * steps_.capacity(); }
 
   private:
