@@ -13,6 +13,8 @@ curve      filter and repeated schedule from 100 to 100,000 nodes
 sharing    gpushare: filter and bind, best fit over machines of 8 cards
 reserved   pods through reservations of 4 GPUs, of 1,000 that they may use and through one that they
            name; all nodes filtered with these; beside the same without reservations
+trial      at 100,000 nodes: an owner is released and 4 GPUs are scheduled, in a trial that undoes
+           it, and on a copy
 memory     bytes of a node with 8 GPUs and 8 NICs, idle and with four owners
 joint      random states of the machines of Koordinator's measured figures: how many requests for 1,
            2 and 4 whole GPUs with whole NICs on the same switches are refused although a choice
@@ -330,6 +332,31 @@ def reservation_figures(nodes: int, held: int, rounds: int) -> dict[str, Any]:
     return {"nodes": nodes, "reservations": held, "seconds": seconds}
 
 
+def trial_figures(nodes: int, rounds: int) -> dict[str, Any]:
+    cluster = Cluster(nodes).ours
+    request = DeviceRequest("new", gpus=4)
+    cluster.schedule(request)
+
+    def attempt(cluster: DeviceCluster) -> None:
+        cluster.release("owner0")
+        assert cluster.schedule(request).outcome == "bind"
+
+    def in_trials() -> float:
+        def run() -> None:
+            for _ in range(100):
+                with cluster.trial():
+                    attempt(cluster)
+
+        return cpu_seconds(run) / 100
+
+    def on_a_copy() -> float:
+        return cpu_seconds(lambda: attempt(cluster.copy()))
+
+    seconds = take_turns({"trial": in_trials, "copy": on_a_copy}, rounds)
+    assert "owner0" in cluster
+    return {"nodes": nodes, "seconds": seconds}
+
+
 def memory_figures(nodes: int) -> dict[str, float]:
     inventory = NodeDevices.uniform(8, nics=8, sockets=2, switches=4)
     cluster = DeviceCluster({f"n{i}": inventory for i in range(nodes)})
@@ -447,6 +474,7 @@ def main() -> None:
         "curve": curve_figures(sizes, 2 if smoke else 5),
         "sharing": sharing_figures(nodes, 100 if smoke else 10_000),
         "reserved": reservation_figures(nodes, 30 if smoke else 1000, rounds),
+        "trial": trial_figures(sizes[-1], 2 if smoke else 5),
         "memory": memory_figures(nodes),
         "joint": joint_figures(20 if smoke else 1000),
     }

@@ -116,9 +116,10 @@ class DeviceCluster(Trials, Stateful):
     the scope "socket" and preferred scopes are refused with a ValueError wherever they are asked.
 
     ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
-    some microseconds for the choice; the first time, O(different states of nodes). One object may
-    be used by several threads: calls take turns. Source: Koordinator's device scheduling, with its
-    defects mended, and gpushare.
+    some microseconds for the choice; the first time, O(different states of nodes). ``trial`` undoes
+    what is done in it at the cost of those changes; ``copy`` is a branch that lives on. One object
+    may be used by several threads: calls take turns. Source: Koordinator's device scheduling, with
+    its defects mended, and gpushare.
 
     >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
     >>> node = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)

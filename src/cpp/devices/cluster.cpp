@@ -803,8 +803,7 @@ std::string DeviceCluster::audit() const {
 
 std::uint64_t DeviceCluster::bytes() const {
     std::uint64_t sum = sizeof *this + states_.bytes() + undo_.bytes() +
-                        sizeof(Node) * nodes_.capacity() +
-                        sizeof(Owner) * owners_.capacity() +
+                        sizeof(Node) * nodes_.capacity() + sizeof(Owner) * owners_.capacity() +
                         4 * (free_owners_.capacity() + log_.capacity());
     for (const auto& node : nodes_) {
         sum += 4 * node.owners.capacity();

@@ -88,8 +88,8 @@ class DeviceCluster {
     DeviceCluster& operator=(const DeviceCluster&) = delete;
 
     std::int32_t add_shape(Shape shape);
-    // Forgets the shapes that no node has, and returns their numbers; none while there are marks. No
-    // query that was asked before may be asked again.
+    // Forgets the shapes that no node has, and returns their numbers: none while there are marks.
+    // No query that was asked before may be asked again.
     std::vector<std::int32_t> drop_unused_shapes();
     // What a node has from now on: its shape (-1: it is no node) and which devices are healthy. It
     // may be new; numbers before it that nobody has spoken of are no nodes.

@@ -1,4 +1,4 @@
-// What has happened to the nodes and owners of a cluster since a mark, so that a trial can be undone.
+// What has happened to nodes and owners since a mark, so that a trial can be undone.
 //
 // Each step says how to undo one change; undone from the last to the first, they restore the
 // cluster. A step that a node has moved on holds the reference to the state that it was in, so the
