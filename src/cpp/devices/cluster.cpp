@@ -96,12 +96,13 @@ std::vector<std::int32_t> DeviceCluster::drop_unused_shapes() {
 }
 
 void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visible& healthy) {
-    if (node >= nodes()) {
+    const auto before = nodes();
+    if (node >= before) {
         nodes_.resize(node + 1);
     }
     auto& changed = nodes_[node];
     if (undo_.is_on()) {
-        undo_.add(Reshaped{node, changed.shape});
+        undo_.add(Reshaped{node, changed.shape, before});
     }
     count_node(shape, 1);
     count_node(changed.shape, -1);
@@ -338,6 +339,7 @@ void DeviceCluster::undo_step(const Reshaped& step) {
     count_node(step.before, 1);
     count_node(nodes_[step.node].shape, -1);
     nodes_[step.node].shape = step.before;
+    nodes_.resize(step.nodes);
 }
 
 void DeviceCluster::undo_step(const Moved& step) {
@@ -573,8 +575,11 @@ void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
     } else {
         for (auto at = ranking.position; at < now; ++at) {
             const auto node = log_[at - log_begins_];
+            if (static_cast<std::size_t>(node) >= leaves) {
+                continue;  // it was there in a trial
+            }
             auto i = leaves + node;
-            ranking.tree[i] = answering.key(node);
+            ranking.tree[i] = node < nodes() ? answering.key(node) : kNever;
             for (i /= 2; i > 0; i /= 2) {
                 const auto best = std::max(ranking.tree[2 * i], ranking.tree[2 * i + 1]);
                 if (ranking.tree[i] == best) {

@@ -126,8 +126,7 @@ class DeviceCluster {
     void mark() { undo_.begin(); }
     std::size_t marks() const { return undo_.marks(); }
     // Ends the last mark and undoes what has happened to nodes and owners since, in time
-    // proportional to that. Numbers of nodes beyond those that there were stay, as no nodes; so
-    // does the mix, unless it has become too heavy.
+    // proportional to that. The mix stays, unless it is too heavy then.
     void rewind();
     // Ends the last mark; what was done is kept.
     void keep();

@@ -39,6 +39,7 @@ struct Recharged {
 struct Reshaped {
     std::int32_t node;
     std::int32_t before;  // its shape
+    std::int32_t nodes;   // before
 };
 
 struct Moved {
