@@ -6,6 +6,8 @@ place      a gang of 256 pods in 10,000 nodes of 8 slots, four levels, loads fro
            network new; beside Koordinator's greedy way in plain Python
 change     8 nodes change, then a gang of 8 pods is placed, through Python, at 10,000 and 100,000
            nodes
+trial      an owner of 8 pods is released, a gang of 8 pods is placed, and all is undone, at 10,000
+           and 100,000 nodes; beside it the same in a copy
 roles      gangs of pods with a slot and of others with CPUs, in 10,000 nodes; how many are optimal
 greedy     how often Koordinator's way finds nothing where there is a place, one in a wider layer,
            or one with more domains, by load and by segments
@@ -82,6 +84,29 @@ def change_figures(nodes: int, times: int) -> dict[str, float]:
         taken.append(perf_counter() - begin)
         assert decision.optimal
     return percentiles(taken)
+
+
+def trial_figures(nodes: int, times: int) -> dict[str, dict[str, float]]:
+    network, rng = network_of(labels_of(nodes)), np.random.default_rng(6)
+    network.set_slots(rng.integers(1, SLOTS, nodes))
+    owners = [f"owner{i}" for i in range(times)]
+    for owner in owners:
+        network.commit(network.schedule(TopologyRequest(owner, 8)))
+    request = TopologyRequest("gang", 8)
+    taken: dict[str, list[float]] = {"trial": [], "copy": []}
+    for owner in owners:
+        begin = perf_counter()
+        with network.trial():
+            network.release(owner)
+            tried = network.schedule(request)
+        taken["trial"].append(perf_counter() - begin)
+        begin = perf_counter()
+        branch = network.copy()
+        branch.release(owner)
+        copied = branch.schedule(request)
+        taken["copy"].append(perf_counter() - begin)
+        assert tried == copied
+    return {way: percentiles(seconds) for way, seconds in taken.items()}
 
 
 def role_figures(nodes: int, others: int, pods: int, times: int) -> dict[str, Any]:
@@ -175,6 +200,7 @@ def main() -> None:
             1000 if smoke else 10_000, 40 if smoke else 256, 5 if smoke else 400
         ),
         "change": {f"{n:,} nodes": change_figures(n, 20 if smoke else 3000) for n in sizes[-2:]},
+        "trial": {f"{n:,} nodes": trial_figures(n, 20 if smoke else 300) for n in sizes[-2:]},
         "roles": [
             role_figures(n, others, (40 if smoke else 256) - others, 5 if smoke else 100)
             for n in sizes[-2:-1]

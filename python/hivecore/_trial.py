@@ -1,9 +1,10 @@
 """Changes that are undone at the end of a ``with`` block."""
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
-__all__ = ["Trial", "Trials"]
+__all__ = ["LoggedTrials", "Trial", "Trials", "UndoLog"]
 
 
 class _Undoable(Protocol):
@@ -73,3 +74,36 @@ class Trials:
         ('train',)
         """
         return Trial(self)  # type: ignore[arg-type]
+
+
+class UndoLog(list[Callable[[], object]]):
+    """Calls that undo what has changed since the first mark, if made from the last to the first."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self) -> None:
+        self.marks: list[int] = []  # how many calls there were at each of them
+
+
+class LoggedTrials(Trials):
+    """`Trials` of a Python object: while ``_undo`` is not None, each change adds its undo to it."""
+
+    __slots__ = ("_undo",)
+
+    _undo: UndoLog | None
+
+    def _mark(self) -> int:
+        if self._undo is None:
+            self._undo = UndoLog()
+        self._undo.marks.append(len(self._undo))
+        return len(self._undo.marks)
+
+    def _rewind(self, mark: int) -> None:
+        undo = self._undo
+        if undo is None or mark != len(undo.marks):
+            raise RuntimeError("a trial must end before the one in which it was begun")
+        start = undo.marks.pop()
+        while len(undo) > start:
+            undo.pop()()
+        if not undo.marks:
+            self._undo = None

@@ -1,5 +1,6 @@
 """Decisions of every method are verified, committed and saved; forged ones change nothing."""
 
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -41,13 +42,13 @@ def random_network(rng):
     return made
 
 
-def random_request(rng, network):
+def random_request(rng, network, name="g"):
     levels = ("", *network.layers, "node")
     must = rng.randrange(len(levels))
     role = TopologyRole("more", rng.randint(1, 3), rng.choice(RESOURCES))
     multiple = {one: rng.randint(1, 6) for one in levels[1:] if rng.random() < 0.4}
     return TopologyRequest(
-        "g",
+        name,
         rng.randint(1, 14),
         must=levels[must],
         prefer=rng.choice(["", *levels[max(must, 1) :]]),
@@ -79,6 +80,70 @@ def test_decisions_of_every_method_are_verified_committed_and_saved():
                         again = NetworkTopology.from_bytes(branch.to_bytes())
                         assert again.placement("g") == decision.placement
     assert all(bound.values())
+
+
+def commits(network, decision):
+    """Whether a decision can be committed now."""
+    branch = network.copy()
+    try:
+        branch.commit(decision)
+    except (StaleDecisionError, KeyError) as error:
+        return str(error)
+    return branch.to_bytes()
+
+
+def change(rng, network):
+    """A change of any kind."""
+    node, owner = rng.choice(network.nodes), rng.choice([*network.owners, ""])
+    name = f"o{rng.randint(0, 5)}"
+    labels = {layer: f"{layer}{rng.randint(0, 2)}" for layer in network.layers}
+    free = {rng.choice(("gpu", "cpu", "nic")): rng.choice((0, 3, 2**62))}
+    several = rng.sample(network.nodes, rng.randint(1, len(network.nodes)))
+    changes = [
+        lambda: network.set_free(node, free),
+        lambda: network.set_slots([rng.randint(0, 3) for _ in several], several),
+        lambda: network.set_health(node, rng.random() < 0.5),
+        lambda: network.add_node(f"n{rng.randint(0, 9)}", labels, free),
+        lambda: network.remove_node(node),
+        lambda: network.release(owner),
+        lambda: network.rename(owner, name),
+        lambda: network.commit_many([network.schedule(random_request(rng, network))] * 2),
+        lambda: network.schedule_many([random_request(rng, network)] * 2),
+        *[lambda: network.commit(network.schedule(random_request(rng, network, name)))] * 4,
+    ]
+    with suppress(KeyError, ValueError, StaleDecisionError):
+        rng.choice(changes)()
+
+
+def live(rng, network, depth, earlier):
+    """Changes and trials within trials, which leave nothing behind."""
+    for _ in range(rng.randint(1, 6)):
+        if depth == 0 or rng.random() < 0.6:
+            change(rng, network)
+            network.check()
+            continue
+        before = network.copy()
+        with suppress(ZeroDivisionError), network.trial():
+            live(rng, network, depth - 1, earlier)
+            branch = network.copy()
+            assert branch.to_bytes() == network.to_bytes()
+            branch.check()
+            if rng.random() < 0.3:
+                raise ZeroDivisionError
+        assert network.to_bytes() == before.to_bytes()
+        assert network.nodes == before.nodes
+        network.check()
+        earlier.append(before.schedule(random_request(rng, before, "new")))
+        assert network.schedule(earlier[-1].request) == earlier[-1]
+        for decision in earlier:
+            if decision.outcome == "bind":
+                assert commits(network, decision) == commits(before, decision)
+
+
+def test_a_trial_leaves_nothing_behind():
+    for seed in seeds(150):
+        rng = Random(seed)
+        live(rng, random_network(rng), 3, [])
 
 
 def test_a_greedy_decision_may_be_narrower_than_is_preferred_and_an_exact_one_may_not():

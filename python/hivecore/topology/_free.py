@@ -1,6 +1,6 @@
 """What is free on the nodes of a network, by resource, and what owners take of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -94,6 +94,19 @@ class Free:
             usable = self.usable[places] | ~is_known
             made.usable = None if usable.all() else usable
         return made
+
+    def part(self, resources: Iterable[str], nodes: Ints) -> dict[str, Ints | None]:
+        """What is free of some resources on some nodes; ``None``: the resource is unknown."""
+        known = self.amounts
+        return {name: known[name][nodes] if name in known else None for name in resources}
+
+    def restore(self, part: dict[str, Ints | None], nodes: Ints) -> None:
+        """Undo what has changed since `part`."""
+        for resource, values in part.items():
+            if values is None:
+                del self.amounts[resource]
+            else:
+                self.amounts[resource][nodes] = values
 
     def set(self, resource: str, nodes: Ints, values: Ints) -> None:
         """Say what is free on some nodes."""

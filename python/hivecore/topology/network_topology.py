@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState, counted, shown
+from hivecore._trial import LoggedTrials
 from hivecore._turns import in_turn
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
@@ -43,7 +44,7 @@ Method = Literal["exact", "koordinator", "koordinator, dear first"]
 _METHODS = get_args(Method)
 
 
-class NetworkTopology(PlainState):
+class NetworkTopology(LoggedTrials, PlainState):
     """Nodes in domains, these in wider ones; gangs are placed as near together as can be.
 
     :param layers: the layers of the network from wide to narrow, such as "spine", "block", "rack".
@@ -61,7 +62,9 @@ class NetworkTopology(PlainState):
     rack is used, and an idle rack stays idle.
 
     What is free on nodes is told by ``set_slots`` or ``set_free``; who is committed takes of it,
-    who is released gives it back. One object may be used by several threads: calls take turns.
+    who is released gives it back. Changes inside of ``with network.trial()`` are undone at its end.
+    One object may be used by several threads: calls take turns.
+
     Cost: a change is O(layers x log nodes) for each kind of pod that was asked for lately. A
     placement searches only domains that may be the best; kinds of gangs that were asked for lately
     search only what has changed. Source: Koordinator's network-topology-aware scheduling, which is
@@ -88,6 +91,7 @@ class NetworkTopology(PlainState):
         self._free = Free(len(domains.nodes))
         self._kernels = Kernels(domains.counts)
         self._owners: dict[str, Owner] = {}
+        self._undo = None
 
     def __repr__(self) -> str:
         with self._lock:
@@ -183,22 +187,33 @@ class NetworkTopology(PlainState):
                 if any(node == number for node, *_ in known.pods)
             ]
             for owner in there:
-                self._free.take(self._owners.pop(owner), -1)
+                self.release(owner)
             labels = {one: of for one, of in self._domains.labels.items() if one != name}
             self._become(Domains(self.layers, labels, self._domains))
             return tuple(sorted(there))
 
     def _become(self, domains: Domains) -> None:
         """Have these nodes; what is known of those that are there already stays."""
-        before, numbers = self._domains.numbers, domains.numbers
-        self._free = self._free.of_nodes([before.get(name, -1) for name in domains.nodes])
-        for name, owner in self._owners.items():
-            pods = tuple(
-                (numbers[self.nodes[node]], count, others) for node, count, others in owner.pods
-            )
-            self._owners[name] = owner._replace(pods=pods)
-        self._domains = domains
-        self._kernels = Kernels(domains.counts)
+        before, numbers, nodes = self._domains.numbers, domains.numbers, self.nodes
+        if self._undo is not None:
+            all_of_it = self._domains, self._free, self._owners, self._kernels
+            self._undo.append(partial(self._use, *all_of_it))
+
+        def moved(owner: Owner) -> Owner:
+            pods = [(numbers[nodes[node]], count, others) for node, count, others in owner.pods]
+            return owner._replace(pods=tuple(pods))
+
+        self._use(
+            domains,
+            self._free.of_nodes([before.get(name, -1) for name in domains.nodes]),
+            {name: moved(owner) for name, owner in self._owners.items()},
+            Kernels(domains.counts),
+        )
+
+    def _use(
+        self, domains: Domains, free: Free, owners: dict[str, Owner], kernels: Kernels
+    ) -> None:
+        self._domains, self._free, self._owners, self._kernels = domains, free, owners, kernels
 
     # --- what is free
 
@@ -216,6 +231,7 @@ class NetworkTopology(PlainState):
         with self._lock:
             numbers = self._numbers(named)
             values = _as_counts(given, len(numbers))
+            self._log_free(("slots",), numbers)
             self._free.set("slots", numbers, values)
             self._kernels.touch(numbers.tolist(), "slots")
 
@@ -229,9 +245,21 @@ class NetworkTopology(PlainState):
         given = dict(as_amounts(amounts, "amounts", 0, 2**62))
         with self._lock:
             number = np.array([self._domains.number(node)])
-            for resource in {*self._free.amounts, *given}:
+            resources = {*self._free.amounts, *given}
+            self._log_free(resources, number)
+            for resource in resources:
                 self._free.set(resource, number, np.array([given.get(resource, 0)]))
             self._kernels.touch(number.tolist())
+
+    def _log_free(self, resources: Iterable[str], nodes: Ints) -> None:
+        """Let a trial restore what is free of these resources on these nodes."""
+        if self._undo is not None:
+            part = self._free.part(resources, nodes)
+            self._undo.append(partial(self._restore_free, part, nodes))
+
+    def _restore_free(self, part: dict[str, Ints | None], nodes: Ints) -> None:
+        self._free.restore(part, nodes)
+        self._kernels.touch(nodes.tolist())
 
     def free(self, node: str) -> dict[str, int]:
         """What is free on a node, by resource; nothing of one that is unhealthy.
@@ -267,8 +295,14 @@ class NetworkTopology(PlainState):
         usable = as_bool(healthy, "healthy")
         with self._lock:
             number = self._domains.number(node)
-            self._free.set_usable(number, usable)
-            self._kernels.touch([number])
+            if self._undo is not None:
+                before = self._free.usable is None or bool(self._free.usable[number])
+                self._undo.append(partial(self._set_usable, number, before))
+            self._set_usable(number, usable)
+
+    def _set_usable(self, number: int, usable: bool) -> None:
+        self._free.set_usable(number, usable)
+        self._kernels.touch([number])
 
     @property
     def unhealthy(self) -> tuple[str, ...]:
@@ -471,6 +505,8 @@ class NetworkTopology(PlainState):
             if not self._free.has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
+            if self._undo is not None:
+                self._undo.append(partial(self._owners.pop, request.name))
             self._take(owner, 1)
 
     def _where(
@@ -491,15 +527,11 @@ class NetworkTopology(PlainState):
         given = as_tuple(requests, "requests")
         with self._lock:
             found: list[TopologyDecision] = []
-            try:
+            with self.trial():
                 for request in given:
                     found.append(self.schedule(request, method=method, work=work))
                     if found[-1].outcome == "bind":
                         self.commit(found[-1])
-            finally:
-                for decision in found:
-                    if decision.request.name in self._owners and decision.outcome == "bind":
-                        self.release(decision.request.name)
             return tuple(found)
 
     def commit_many(self, decisions: Iterable[TopologyDecision]) -> None:
@@ -524,6 +556,8 @@ class NetworkTopology(PlainState):
         with self._lock:
             owner = self._owner(name)
             del self._owners[name]
+            if self._undo is not None:
+                self._undo.append(partial(self._owners.__setitem__, name, owner))
             self._take(owner, -1)
 
     def rename(self, name: str, new: str) -> None:
@@ -540,10 +574,16 @@ class NetworkTopology(PlainState):
                 raise ValueError(f"new={new!r}: there is an owner of this name")
             self._owners[new] = owner
             del self._owners[name]
+            if self._undo is not None:
+                self._undo.append(partial(self._owners.__setitem__, name, owner))
+                self._undo.append(partial(self._owners.pop, new))
 
     def _take(self, owner: Owner, sign: int) -> None:
+        nodes = [node for node, *_ in owner.pods]
+        if self._undo is not None:
+            self._log_free({name for name, *_ in owner.wanted()}, np.array(nodes))
         self._free.take(owner, sign)
-        self._kernels.touch(node for node, *_ in owner.pods)
+        self._kernels.touch(nodes)
 
     def explain(self, request: TopologyRequest) -> Explanation:
         """Why a gang cannot be placed, and what would let it; nothing changes.
