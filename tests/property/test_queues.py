@@ -153,6 +153,28 @@ class Histories(RuleBasedStateMachine):
         self.told = Account(order, ageing, blocking)
         self.now = self.made = 0
         self.gone = []
+        self.trials = []
+
+    @precondition(lambda self: len(self.trials) < 3)
+    @rule()
+    def begin_a_trial(self):
+        branch, trial = self.queues.copy(), self.queues.trial()
+        trial.__enter__()
+        assert self.queues.to_bytes() == branch.to_bytes()
+        told = copy.deepcopy(self.told)
+        self.trials.append((trial, self.queues, branch, told, self.now, self.made, [*self.gone]))
+
+    @precondition(lambda self: self.trials)
+    @rule(error=st.sampled_from((None, KeyError("inside"))))
+    def end_a_trial(self, error):
+        trial, self.queues, before, self.told, self.now, self.made, self.gone = self.trials.pop()
+        assert not trial.__exit__(type(error), error, None)
+        assert self.queues.to_bytes() == before.to_bytes()
+        assert list(self.queues) == list(before) and self.queues.tenants == before.tenants
+        branch = self.queues.copy()
+        while departure := before.next(self.now):
+            assert branch.next(self.now) == departure
+        assert branch.next(self.now) is None
 
     @rule(
         tenant=st.sampled_from(TENANTS),
@@ -294,6 +316,11 @@ class Histories(RuleBasedStateMachine):
         while before.next(self.now):
             pass
 
+    def teardown(self):
+        while getattr(self, "trials", ()):
+            self.end_a_trial(None)
+            self.all_is_in_order()
+
     @invariant()
     def all_is_in_order(self):
         if not hasattr(self, "queues"):
@@ -309,7 +336,7 @@ TestHistories = Histories.TestCase
 TestHistories.settings = examples(60, stateful_step_count=40)
 
 
-ACTS = ["push", "push", "push", "next", "next", "requeue", "remove", "park", "wake"]
+ACTS = ["push", "push", "push", "next", "next", "requeue", "remove", "park", "wake", "begin", "end"]
 
 
 @pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
@@ -324,6 +351,7 @@ def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, order, blocking
     few = rng.choice([3, 40])
     gone = []
     made = 0
+    trials = []
     for now in range(600):
         act = rng.choice(ACTS)
         tenant, kind = rng.choice("ab"), rng.randint(1, few)
@@ -354,6 +382,13 @@ def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, order, blocking
         elif act == "wake" and tenant in told.names:
             assert queues.wake(tenant, kind) == (kind in told.parked[tenant])
             told.parked[tenant].discard(kind)
+        elif act == "begin" and len(trials) < 3:
+            trials.append((queues.trial(), queues.to_bytes(), copy.deepcopy(told), [*gone], made))
+            trials[-1][0].__enter__()
+        elif act == "end" and trials:
+            trial, before, told, gone, made = trials.pop()
+            trial.__exit__(None, None, None)
+            assert queues.to_bytes() == before
         queues.check()
         assert queues.peek(now) == ((told.next(now) or [None])[0])
 

@@ -16,6 +16,7 @@ too.
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import takewhile
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from hivecore.queues._ring import is_heap
 from hivecore.queues.queued_job import QueuedJob
 
-__all__ = ["Entry", "Lane", "Line", "lane_of"]
+__all__ = ["Entry", "Lane", "Line", "TriedLine", "lane_of"]
 
 #: Which queue of a line: a priority, and a kind if there is one.
 Lane = int | tuple[int, int]
@@ -134,11 +135,15 @@ class Line:
             while self.length > alive and heap and not lives(heap[0]):
                 self.pop(heap)
         if self.length > 2 * alive + 16:
-            living = [entry for entry in self if lives(entry)]
-            self.heads, self.shut, self.length = [], [], 0
-            self.queues, self.priorities = {}, {}
-            for entry in living:
-                self.push(entry)
+            self.bury(lives)
+
+    def bury(self, lives: Callable[[Entry], bool]) -> None:
+        """Let all of the dead go."""
+        living = [entry for entry in self if lives(entry)]
+        self.heads, self.shut, self.length = [], [], 0
+        self.queues, self.priorities = {}, {}
+        for entry in living:
+            self.push(entry)
 
     def park(self, kind: int) -> None:
         """Offer no job of a kind; `tidy` is to follow. O(log queues) for each priority it has."""
@@ -261,3 +266,81 @@ class Line:
             and len(self.queues) <= places <= 2 * len(self.queues) + 17
             and (self.litter or places == len(self.queues))
         )
+
+
+class TriedLine(Line):
+    """A line in a trial: it shares the queues of the line that it replaces, and logs their undo.
+
+    Its heaps are its own; no undo looks at them. At the end of the trial the line before is as it
+    was, but that it may have lost dead jobs: so its length is that of this one.
+
+    :param is_spare: whether a job was dead and behind another one before the trial.
+    """
+
+    __slots__ = ("_is_spare", "_undo")
+
+    def __init__(
+        self,
+        line: Line,
+        undo: list[Callable[[], object]],
+        is_spare: Callable[[Entry, Entry], bool],
+    ) -> None:
+        self.heads, self.shut = line.heads.copy(), line.shut.copy()
+        self.queues, self.priorities, self.parked = line.queues, line.priorities, line.parked
+        self.length, self.litter = line.length, line.litter
+        self._undo, self._is_spare = undo, is_spare
+
+    def push(self, entry: Entry) -> None:
+        super().push(entry)
+        self._undo.append(partial(self._take_back, entry))
+
+    def insert(self, entry: Entry) -> None:
+        queue = self.queues.get(lane_of(entry.job))
+        is_pushed = queue is None or entry > queue[-1]
+        super().insert(entry)
+        if not is_pushed:
+            self._undo.append(partial(self._take_back, entry))
+
+    def pop(self, heap: list[Entry]) -> None:
+        first = heap[0]
+        queue = self.queues[lane_of(first.job)]
+        # Some of the dead go without an undo: else they would be in the way of each trial.
+        queue.popleft()
+        while queue and self._is_spare(queue[0], first):
+            queue.popleft()
+            self.length -= 1
+        queue.appendleft(first)
+        super().pop(heap)
+        self._undo.append(partial(self._put_back, first))
+
+    def bury(self, lives: Callable[[Entry], bool]) -> None:
+        """Not in a trial, whose undo needs them: the next change after it does that."""
+
+    def park(self, kind: int) -> None:
+        self._undo.append(partial(self.parked.pop, kind))
+        super().park(kind)
+
+    def wake(self, kind: int) -> None:
+        self._undo.append(partial(self.parked.setdefault, kind))
+        super().wake(kind)
+
+    def _take_back(self, entry: Entry) -> None:
+        """Undo a push or an insertion."""
+        queue = self.queues[lane_of(entry.job)]
+        if len(queue) == 1:
+            super().pop([entry])
+            return
+        self.length -= 1
+        if queue[-1] is entry:
+            queue.pop()
+        else:
+            del queue[bisect(queue, entry) - 1]
+
+    def _put_back(self, entry: Entry) -> None:
+        """Undo a pop."""
+        queue = self.queues.get(lane_of(entry.job))
+        if queue is None:
+            super().push(entry)
+        else:
+            self.length += 1
+            queue.appendleft(entry)

@@ -22,6 +22,7 @@ Whether a job leaves is decided by reading only; what changes is done after all 
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 from math import isfinite
 from threading import RLock
@@ -29,9 +30,10 @@ from typing import Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
 from hivecore._stateful import PlainState, counted, shown
+from hivecore._trial import LoggedTrials
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
-from hivecore.queues._line import Entry, Lane, Line, lane_of
+from hivecore.queues._line import Entry, Lane, Line, TriedLine, lane_of
 from hivecore.queues._ring import is_heap, ordered
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 
@@ -213,7 +215,7 @@ def _reason(answer: Any, default: str) -> str:
     raise TypeError(f"a filter must answer with a bool, None or a text, not {answer!r}")
 
 
-class TenantQueues(PlainState):
+class TenantQueues(LoggedTrials, PlainState):
     """A queue of jobs for each tenant, and which job is next.
 
     :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
@@ -270,8 +272,10 @@ class TenantQueues(PlainState):
 
     __slots__ = (
         "_ageing",
+        "_before",
         "_blocking",
         "_clock",
+        "_died",
         "_entries",
         "_lock",
         "_now",
@@ -283,6 +287,7 @@ class TenantQueues(PlainState):
         "_scale",
         "_stamped",
         "_tenants",
+        "_tried",
     )
     _SAVED_AS = b"HVTQ", 1
 
@@ -311,6 +316,13 @@ class TenantQueues(PlainState):
         self._clock = 0  # virtual time, or the round and the last tenant in one
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
+        self._undo = None
+        #: tenants that have changed since the last mark
+        self._tried: set[_Tenant] = set()
+        #: how many were numbered and stamped before the first mark
+        self._before = 0, 0
+        #: ids of the entries that have died since then
+        self._died: set[int] = set()
 
     @in_turn
     def __repr__(self) -> str:
@@ -333,6 +345,9 @@ class TenantQueues(PlainState):
             self._now = moment = self._moment(now)
             self._numbered = number = self._numbered + 1
             tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
+            if self._undo is not None:
+                self._log(tenant)
+                self._undo.append(partial(entries.pop, name))
             key = self._key(job, moment)
             # Entry(...) would be a call in Python more, and this is called for every job.
             entries[name] = entry = tuple.__new__(Entry, (key, number, 0, moment, job))
@@ -425,6 +440,7 @@ class TenantQueues(PlainState):
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
         charge = as_int(departure.charge, "departure.charge", 0, 2**31)
         weight = as_int(departure.weight, "departure.weight", 1, _MOST_WEIGHT)
+        self._log(tenant)
         self._stamped += 1
         if self._order == "weighted":
             # At the weight of then; with the same one the remainder comes back as it was.
@@ -438,6 +454,8 @@ class TenantQueues(PlainState):
                 self._rejoin(tenant)
         entry = Entry(self._key(job, arrived), number, self._stamped, arrived, job)
         self._entries[job.name] = entry
+        if self._undo is not None:
+            self._undo.append(partial(self._entries.pop, job.name))
         tenant.line.insert(entry)
         tenant.size += 1
         if tenant.size == 1:
@@ -548,6 +566,7 @@ class TenantQueues(PlainState):
         name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, _MOST_WEIGHT)
         found = self._tenant(name)
         if number != found.weight:
+            self._log(found)
             found.weight, found.rest = number, 0
 
     @in_turn
@@ -559,6 +578,7 @@ class TenantQueues(PlainState):
         if not isfinite(value) or abs(value) > 2**63:
             raise ValueError("value: allowed are -2**63 to 2**63")
         found = self._tenant(name)
+        self._log(found)
         found.value = value
         if self._order == "key" and found.tag != value:
             found.tag = value
@@ -570,6 +590,7 @@ class TenantQueues(PlainState):
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
         found = self._tenant(name)
+        self._log(found)
         found.mode = mode
         self._update(found)
 
@@ -603,6 +624,7 @@ class TenantQueues(PlainState):
         found = self._named(tenant)
         number = as_int(kind, "kind", 1, _MOST_KIND)
         if number not in found.line.parked:
+            self._log(found)
             found.line.park(number)
             found.line.tidy(found.size, self._lives)
             self._update(found)
@@ -617,6 +639,7 @@ class TenantQueues(PlainState):
         number = as_int(kind, "kind", 0, _MOST_KIND)
         if number not in found.line.parked:
             return False
+        self._log(found)
         found.line.wake(number)
         found.line.tidy(found.size, self._lives)
         self._update(found)
@@ -750,6 +773,49 @@ class TenantQueues(PlainState):
         made._gather_ring()
         return made
 
+    # --- trials
+
+    def _mark(self) -> int:
+        mark = super()._mark()
+        assert self._undo is not None
+        if mark == 1:
+            self._before, self._died = (self._numbered, self._stamped), set()
+        counts = self._clock, self._now, self._numbered, self._stamped
+        self._undo.append(partial(self._recount, counts, self._tried))
+        self._tried = set()
+        return mark
+
+    def _recount(self, counts: tuple[int, int, int, int], tried: set[_Tenant]) -> None:
+        self._clock, self._now, self._numbered, self._stamped = counts
+        self._tried = tried
+
+    def _log(self, tenant: _Tenant) -> None:
+        """Let a trial restore a tenant that is about to change."""
+        if self._undo is not None and tenant not in self._tried:
+            self._tried.add(tenant)
+            before = [getattr(tenant, name) for name in _Tenant.__slots__]
+            self._undo.append(partial(self._restore, tenant, before))
+            tenant.line = TriedLine(tenant.line, self._undo, self._is_spare)
+
+    def _restore(self, tenant: _Tenant, before: list[Any]) -> None:
+        length = tenant.line.length
+        for name, value in zip(_Tenant.__slots__, before, strict=True):
+            setattr(tenant, name, value)
+        tenant.line.length = length
+        if tenant.offers:
+            self._rejoin(tenant)
+        else:
+            self._tidy_ring()
+
+    def _forget(self, tenant: str) -> None:
+        del self._tenants[tenant]
+        self._gather_ring()
+
+    def _is_spare(self, entry: Entry, other: Entry) -> bool:
+        """Whether an entry was dead and behind another one before the first mark."""
+        is_old = other.number <= self._before[0] and other.stamp <= self._before[1]
+        return is_old and not self._lives(entry) and id(entry) not in self._died
+
     # --- what they have in common
 
     def _moment(self, now: int) -> int:
@@ -774,6 +840,8 @@ class TenantQueues(PlainState):
         if found is None:
             found = _Tenant(name, len(self._tenants), self._blocking)
             self._tenants[name] = found
+            if self._undo is not None:
+                self._undo.append(partial(self._forget, name))
         return found
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
@@ -851,6 +919,10 @@ class TenantQueues(PlainState):
         return None, None, passed
 
     def _leave(self, entry: Entry, tenant: _Tenant) -> None:
+        if self._undo is not None:
+            self._log(tenant)
+            self._died.add(id(entry))
+            self._undo.append(partial(self._entries.__setitem__, entry.job.name, entry))
         del self._entries[entry.job.name]
         tenant.size -= 1
         line = tenant.line
@@ -874,6 +946,7 @@ class TenantQueues(PlainState):
             turn = int(tenant.tag)
             self._clock = (turn << 40) + tenant.index + 1
             for other in passed:
+                self._log(other)
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)
             tenant.tag = turn + 1
