@@ -440,7 +440,9 @@ class TenantQueues(LoggedTrials, PlainState):
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
         charge = as_int(departure.charge, "departure.charge", 0, 2**31)
         weight = as_int(departure.weight, "departure.weight", 1, _MOST_WEIGHT)
-        self._log(tenant)
+        if self._undo is not None:
+            self._log(tenant)
+            self._undo.append(partial(self._entries.pop, job.name))
         self._stamped += 1
         if self._order == "weighted":
             # At the weight of then; with the same one the remainder comes back as it was.
@@ -454,8 +456,6 @@ class TenantQueues(LoggedTrials, PlainState):
                 self._rejoin(tenant)
         entry = Entry(self._key(job, arrived), number, self._stamped, arrived, job)
         self._entries[job.name] = entry
-        if self._undo is not None:
-            self._undo.append(partial(self._entries.pop, job.name))
         tenant.line.insert(entry)
         tenant.size += 1
         if tenant.size == 1:
@@ -566,7 +566,8 @@ class TenantQueues(LoggedTrials, PlainState):
         name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, _MOST_WEIGHT)
         found = self._tenant(name)
         if number != found.weight:
-            self._log(found)
+            if self._undo is not None:
+                self._log(found)
             found.weight, found.rest = number, 0
 
     @in_turn
@@ -578,7 +579,8 @@ class TenantQueues(LoggedTrials, PlainState):
         if not isfinite(value) or abs(value) > 2**63:
             raise ValueError("value: allowed are -2**63 to 2**63")
         found = self._tenant(name)
-        self._log(found)
+        if self._undo is not None:
+            self._log(found)
         found.value = value
         if self._order == "key" and found.tag != value:
             found.tag = value
@@ -590,7 +592,8 @@ class TenantQueues(LoggedTrials, PlainState):
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
         found = self._tenant(name)
-        self._log(found)
+        if self._undo is not None:
+            self._log(found)
         found.mode = mode
         self._update(found)
 
@@ -624,7 +627,8 @@ class TenantQueues(LoggedTrials, PlainState):
         found = self._named(tenant)
         number = as_int(kind, "kind", 1, _MOST_KIND)
         if number not in found.line.parked:
-            self._log(found)
+            if self._undo is not None:
+                self._log(found)
             found.line.park(number)
             found.line.tidy(found.size, self._lives)
             self._update(found)
@@ -639,7 +643,8 @@ class TenantQueues(LoggedTrials, PlainState):
         number = as_int(kind, "kind", 0, _MOST_KIND)
         if number not in found.line.parked:
             return False
-        self._log(found)
+        if self._undo is not None:
+            self._log(found)
         found.line.wake(number)
         found.line.tidy(found.size, self._lives)
         self._update(found)
@@ -946,7 +951,8 @@ class TenantQueues(LoggedTrials, PlainState):
             turn = int(tenant.tag)
             self._clock = (turn << 40) + tenant.index + 1
             for other in passed:
-                self._log(other)
+                if self._undo is not None:
+                    self._log(other)
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)
             tenant.tag = turn + 1

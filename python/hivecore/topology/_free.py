@@ -104,7 +104,7 @@ class Free:
         """Undo what has changed since `part`."""
         for resource, values in part.items():
             if values is None:
-                del self.amounts[resource]
+                self.amounts.pop(resource, None)
             else:
                 self.amounts[resource][nodes] = values
 

@@ -196,8 +196,8 @@ class NetworkTopology(LoggedTrials, PlainState):
         """Have these nodes; what is known of those that are there already stays."""
         before, numbers, nodes = self._domains.numbers, domains.numbers, self.nodes
         if self._undo is not None:
-            all_of_it = self._domains, self._free, self._owners, self._kernels
-            self._undo.append(partial(self._use, *all_of_it))
+            state = self._domains, self._free, self._owners, self._kernels
+            self._undo.append(partial(self._use, *state))
 
         def moved(owner: Owner) -> Owner:
             pods = [(numbers[nodes[node]], count, others) for node, count, others in owner.pods]
@@ -581,7 +581,8 @@ class NetworkTopology(LoggedTrials, PlainState):
     def _take(self, owner: Owner, sign: int) -> None:
         nodes = [node for node, *_ in owner.pods]
         if self._undo is not None:
-            self._log_free({name for name, *_ in owner.wanted()}, np.array(nodes))
+            resources = {name for name, *_ in owner.wanted()}
+            self._log_free(resources, np.array(nodes, dtype=np.int64))
         self._free.take(owner, sign)
         self._kernels.touch(nodes)
 
