@@ -118,12 +118,14 @@ def test_a_reserved_job_does_not_make_its_quota_look_overused():
 # --- jobs that start together
 
 
-def test_a_companion_that_has_just_started_is_not_evicted_in_the_same_round():
+def test_a_companion_that_has_just_started_is_told_to_stop_and_not_taken_back():
     scheduler = Scheduler(topology=network("n0", slots=2))
     scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 0.0)
     scheduler.submit(Job("third", "t", 1), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "spare"), ("Start", "main"), ("Wait", "third")]
+    starts = [("Start", "spare"), ("Start", "main")]
+    assert told(scheduler.decide(0.0)) == [*starts, ("Preempt", "spare")]
+    assert scheduler.state("third") == "reserved"
     scheduler.check()
 
 

@@ -79,7 +79,7 @@ def stop(state: State, live: Live) -> None:
         live.units[0].has_quota = False
         requeue(state, lent)
         rank_anew(state, live.units[0])
-        state.waiting.touch((("stopped", live.job.name),))
+    state.waiting.touch((("stopped", live.job.name),))
     del state.running[live.job.name]
     live.state, live.for_job, live.has_stopped = "pending", "", False
     refusal = state.waiting.refusal(live.units[0].kind)

@@ -150,6 +150,19 @@ class State:
                     known.append(other)
         return known[1:]
 
+    def stopping_companion(self, live: Live) -> Live | None:
+        """A job that has to stop, of those that have to run for another one to start."""
+        found = {live.job.name}
+        for one in (known := [live]):
+            for name in one.job.together:
+                other = self.jobs.get(name)
+                if other is not None and name not in found:
+                    if other.for_job:
+                        return other
+                    found.add(name)
+                    known.append(other)
+        return None
+
     def units(self) -> Iterator[Unit]:
         """What all jobs start with, what joins them, and what is lent to them."""
         for live in self.jobs.values():

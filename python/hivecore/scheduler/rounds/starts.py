@@ -43,7 +43,7 @@ def has_started(
 def note_begun(state: State, job: Job, start: Start) -> None:
     """A job may be taken back in this round, and those because of which it starts not any more."""
     state.begun[job.name] = start
-    for other in (*job.after, *start.shares_with):
+    for other in (*job.after, *job.together, *start.shares_with):
         state.begun.pop(other, None)
     if job.together or start.shares_with:
         del state.begun[job.name]

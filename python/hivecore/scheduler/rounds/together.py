@@ -12,7 +12,7 @@ from itertools import permutations
 
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
-from hivecore.scheduler.lifecycle.lines import set_apart, take_off, wait
+from hivecore.scheduler.lifecycle.lines import set_apart, take_off, wait, wait_apart
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit
@@ -28,7 +28,15 @@ _ALL_ORDERS_OF = 3
 def offer(state: State, unit: Unit) -> None:
     """A unit that has left its queue starts, perhaps with others, or goes back."""
     live = state.jobs[unit.owner]
-    others = state.companions(live) if unit is live.units[0] and not live.runs else []
+    is_first = unit is live.units[0] and not live.runs
+    stopping = state.stopping_companion(live) if is_first else None
+    if stopping is not None:
+        name = stopping.job.name
+        reason = f"{name!r} has to stop for {stopping.for_job!r}"
+        refusal = Refusal("scheduler", "together", reason, name)
+        wait_apart(state, live, unit, Refused(refusal, (("stopped", name), ("started", name))))
+        return
+    others = state.companions(live) if is_first else []
     if not others:
         offer_alone(state, unit)
         return

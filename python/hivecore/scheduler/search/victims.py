@@ -101,6 +101,17 @@ def _is_needed(name: str, job: Job) -> bool:
     return name in job.after or name in job.together
 
 
+def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
+    """All jobs that have to run for a job to start, and for those that start with it."""
+    found = {job.name}
+    for one in (known := [job]):
+        for name in (*one.after, *one.together):
+            if name not in found and name in jobs:
+                found.add(name)
+                known.append(jobs[name].job)
+    return found
+
+
 class _Search:
     def __init__(
         self,
@@ -113,6 +124,8 @@ class _Search:
         self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
         self.job = jobs[unit.owner].job
         self.above = precedence.above(self.job.name)
+        #: the job itself, and those without which it does not start
+        self.needed = _needed(self.job, jobs)
         #: what has to happen before those whom quotas name would be enough
         self.hindered_by: tuple[Key, ...] = ()
         self._known_candidates: Victims | None = None
@@ -261,7 +274,7 @@ class _Search:
     def _may_go(self, name: str) -> bool:
         live = self.jobs.get(name)
         # Nobody leaves the idle cells he has for himself.
-        if live is None or name == self.job.name or _is_needed(name, self.job):
+        if live is None or name in self.needed:
             return False
         if name in self.above:
             return False
