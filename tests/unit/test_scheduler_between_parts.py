@@ -5,7 +5,7 @@ import pytest
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Wait, Where
+from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where
 from hivecore.topology import NetworkTopology
 
 
@@ -153,4 +153,184 @@ def test_a_group_evicts_no_companion_of_its_members():
     assert ("Preempt", "spare") not in actions
     assert scheduler.state("spare") == "running"
     assert {kind for kind, _ in actions} <= {Wait.__name__, Start.__name__}
+    scheduler.check()
+
+
+# --- pods that join later
+
+
+RACKS = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)}
+
+
+def racks_of_network():
+    made = NetworkTopology(["rack"], RACKS)
+    for node in RACKS:
+        made.set_free(node, {"gpu": 8})
+    return {"topology": made}
+
+
+def racks_of_cells():
+    chain = Chain(["gpu", "node", "rack"], [8, 2], 2, nodes=[*RACKS])
+    return {"cells": CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"rack": 2}}}))}
+
+
+def racks_used(scheduler, job):
+    return {RACKS[pod.node]["rack"] for pod in scheduler.status(job).pods}
+
+
+CONFINED = {
+    "network": (racks_of_network, Where(must="rack")),
+    "network and devices": (
+        lambda: racks_of_network() | {"devices": machines(*RACKS)},
+        Where(must="rack"),
+    ),
+    "cells": (racks_of_cells, Where(within="rack")),
+}
+
+
+@pytest.mark.parametrize("parts", CONFINED)
+def test_a_pod_that_joins_later_waits_for_room_in_the_domain_of_its_job(parts):
+    make, where = CONFINED[parts]
+    scheduler = Scheduler(**make())
+    started(scheduler, Job("o", "t", 8, where=on("n1")), Job("p", "t", 8, where=on("n3")))
+    elastic = [Role("w", 2, gpus=8, min_pods=1)]
+    started(scheduler, Job("train", "t", elastic, where=where))
+    scheduler.decide(1.0)
+    assert len(scheduler.status("train").pods) == 1
+    other = "p" if racks_used(scheduler, "train") == {"r0"} else "o"
+    scheduler.finish(other, 2.0)
+    assert [one for one in scheduler.decide(2.0) if isinstance(one, Start)] == []
+    scheduler.finish("o" if other == "p" else "p", 3.0)
+    assert told(scheduler.decide(3.0)) == [("Start", "train")]
+    assert len(racks_used(scheduler, "train")) == 1
+    scheduler.check()
+
+
+@pytest.mark.parametrize("parts", CONFINED)
+def test_a_pod_that_joins_another_job_of_its_kind_does_not_wait_with_it(parts):
+    make, where = CONFINED[parts]
+    scheduler = Scheduler(**make())
+    elastic = [Role("w", 2, gpus=8, min_pods=1)]
+    started(scheduler, Job("o", "t", 8, where=on("n1")))
+    for name in ("first", "second"):
+        scheduler.submit(Job(name, "t", elastic, where=where), 1.0)
+    scheduler.decide(1.0)
+    pods = {name: len(scheduler.status(name).pods) for name in ("first", "second")}
+    assert sorted(pods.values()) == [1, 2]
+    scheduler.check()
+
+
+@pytest.mark.parametrize("parts", CONFINED)
+def test_a_pod_that_has_failed_comes_back_into_the_domain_of_its_job(parts):
+    make, where = CONFINED[parts]
+    scheduler = Scheduler(**make())
+    started(scheduler, Job("train", "t", [Role("w", 2, gpus=8, min_pods=1)], where=where))
+    scheduler.decide(0.0)
+    [rack] = racks_used(scheduler, "train")
+    later = next(pod for pod in scheduler.status("train").pods if pod.index == 1)
+    scheduler.fail("train", 1.0, pod="w/1")
+    scheduler.set_node(later.node, False, 1.0)
+    scheduler.decide(1.0)
+    assert racks_used(scheduler, "train") == {rack} and len(scheduler.status("train").pods) == 1
+    scheduler.set_node(later.node, True, 2.0)
+    scheduler.decide(2.0)
+    assert racks_used(scheduler, "train") == {rack} and len(scheduler.status("train").pods) == 2
+
+
+@pytest.mark.parametrize("parts", CONFINED)
+def test_a_job_is_moved_with_all_its_pods_into_one_domain(parts):
+    make, where = CONFINED[parts]
+    scheduler = Scheduler(**make())
+    started(scheduler, Job("train", "t", [Role("w", 2, gpus=8, min_pods=1)], where=where))
+    scheduler.decide(0.0)
+    [rack] = racks_used(scheduler, "train")
+    nodes = [node for node in RACKS if RACKS[node]["rack"] == rack]
+    plan = scheduler.plan_moves(FreeNodes(nodes[:1]))
+    for step in plan.steps:
+        scheduler.move(step, 1.0)
+    assert len(racks_used(scheduler, "train")) == 1
+    assert nodes[0] not in {pod.node for pod in scheduler.status("train").pods}
+    scheduler.check()
+
+
+# --- nodes that only one part knows
+
+
+@pytest.mark.parametrize("slots", [{"slots": 1}, {"gpu": 4}])
+def test_a_node_without_devices_is_unhealthy_until_the_devices_know_it(slots):
+    scheduler = Scheduler(
+        topology=network("n0", "n1", **slots), devices=machines("n1", "n2", gpus=4)
+    )
+    assert scheduler.summary().unhealthy == ("n0", "n2")
+    for name in ("first", "second"):
+        scheduler.submit(Job(name, "t", 4), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Start", "first"), ("Wait", "second")]
+    scheduler.set_node("n0", True, 1.0)  # it is as it was: unknown to the devices
+    assert scheduler.decide(1.0) == []
+    scheduler.add_node("n0", 2.0, inventory=NodeDevices.uniform(gpus=4))
+    assert told(scheduler.decide(2.0)) == [("Start", "second")]
+    scheduler.add_node("n2", 3.0, labels={}, free=slots)
+    assert scheduler.summary().unhealthy == ()
+    scheduler.check()
+
+
+# --- errors inside a decision
+
+
+NAMES = {
+    QuotaTree: "quotas",
+    NetworkTopology: "topology",
+    CellCluster: "cells",
+    DeviceCluster: "devices",
+}
+METHODS = [
+    (part, method)
+    for part, methods in {
+        QuotaTree: ("schedule", "commit"),
+        NetworkTopology: ("schedule", "commit"),
+        CellCluster: ("schedule", "commit"),
+        DeviceCluster: ("schedule", "commit"),
+    }.items()
+    for method in methods
+]
+
+
+def observed(scheduler):
+    parts = (scheduler.cells, scheduler.topology, scheduler.devices)
+    return (
+        [part and part.to_bytes() for part in parts],
+        scheduler.quotas.status("t"),
+        [scheduler.status(job) for job in scheduler],
+        scheduler.summary(),
+    )
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize("call", range(1, 4))
+@pytest.mark.parametrize(("part", "method"), METHODS, ids=lambda one: getattr(one, "__name__", one))
+def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, method, call, error):
+    place = PLACES["cells"]() if part is CellCluster else PLACES["network"]()
+    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    scheduler = Scheduler(quotas=quotas, devices=machines("n0", "n1"), **place)
+    scheduler.submit(Job("train", "t", [Role("w", 3, gpus=4)]), 0.0)
+    before, right, calls = observed(scheduler), getattr(part, method), [0]
+
+    def failing(*arguments, **options):
+        calls[0] += 1
+        if calls[0] == call:
+            raise error("injected")
+        return right(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(part, method, failing)
+        try:
+            scheduler.decide(0.0)
+        except error as raised:
+            assert raised.__notes__ == [f"{NAMES[part]}, asked for 'train'"]
+        else:
+            assert calls[0] < call
+            return
+    scheduler.check()
+    assert observed(scheduler) == before
+    assert told(scheduler.decide(0.0)) == [("Start", "train")]
     scheduler.check()

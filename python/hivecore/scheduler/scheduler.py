@@ -44,6 +44,7 @@ from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
+from hivecore.scheduler.moves.places import all_nodes
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import (
@@ -105,7 +106,8 @@ class Scheduler(Stateful):
 
     It calls nobody, never sleeps and reads no clock: the caller tells it what has happened, by
     events with the time ``now`` in seconds, which never goes back, and does what `decide` says. The
-    parts are used, not copied: the caller may read them.
+    parts are used, not copied: the caller may read them. A node that only some of them know is
+    unhealthy there until `add_node` has made it known to the others.
 
     A job starts when all parts agree, or nothing has changed. One that waits is tried again only
     when something has changed that its refusal names. After an error nothing has changed. Calls of
@@ -163,9 +165,12 @@ class Scheduler(Stateful):
         patience = inf
         if reservation_seconds is not None:
             patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
+        stages = Stages.of(quotas, cells, topology, devices, storage, number, sharing)
+        shun_missing(stages, all_nodes(stages))
+        stages.note_health()
         self._adopt(
             State(
-                Stages.of(quotas, cells, topology, devices, storage, number, sharing),
+                stages,
                 queues,
                 lending=lending,
                 immediate=as_bool(immediate, "immediate"),
@@ -608,6 +613,7 @@ class Scheduler(Stateful):
                 hold_nothing(self._state)
             changes = cells.reconfigure(spec)
             self._state.happens(moment)
+            self._state.stages.forget()
             shun_missing(self._state.stages, cells.nodes)
             renew(self._state)
             self._note("reconfigure", spec=plain_spec(spec))

@@ -40,8 +40,13 @@ class Kinds:
         """What jobs have in common that are of one kind, if they start by themselves."""
         return (job.roles, *self._terms(job))
 
-    def joining(self, job: Job, role: Role) -> Kind:
-        """The kind of a pod that joins a job later."""
+    def joining(self, job: Job, role: Role, *, is_alone: bool = False) -> Kind:
+        """The kind of a pod that joins a job later.
+
+        :param is_alone: it is for one unit only.
+        """
+        if is_alone:
+            return self._made(job, [(role, 1)], is_alone=True)
         return self._find((role, *self._terms(job)), job, role)
 
     def lent(self, kind: Kind) -> Kind:

@@ -11,6 +11,7 @@ __all__ = [
     "line_of",
     "offer_idle_cells",
     "push",
+    "put_back",
     "queue_of",
     "queued_job",
     "rank_anew",
@@ -73,6 +74,17 @@ def requeue(state: State, unit: Unit) -> None:
     line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
     state.queued[unit.name] = unit
     state.waiting.add(unit.kind, unit.name)
+
+
+def put_back(state: State) -> None:
+    """After an error: units that wait, and are in no queue, are at their old places again."""
+    for live in state.jobs.values():
+        for unit in live.all_units if live.state in ("pending", "lent") else live.units[1:]:
+            if not unit.placed and unit.name not in state.queued and unit.departure is not None:
+                line_of(state, unit.kind).requeue(unit.departure)
+                state.queued[unit.name] = unit
+                if not state.waiting.has(unit.kind, unit.name):
+                    state.waiting.add(unit.kind, unit.name)
 
 
 def rank_anew(state: State, unit: Unit) -> None:

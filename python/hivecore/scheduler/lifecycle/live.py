@@ -105,12 +105,14 @@ class Live:
 
     def joining(self, kinds: Kinds) -> list[Unit]:
         """The pods that are to join it now that it runs, each a unit of its own."""
-        name = self.job.name
+        name, where = self.job.name, self.job.where
+        # Pods of other jobs that ask for the same may use another domain.
+        is_confined = bool(where.must or where.within)
         made = [
             Unit(
                 f"{name}/{role.name}/{index}",
                 name,
-                kinds.joining(self.job, role),
+                kinds.joining(self.job, role, is_alone=is_confined),
                 (Pod(role.name, index),),
             )
             for role in self.job.roles

@@ -7,13 +7,24 @@ branch is carried out for real.
 
 from collections.abc import Mapping, Sequence
 
+from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.stages.transaction import Stages, Started
 
-__all__ = ["carry_out", "land", "leave", "may_move", "move_of", "nodes_of", "placed_pods"]
+__all__ = [
+    "carry_out",
+    "land",
+    "leave",
+    "may_move",
+    "move_of",
+    "nodes_of",
+    "placed_pods",
+    "start_beside",
+]
 
 
 def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
@@ -43,12 +54,34 @@ def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Re
 
     :param nodes: by unit the only ones to use; none: those that the job allows.
     """
+    landed: list[PlacedPod] = []
     for unit in live.units:
         if unit.placed:
-            found = stages.start(unit, nodes.get(unit.name, ()))
+            found = _start_in_domain(stages, live.job, unit, landed, nodes.get(unit.name, ()))
             if not isinstance(found, Started):
                 return found
+            landed += unit.placed
     return None
+
+
+def start_beside(stages: Stages, live: Live, unit: Unit) -> Started | Refused:
+    """Start a unit in the domain of the other pods of its job."""
+    placed = [pod for other in live.placed for pod in other.placed]
+    return _start_in_domain(stages, live.job, unit, placed, ())
+
+
+def _start_in_domain(
+    stages: Stages,
+    job: Job,
+    unit: Unit,
+    placed: Sequence[PlacedPod],
+    nodes: tuple[str, ...],
+) -> Started | Refused:
+    allowed = stages.nodes_beside(job, placed, nodes) if placed else nodes
+    if allowed is None:
+        refusal = Refusal("scheduler", "nodes", "no node is left in the domain of its job")
+        return Refused(refusal, (("scheduler", "nodes"),))
+    return stages.start(unit, allowed)
 
 
 def move_of(live: Live, before: tuple[PlacedPod, ...]) -> Move:

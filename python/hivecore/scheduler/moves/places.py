@@ -1,13 +1,12 @@
 """The nodes that there are, and the groups that a layer of the network or of the cells makes."""
 
-from collections.abc import Iterator
-
 from hivecore.cells import CellCluster
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.stages._cell_nodes import cells_of_level, chain_nodes
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.topology import NetworkTopology
 
-__all__ = ["all_nodes", "chain_nodes", "domains", "places_for"]
+__all__ = ["all_nodes", "domains", "places_for"]
 
 _Domains = dict[str, tuple[str, ...]]
 
@@ -34,7 +33,7 @@ def domains(stages: Stages, layer: str) -> _Domains:
         if isinstance(part, NetworkTopology):
             found = _of_network(part, layer) if layer in part.layers else {}
         else:
-            found = dict(_of_cells(part, layer))
+            found = dict(cells_of_level(part, layer))
     if not found:
         raise KeyError(f"layer={layer!r}: there are no such domains of nodes")
     return found
@@ -47,28 +46,6 @@ def _of_network(network: NetworkTopology, layer: str) -> _Domains:
     return {
         path[-1] if names.count(path[-1]) == 1 else "/".join(path): nodes for path, nodes in paths
     }
-
-
-def _of_cells(cells: CellCluster, layer: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for name, chain in cells.spec.chains.items():
-        assert chain.node_level is not None
-        if layer not in chain.levels[chain.levels.index(chain.node_level) :]:
-            continue
-        per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
-        width = per_cell[layer] // per_cell[chain.node_level]
-        nodes = chain_nodes(cells, name)
-        for i in range(len(nodes) // width):
-            yield f"{name}/{i}", tuple(dict.fromkeys(nodes[i * width : (i + 1) * width]))
-
-
-def chain_nodes(cells: CellCluster, chain: str) -> tuple[str, ...]:
-    """The names of the nodes of a chain, left to right."""
-    made = cells.spec.chains[chain]
-    if made.nodes is not None:
-        return tuple(made.nodes)
-    assert made.node_level is not None
-    per_node = made.leaves_per_cell()[made.levels.index(made.node_level)]
-    return tuple(f"{chain}/{i}" for i in range(made.leaves // per_node))
 
 
 def places_for(stages: Stages, job: Job) -> tuple[frozenset[str], ...]:
@@ -99,7 +76,7 @@ def _cells_for(cells: CellCluster, job: Job) -> list[tuple[str, ...]]:
         return [chain_nodes(cells, name) for name in mine]
     found: list[tuple[str, ...]] = []
     for name in mine:
-        by_name = dict(_of_cells(cells, job.where.within))
+        by_name = dict(cells_of_level(cells, job.where.within))
         found += [nodes for cell, nodes in by_name.items() if cell.rpartition("/")[0] == name]
     # A level below nodes: all of it is on one of them.
     return found or [(node,) for name in mine for node in chain_nodes(cells, name)]

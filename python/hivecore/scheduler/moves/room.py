@@ -13,7 +13,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.moves.places import chain_nodes
+from hivecore.scheduler.stages._cell_nodes import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.topology import TopologyStage

@@ -10,6 +10,7 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import carry_out, land, leave, move_of, nodes_of, placed_pods
+from hivecore.scheduler.moves.places import places_for
 from hivecore.scheduler.moves.room import pods_of
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -60,10 +61,11 @@ class Trial:
 
     def _places(self, order: Sequence[str]) -> dict[str, _Pods] | Failed:
         """Where each has its pods when all have left and the target is there."""
-        with self.stages.trial():
-            return self._landed({name: self.jobs[name].copy() for name in order})
+        with ExitStack() as undone:
+            undone.enter_context(self.stages.trial())
+            return self._landed({name: self.jobs[name].copy() for name in order}, undone)
 
-    def _landed(self, lives: Mapping[str, Live]) -> dict[str, _Pods] | Failed:
+    def _landed(self, lives: Mapping[str, Live], undone: ExitStack) -> dict[str, _Pods] | Failed:
         """Where these have their pods when all have left and started again."""
         for live in lives.values():
             leave(self.stages, live)
@@ -80,12 +82,38 @@ class Trial:
             nodes = self._allowed(live)
             if nodes is None:
                 return Failed(f"job {name!r} may be on no other nodes")
-            again = land(self.stages, live, nodes)
+            again = self._land(live, nodes, undone)
             if again is not None:
                 units = tuple(unit for unit in live.units if unit.placed)
                 return Failed(_told(name, again), name, units, tuple(landed))
             landed += pods_of(live)
         return {name: placed_pods(live) for name, live in lives.items()}
+
+    def _land(
+        self, live: Live, nodes: Mapping[str, tuple[str, ...]], undone: ExitStack
+    ) -> Refused | None:
+        """Start a job again, in the first domain that has room for all its pods that run."""
+        where = live.job.where
+        if len(list(live.placed)) < 2 or not (where.must or where.within):
+            return land(self.stages, live, nodes)
+        first: Refused | None = None
+        for place in places_for(self.stages, live.job):
+            twin = live.copy()
+            inside = {
+                unit.name: tuple(sorted(place.intersection(nodes.get(unit.name, place))))
+                for unit in twin.placed
+            }
+            if not all(inside.values()):
+                continue
+            with ExitStack() as trial:
+                trial.enter_context(self.stages.trial())
+                refused = land(self.stages, twin, inside)
+                if refused is None:
+                    live.units = twin.units
+                    undone.push(trial.pop_all())
+                    return None
+                first = first or refused
+        return first or land(self.stages, live, nodes)
 
     def _allowed(self, live: Live) -> dict[str, tuple[str, ...]] | None:
         """By unit the only nodes to use; None: there are none."""

@@ -8,6 +8,7 @@ from hivecore.scheduler.lifecycle.lines import lend_no_more, wait
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to_leave
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
@@ -48,7 +49,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         promote(state, live, unit)
         return
     known = state.stages.known_refusal(unit.kind)
-    refused = known or state.stages.start(unit)
+    refused = known or start_beside(state.stages, live, unit)
     if isinstance(refused, Started):
         has_started(state, live, unit, refused)
         return

@@ -1,6 +1,7 @@
 """A round of decisions, until nobody can start."""
 
 from hivecore.scheduler.actions import Action
+from hivecore.scheduler.lifecycle.lines import put_back
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
@@ -37,7 +38,11 @@ def decide(state: State, most: int) -> list[Action]:
         most -= 1
         unit = state.queued.pop(departure.job.name)
         unit.departure = departure
-        offer(state, unit)
+        try:
+            offer(state, unit)
+        except BaseException:
+            put_back(state)
+            raise
     _allot(state)
     actions, state.outbox = state.outbox, []
     if state.unsaid:

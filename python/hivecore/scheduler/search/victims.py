@@ -102,13 +102,15 @@ def _is_needed(name: str, job: Job) -> bool:
 
 
 def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
-    """All jobs that have to run for a job to start, and for those that start with it."""
-    found = {job.name}
+    """A job, and those that have to run for it and for all that start with it."""
+    found = {job.name, *job.after}
     for one in (known := [job]):
-        for name in (*one.after, *one.together):
+        for name in one.together:
             if name not in found and name in jobs:
                 found.add(name)
                 known.append(jobs[name].job)
+                if not jobs[name].runs:
+                    found.update(jobs[name].job.after)
     return found
 
 

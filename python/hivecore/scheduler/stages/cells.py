@@ -1,11 +1,13 @@
 """Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
 
 import copy
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
+from hivecore.scheduler.stages._cell_nodes import cells_of_level
 from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["CellStage"]
@@ -25,7 +27,7 @@ class CellStage(Stage):
 
     def forget(self) -> None:
         """The cluster is made of something else now."""
-        self._nodes = frozenset(self.part.nodes)
+        self.nodes = frozenset(self.part.nodes)
         self._chains = tuple(self.part.spec.chains)
 
     def branch(self) -> Self:
@@ -33,6 +35,14 @@ class CellStage(Stage):
         made = copy.copy(self)
         made.part = self.part.copy()
         return made
+
+    def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
+        """The cell of the level that has to hold a job; below nodes: the node."""
+        if not job.where.within:
+            return None
+        cells = (frozenset(cell) for _, cell in cells_of_level(self.part, job.where.within))
+        found = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
+        return frozenset(nodes) if found is None else found
 
     def impossible(self, kind: Kind, empty: "CellStage", nodes: tuple[str, ...]) -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
@@ -45,6 +55,11 @@ class CellStage(Stage):
             return f"its priority is {job.priority}, cells know 0 to 1000"
         if not kind.gpus:
             return ""
+        within = job.where.within
+        joins = any(role.min_pods < role.pods for role in job.roles)
+        is_known = any(within in chain.levels for chain in self.part.spec.chains.values())
+        if is_known and joins and not any(cells_of_level(self.part, within)):
+            return f"within={within!r} is below nodes, where pods that join later are not kept"
         try:
             allowed = NodeSet(nodes) if nodes else None
             decision = empty.part.schedule(kind.affinity_group, suggested_nodes=allowed)
@@ -166,4 +181,4 @@ class CellStage(Stage):
 
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
-        return node in self._nodes
+        return node in self.nodes

@@ -35,18 +35,18 @@ class DeviceStage(Stage):
 
     def forget(self) -> None:
         """There are other nodes now."""
-        self._nodes = frozenset(self.part.nodes)
+        self.nodes = frozenset(self.part.nodes)
 
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = object.__new__(type(self))
-        made.part, made._nodes = self.part.copy(), self._nodes
+        made.part, made.nodes = self.part.copy(), self.nodes
         return made
 
     def emptied(self) -> Self:
         """An adapter of the same cluster, empty and healthy."""
         made = object.__new__(type(self))
-        made.part, made._nodes = self.part.emptied(), self._nodes
+        made.part, made.nodes = self.part.emptied(), self.nodes
         return made
 
     def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
@@ -70,8 +70,22 @@ class DeviceStage(Stage):
         :param places: node and GPUs of each pod, as far as they are chosen; None: nothing is.
         :param allowed: the only nodes to use where nothing is chosen; none: all.
         """
-        part, where = self.part, allowed or None
         taken: list[DeviceDecision | None] = []
+        try:
+            return self._take(unit, places, allowed, taken)
+        except BaseException:
+            self.give_back([one.request.name for one in taken if one is not None])
+            raise
+
+    def _take(
+        self,
+        unit: Unit,
+        places: Places | None,
+        allowed: tuple[str, ...],
+        taken: list[DeviceDecision | None],
+    ) -> Taken:
+        """The same; what is taken stands in ``taken``."""
+        part, where = self.part, allowed or None
         for i, (request, (role, number)) in enumerate(
             zip(unit.kind.devices, unit.pods, strict=True)
         ):
@@ -156,4 +170,4 @@ class DeviceStage(Stage):
 
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
-        return node in self._nodes
+        return node in self.nodes

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore.devices import NodeDevices
-from hivecore.scheduler.moves.places import chain_nodes
+from hivecore.scheduler.stages._cell_nodes import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.scheduler.stages.transaction import Stages
@@ -59,24 +59,34 @@ def add_node(
                 raise ValueError(f"{name}: there is no network")
     if devices is None and inventory is not None:
         raise ValueError("inventory: there are no devices")
-    if devices is not None and inventory is None:
+    joins_place = place is not None and not place.knows(node)
+    joins_devices = devices is not None and not devices.knows(node)
+    if inventory is None and devices is not None and (joins_devices or not joins_place):
         raise ValueError(f"inventory: devices have to know what {node!r} has")
     more = {} if labels is None else labels, {} if free is None else free
     if isinstance(place, TopologyStage):
-        place.part.copy().add_node(node, *more)  # or it is refused here
+        if joins_place:
+            with place.trial():
+                place.part.add_node(node, *more)  # or it is refused here
+        elif labels is not None or free is not None or not joins_devices:
+            raise ValueError(f"node={node!r}: is there already")
     elif place is not None:
-        if not place.knows(node):
+        if joins_place:
             raise KeyError(f"node={node!r}: the cells have no such node; reconfigure them first")
         if devices is None and node not in place.unhealthy():
             raise ValueError(f"node={node!r}: is there already")
     if devices is not None and inventory is not None:
         devices.part.add_node(node, inventory)
     if isinstance(place, TopologyStage):
-        place.part.add_node(node, *more)
+        if joins_place:
+            place.part.add_node(node, *more)
+        else:
+            place.part.set_health(node, True)
     elif place is not None:
         place.part.set_health(node, True)
-    if devices is not None:
-        devices.forget()
+    for one in (place, devices):
+        if one is not None:
+            one.forget()
     shun_missing(stages, [node])
 
 
@@ -102,19 +112,21 @@ def remove_node(stages: Stages, node: str) -> None:
 
 
 def shun_missing(stages: Stages, nodes: Iterable[str]) -> None:
-    """Mark GPUs of cells as bad that the devices of their nodes do not have."""
+    """Mark nodes as bad that devices do not know, and GPUs of cells without a device."""
     place, devices = stages.place, stages.devices
-    if not isinstance(place, CellStage) or devices is None:
+    if place is None or devices is None:
         return
     asked = frozenset(nodes)
+    for node in asked:
+        if place.knows(node) and not devices.knows(node):
+            place.part.set_health(node, False)
+    if not isinstance(place, CellStage):
+        return
     for name, chain in place.part.spec.chains.items():
         names = chain_nodes(place.part, name)
         rows = chain.leaf_indices or [range(chain.leaves // len(names))] * len(names)
         for node, indices in zip(names, rows, strict=True):
-            if node not in asked:
-                continue
-            if not devices.knows(node):
-                place.part.set_health(node, False)
+            if node not in asked or not devices.knows(node):
                 continue
             there = {one.minor for one in devices.part.inventory(node).of_type("gpu")}
             for index in indices:

@@ -1,7 +1,10 @@
 """What the adapters of all parts have in common."""
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any
+
+from hivecore.scheduler.job import Job
 
 __all__ = ["Stage"]
 
@@ -11,6 +14,10 @@ class Stage:
 
     name: str
     part: Any
+
+    def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
+        """The nodes that hold all pods of a job of which some are on these; ``None``: any do."""
+        return None
 
     def trial(self) -> AbstractContextManager[None]:
         """A context whose changes to the part are undone at its end."""

@@ -1,12 +1,12 @@
 """Topology: a unit's pods near to each other in a network of domains."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from math import inf
 from typing import Self
 
-from hivecore.scheduler.job import Role
+from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 from hivecore.scheduler.stages.stage import Stage
 from hivecore.topology import (
@@ -37,7 +37,7 @@ class TopologyStage(Stage):
         """The network is made of something else now."""
         #: the resources that it counts
         self.known = frozenset(self.part.free(self.part.nodes[0]))
-        self._nodes = frozenset(self.part.nodes)
+        self.nodes = frozenset(self.part.nodes)
         #: what units of a kind ask for; shared with branches
         self._requests: dict[Kind, TopologyRequest | None] = {}
 
@@ -45,8 +45,15 @@ class TopologyStage(Stage):
         """An adapter of a copy."""
         made = object.__new__(type(self))
         made.part = self.part.copy()
-        made.known, made._nodes, made._requests = self.known, self._nodes, self._requests
+        made.known, made.nodes, made._requests = self.known, self.nodes, self._requests
         return made
+
+    def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
+        """The domain of the layer that has to hold a job."""
+        if not job.where.must:
+            return None
+        domains = map(frozenset, self.part.domains(job.where.must))
+        return next((domain for domain in domains if not domain.isdisjoint(nodes)), None)
 
     def emptied(self) -> Self:
         """An adapter of the same network, empty and healthy."""
@@ -219,7 +226,7 @@ class TopologyStage(Stage):
 
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
-        return node in self._nodes
+        return node in self.nodes
 
 
 def _held(unit: Unit, node: str) -> str:

@@ -16,6 +16,7 @@ from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit, owner_of
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._lacks import Lacks
@@ -23,6 +24,7 @@ from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
+from hivecore.scheduler.stages.stage import Stage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
@@ -77,6 +79,8 @@ class Stages:
         self.storage, self.sharing = storage, sharing
         self.all = [one for one in (quotas, place, devices) if one is not None]
         self._empty: Stages | None = None
+        #: the nodes that devices have, and placement does not
+        self._unplaced: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -120,7 +124,7 @@ class Stages:
             self.storage and self.storage.branch(),
             self.sharing and self.sharing.branch(),
         )
-        made._empty = self._empty
+        made._empty, made._unplaced = self._empty, self._unplaced
         return made
 
     @contextmanager
@@ -135,7 +139,7 @@ class Stages:
     def without_quotas(self) -> Self:
         """The same parts but for the quotas: who moves stays admitted."""
         made = type(self)(None, self.place, self.devices, self.tries, self.storage)
-        made.sharing = self.sharing
+        made.sharing, made._unplaced = self.sharing, self._unplaced
         return made
 
     def without_devices(self) -> Self | None:
@@ -178,6 +182,22 @@ class Stages:
                 one.forget()
         self.note_health()
 
+    def nodes_beside(
+        self, job: Job, placed: Iterable[PlacedPod], nodes: tuple[str, ...] = ()
+    ) -> tuple[str, ...] | None:
+        """The nodes that further pods of a job may use, which has to be in one domain; none: all.
+
+        :param placed: the pods that have a place.
+        :param nodes: the only ones to use otherwise; none: those that the job allows.
+        :returns: ``None``: none is left.
+        """
+        used = {pod.node for pod in placed if pod.node}
+        where = self.place.domain(job, used) if self.place is not None and used else None
+        if where is None:
+            return nodes
+        allowed = nodes or job.where.nodes
+        return tuple(sorted(where.intersection(allowed) if allowed else where)) or None
+
     def _nodes_for(self, kind: Kind) -> tuple[str, ...] | None:
         """The only nodes that units of a kind may use, of those that are there; None: all."""
         named = kind.job.where.nodes
@@ -187,7 +207,9 @@ class Stages:
         return tuple(node for node in named if all(one.knows(node) for one in parts))
 
     def note_health(self) -> None:
-        """Nobody joins another one where nobody may start."""
+        """Nodes have come, gone, failed or recovered."""
+        if self.place is not None and self.devices is not None:
+            self._unplaced = self.devices.nodes - self.place.nodes
         if self.sharing is not None:
             parts = [one for one in (self.place, self.devices) if one is not None]
             gone = [
@@ -203,7 +225,7 @@ class Stages:
                 found.update(one.unhealthy())
         if self.places_by_cells and self.devices is not None:
             found = set(filter(self.devices.knows, found))
-        return tuple(sorted(found))
+        return tuple(sorted(found.union(self._unplaced)))
 
     def is_downgraded(self, unit: str) -> bool:
         """Whether cells have taken its guarantee from a unit that runs."""
@@ -355,24 +377,25 @@ class Stages:
         where = nodes or self._nodes_for(unit.kind)
         if where == ():
             return Refused(Refusal("scheduler", "nodes", _NOWHERE), (("scheduler", "nodes"),))
-        quotas, place, devices = self.quotas, self.place, self.devices
         admitted = None
-        if quotas is not None and not unit.has_quota:
-            admitted = quotas.schedule(unit)
+        if self.quotas is not None and not unit.has_quota:
+            with _naming(self.quotas, unit):
+                admitted = self.quotas.schedule(unit)
             if admitted.outcome != "bind":
                 return self._not_admitted(unit, admitted)
         placed: Any = None
         places: Places | None = None
         taken: list[DeviceDecision | None] = []
-        if place is not None:
+        if self.place is not None:
             found = self._placed(unit, where or ())
             if isinstance(found, Refused):
                 return found
             placed, places, taken = found
-        elif devices is not None:
-            given = devices.take(unit, None, where or ())
+        elif self.devices is not None:
+            with _naming(self.devices, unit):
+                given = self.devices.take(unit, None, where or ())
             if given.refusal is not None:
-                return Refused(given.refusal, devices.waits_for())
+                return Refused(given.refusal, self.devices.waits_for())
             taken = given.decisions
         return Agreed(admitted, placed, places, taken)
 
@@ -426,7 +449,10 @@ class Stages:
             places = None if placed is None else place.places(unit, placed)
             if devices is None:
                 return placed, places, []
-            given = devices.take(unit, places, where)
+            if self._unplaced and not where:
+                where = tuple(sorted(devices.nodes & place.nodes))
+            with _naming(devices, unit):
+                given = devices.take(unit, places, where)
             if given.refusal is None:
                 return placed, places, given.decisions
             refused = Refused(given.refusal, devices.waits_for())
@@ -447,7 +473,8 @@ class Stages:
         """
         assert self.place is not None
         try:
-            return self.place.schedule(unit, allowed)
+            with _naming(self.place, unit):
+                return self.place.schedule(unit, allowed)
         except (KeyError, ValueError):
             reason = self.impossible(unit.kind)
             if not reason:
@@ -457,18 +484,20 @@ class Stages:
 
     def _commit(self, unit: Unit, admitted: Any, placed: Any, taken: list[Any]) -> None:
         quotas, place, devices = self.quotas, self.place, self.devices
-        admitted_now = False
+        admitted_now, asked = False, "quotas"
         try:
             if quotas is not None and admitted is not None:
                 quotas.admit(unit, admitted)
                 admitted_now = True
             if place is not None and placed is not None:
+                asked = place.name
                 place.part.commit(placed)
-        except StaleDecisionError:
+        except BaseException as error:
             if admitted_now and quotas is not None:
                 quotas.evict(unit)
             if devices is not None:
                 devices.give_back([one.request.name for one in taken if one is not None])
+            error.add_note(f"{asked}, asked for {unit.name!r}")
             raise
 
     def _not_admitted(self, unit: Unit, decision: Any) -> Refused:
@@ -568,6 +597,22 @@ class Stages:
     def _reads(self, unit: Unit) -> None:
         if self.storage is not None:
             self.storage.begin(unit.request)
+
+
+class _naming:
+    """A context whose errors name the part that was asked."""
+
+    __slots__ = ("_stage", "_unit")
+
+    def __init__(self, stage: Stage, unit: Unit) -> None:
+        self._stage, self._unit = stage, unit
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            error.add_note(f"{self._stage.name}, asked for {self._unit.name!r}")
 
 
 def _as_nodes(place: CellStage | TopologyStage, nodes: tuple[str, ...]) -> Any:
