@@ -83,12 +83,16 @@ class Nodes:
 
     def unhealthy(self) -> tuple[str, ...]:
         """The names of those that have a device which is not healthy."""
-        known: dict[int, bool] = {}
-        for inventory in self.inventories:
-            if inventory is not None and id(inventory) not in known:
-                known[id(inventory)] = all(device.healthy for device in inventory.devices)
-        pairs = zip(self.names, self.inventories, strict=True)
-        return tuple([name for name, one in pairs if name is not None and not known[id(one)]])
+        known = dict(zip(map(id, self.inventories), self.inventories, strict=True))
+        bad = {
+            identity
+            for identity, inventory in known.items()
+            if inventory is not None and not all(device.healthy for device in inventory.devices)
+        }
+        if not bad:
+            return ()
+        pairs = zip(self.names, map(id, self.inventories), strict=True)
+        return tuple([name for name, identity in pairs if name and identity in bad])
 
     def devices(self) -> dict[str, int]:
         """How many devices of each type all nodes have together; types without any are left out."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
@@ -121,6 +122,7 @@ class _Search:
     def __init__(self, scheduler: "Scheduler", job: Job, unit: Unit) -> None:
         self.stages: Stages = scheduler._state.stages
         self.jobs = scheduler._state.jobs
+        self.running = scheduler._state.running
         self.now = scheduler.now
         self.job, self.unit = job, unit
         live = self.jobs[job.name]
@@ -210,12 +212,13 @@ class _Search:
         """Ends of which each is needed, or a single one that costs less; of running jobs those that
         lose least are thought of first.
         """
-        running = sorted(
+        tenant = self._only_tenant()
+        running = [
             ((self.now - live.since) * live.job.gpus, name)
-            for name, live in self.jobs.items()
-            if live.runs and not live.for_job and self._may_help(live.job)
-        )[:_MOST_ENDS]
-        losses = {name: lost for lost, name in running}
+            for name, live in self.running.items()
+            if (tenant is None or live.job.tenant == tenant) and not live.for_job
+        ]
+        losses = {name: lost for lost, name in nsmallest(_MOST_ENDS, running)}
         search = Fewest(self.unit, self._end)
         needed = search.least(self.stages, [*losses])
         if not needed:
@@ -226,11 +229,14 @@ class _Search:
                 needed, cost = [name], losses[name]
         yield JobChange("release", jobs=tuple(needed), cost=cost)
 
-    def _may_help(self, other: Job) -> bool:
-        """Cells keep tenants apart: only their own jobs are in the way of guaranteed ones."""
-        if self.stages.quotas is None and self.stages.places_by_cells and self.job.guaranteed:
-            return other.tenant == self.job.tenant
-        return True
+    def _only_tenant(self) -> str | None:
+        """The tenant of which alone an end may help, as cells keep tenants apart; ``None``: any."""
+        if not (self.stages.places_by_cells and self.job.guaranteed):
+            return None
+        with self.stages.trial():
+            tried = self.stages.start(self.unit.trial())
+        is_refused = isinstance(tried, Refused) and tried.refusal.stage == "cells"
+        return self.job.tenant if is_refused else None
 
     def _end(self, stages: Stages, names: Sequence[str]) -> None:
         for name in names:
