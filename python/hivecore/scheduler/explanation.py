@@ -9,7 +9,10 @@ from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.lifecycle.kinds import least_of
+from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.moves.moving import start_beside
+from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.nodes import set_health
 from hivecore.scheduler.stages.transaction import Stages, Started
@@ -21,6 +24,7 @@ __all__ = ["JobChange", "JobExplanation", "explain"]
 
 _MOST_ENDS = 512  # jobs whose end is thought of
 _MOST_ALONE = 64  # and of whom each by himself is
+_MOST_KINDS = 64  # kinds of requests that may take what gets free
 _MOST_NODES = 16  # nodes whose return is thought of one by one
 
 
@@ -32,6 +36,8 @@ class JobChange:
         "release": these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes
         are healthy again. "relax": the job gives up these wishes.
     :param cost: of "release" the GPU-seconds that are lost; of the others 0.
+    :param ahead: of "release": jobs that wait, too, and could take what gets free: of each kind of
+        request one. None: the change is enough by itself.
     """
 
     kind: str
@@ -40,6 +46,7 @@ class JobChange:
     nodes: tuple[str, ...] = ()
     relaxed: tuple[str, ...] = ()
     cost: float = 0.0
+    ahead: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -47,6 +54,9 @@ class JobChange:
         if self.kind == "share":
             return f"on the GPUs of {', '.join(self.jobs)}, who would share them"
         if self.kind == "release":
+            if self.ahead:
+                others = ", ".join(self.ahead)
+                return f"if {', '.join(self.jobs)} ended, and {others} did not start instead"
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
             raised = [
@@ -120,14 +130,13 @@ def explain(
 
 class _Search:
     def __init__(self, scheduler: "Scheduler", job: Job, unit: Unit) -> None:
-        self.stages: Stages = scheduler._state.stages
-        self.jobs = scheduler._state.jobs
-        self.running = scheduler._state.running
-        self.now = scheduler.now
+        state = self.state = scheduler._state
+        self.stages: Stages = state.stages
+        self.jobs, self.running, self.now = state.jobs, state.running, state.now
         self.job, self.unit = job, unit
         live = self.jobs[job.name]
-        self.missing = scheduler._state.missing(live)
-        self.companions = scheduler._state.companions(live)
+        self.missing = state.missing(live)
+        self.companions = state.companions(live)
 
     def refusals(self) -> Iterator[Refusal]:
         """Of each stage by itself."""
@@ -227,7 +236,41 @@ class _Search:
         for name in [*losses][:_MOST_ALONE] if len(needed) > 1 else ():
             if losses[name] < cost and search.starts_without(self.stages, [name]):
                 needed, cost = [name], losses[name]
-        yield JobChange("release", jobs=tuple(needed), cost=cost)
+        yield JobChange("release", jobs=tuple(needed), cost=cost, ahead=self._ahead(needed))
+
+    def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
+        """Other jobs that wait and could start when these have ended; one of each kind."""
+        found: dict[str, None] = {}
+        kinds: set[int] = set()
+        gone = {self.job.name, *ended}
+        with self.stages.trial():
+            self._end(self.stages, ended)
+            for unit in self.state.queued.values():
+                live = self.jobs[unit.owner]
+                number = unit.kind.number
+                if live.job.name in gone or number in kinds or self.state.missing(live):
+                    continue
+                if len(kinds) == _MOST_KINDS:
+                    break
+                kinds.add(number)
+                with self.stages.trial():
+                    if live.lent is not None and live.lent.placed:
+                        self.stages.vacate(live.lent)  # it gets cells of its own instead
+                    tried = start_beside(self.stages, live, unit.trial())
+                    if isinstance(tried, Started) or self._may_evict(live, unit, tried):
+                        found[live.job.name] = None
+        return tuple(found)
+
+    def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
+        """Whether others might leave for a unit that is refused, at a glance."""
+        state = self.state
+        if not may_preempt(state, live, unit):
+            return False
+        relief, state.relief = state.relief, None
+        try:
+            return might_have_victims(state, unit, refused)
+        finally:
+            state.relief = relief
 
     def _only_tenant(self) -> str | None:
         """The tenant of which alone an end may help, as cells keep tenants apart; ``None``: any."""

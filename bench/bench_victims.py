@@ -1,0 +1,143 @@
+"""Which jobs are evicted for one that waits: how many, beside all sets tried, and how fast.
+
+    python bench/bench_victims.py [--smoke] [--out DIR]
+
+small      random instances of four nodes of 4 GPUs for each composition of parts; brute force tries
+           all sets of running jobs on copies of the parts, without the scheduler. Of those where a
+           set is enough: jobs that wait all the same, victims of both, and instances in which the
+           cheapest set (guaranteed victims, then victims) costs less; seconds of both
+large      1,000 nodes of 8 GPUs, all in use by jobs of 1, 2, 4 and 8 GPUs, a third of them
+           opportunistic: a guaranteed job of so many GPUs evicts some; p50 and p99 of the decision,
+           beside one that starts on idle GPUs, and victims
+
+Instances and victims are the same on every machine.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from harness import command_line, save
+
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from victim_oracle import COMPOSITIONS, Oracle, instance
+
+
+def small(name: str, count: int) -> dict[str, Any]:
+    rng = Random(f"victims {name}")
+    found = dict.fromkeys(("evictions", "refused", "victims", "least", "not least"), 0)
+    ours = brute = 0.0
+    for _ in range(count):
+        scheduler, job = instance(COMPOSITIONS[name], rng)
+        if job.name not in scheduler:  # it could never start
+            continue
+        oracle = Oracle(scheduler, job)
+        begin = perf_counter()
+        least = oracle.least()
+        middle = perf_counter()
+        actions = scheduler.decide(11.0)
+        ours += perf_counter() - middle
+        brute += middle - begin
+        if least in (None, (0, 0)):
+            continue
+        found["evictions"] += 1
+        starts = any(isinstance(one, Start) and one.job == job.name for one in actions)
+        named = [one.job for one in actions if isinstance(one, Preempt) and one.for_job == job.name]
+        if not starts:
+            found["refused"] += 1
+            continue
+        found["victims"] += len(named)
+        found["least"] += least[1]
+        found["not least"] += oracle.rank(named) > least
+    return {**found, "seconds": ours, "brute force seconds": brute}
+
+
+def crowded(nodes: int, rng: Random) -> Scheduler:
+    gpus = 8 * nodes
+    quotas = [Quota(name, min={"gpu": gpus // 4}, max={"gpu": gpus}) for name in "abcd"]
+    scheduler = Scheduler(
+        quotas=QuotaTree(quotas, total={"gpu": gpus}, limit="max"),
+        devices=DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=8) for i in range(nodes)}),
+        immediate=True,
+    )
+    used = number = 0
+    while used < gpus:
+        size = min(rng.choice((1, 2, 4, 8)), gpus - used)
+        job = Job(f"j{number}", rng.choice("abc"), size, guaranteed=rng.random() < 2 / 3)
+        scheduler.submit(job, float(number))
+        scheduler.decide(float(number))
+        used += size if scheduler.state(job.name) == "running" else 0
+        number += 1
+        if number > 2 * gpus:
+            break
+    for name in [name for name in scheduler if scheduler.state(name) != "running"]:
+        scheduler.cancel(name, scheduler.now)
+    return scheduler
+
+
+def large(nodes: int, rounds: int) -> list[dict[str, Any]]:
+    rng = Random("crowded")
+    scheduler = crowded(nodes, rng)
+    rows = []
+    for roles in ([Role("w", 1, gpus=1)], [Role("w", 1, gpus=8)], [Role("w", 8, gpus=8)]):
+        times, victims = [], []
+        idle = []
+        for turn in range(rounds):
+            branch = scheduler.copy()
+            now = scheduler.now + turn + 1
+            branch.submit(Job("wanted", "d", roles), now)
+            begin = perf_counter()
+            actions = branch.decide(now, most=1)
+            times.append(perf_counter() - begin)
+            victims.append(sum(isinstance(one, Preempt) for one in actions))
+            assert any(isinstance(one, Start) and one.job == "wanted" for one in actions)
+            branch.finish("wanted", now)
+            branch.submit(Job("again", "d", roles), now)
+            begin = perf_counter()
+            branch.decide(now, most=1)
+            idle.append(perf_counter() - begin)
+            scheduler.cancel(rng.choice(list(scheduler)), now)
+            scheduler.submit(Job(f"more {len(rows)} {turn}", "a", 1, guaranteed=False), now)
+            scheduler.decide(now)
+        rows.append(
+            {
+                "gpus": sum(role.pods * role.gpus for role in roles),
+                "p50": statistics.median(times),
+                "p99": sorted(times)[-1],
+                "idle p50": statistics.median(idle),
+                "victims": statistics.mean(victims),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    count, nodes, rounds = (20, 50, 2) if arguments.smoke else (300, 1000, 20)
+    figures: dict[str, Any] = {"small": {}, "nodes": nodes}
+    for name in COMPOSITIONS:
+        row = figures["small"][name] = small(name, count)
+        print(
+            f"{name:32} evictions {row['evictions']:3}, refused {row['refused']}, victims "
+            f"{row['victims']} of {row['least']} at least, not least {row['not least']}, "
+            f"{row['brute force seconds'] / row['seconds']:6.1f} x the time by brute force"
+        )
+    figures["large"] = large(nodes, rounds)
+    for row in figures["large"]:
+        print(
+            f"{row['gpus']:3} GPUs on {nodes} full nodes: {1e3 * row['p50']:.2f} / "
+            f"{1e3 * row['p99']:.2f} ms, idle {1e3 * row['idle p50']:.2f} ms, "
+            f"{row['victims']:.1f} victims"
+        )
+    save(arguments, "victims", figures)
+
+
+if __name__ == "__main__":
+    main()

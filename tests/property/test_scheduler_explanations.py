@@ -1,0 +1,49 @@
+"""The ends that `explain` names are enough: they are carried out on a copy, and it decides."""
+
+import random
+
+from decision_logs import happen
+from profiles import times
+from scheduler_lives import COMPOSITIONS, make_scheduler
+
+from hivecore.scheduler import Start
+
+STEPS = 60
+
+
+def test_ends_without_a_condition_let_the_job_start_in_nineteen_of_twenty_cases():
+    named = true = with_condition = 0
+    for name, parts in COMPOSITIONS.items():
+        for seed in range(times(2)):
+            rng = random.Random(f"{seed} {name}")
+            scheduler, now = make_scheduler(parts, immediate=True), 0.0
+            for step in range(STEPS):
+                now += rng.choice([0.0, 0.5, 60.0])
+                happen(scheduler, rng, step, now)
+                if step < 20 or step % 5 or scheduler.has_order:
+                    continue
+                scheduler.decide(now)
+                before = scheduler.to_bytes()
+                for job, change in ends(scheduler):
+                    if change.ahead:
+                        with_condition += 1
+                        assert all(other in change.text for other in change.ahead)
+                        continue
+                    named += 1
+                    true += starts(scheduler.copy(), job, change.jobs, now)
+                assert scheduler.to_bytes() == before
+    assert named > 30 and with_condition > 30
+    assert true >= 0.95 * named
+
+
+def ends(scheduler):
+    for job in [name for name in scheduler if scheduler.state(name) == "pending"]:
+        for change in scheduler.explain(job).changes:
+            if change.kind == "release":
+                yield job, change
+
+
+def starts(branch, job, ended, now):
+    for other in ended:
+        branch.finish(other, now)
+    return any(isinstance(one, Start) and one.job == job for one in branch.decide(now))
