@@ -3,9 +3,14 @@
 import pytest
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
-from hivecore.devices import DeviceCluster, NodeDevices
-from hivecore.quotas import Quota, QuotaTree
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where
+from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
+from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.topology import NetworkTopology
 
 
@@ -334,3 +339,61 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
     assert observed(scheduler) == before
     assert told(scheduler.decide(0.0)) == [("Start", "train")]
     scheduler.check()
+
+
+# --- how often, and when, the parts are asked again
+
+
+NIC = DeviceRequest("any", gpus=4, nics=1)
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3])
+def test_a_placement_that_devices_refuse_is_asked_for_as_often_as_tries_says(monkeypatch, tries):
+    """Each node has the NIC for one of the two pods, and the network wants both on one node."""
+    nodes = ["n0", "n1", "n2", "n3"]
+    devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=1)))
+    started_on, right = [], NetworkTopology.schedule
+
+    def noted(*arguments, **options):
+        decision = right(*arguments, **options)
+        started_on.append(decision.placement)
+        return decision
+
+    scheduler = Scheduler(topology=network(*nodes, gpu=8), devices=devices, tries=tries)
+    scheduler.submit(Job("pair", "t", [Role("w", 2, devices=NIC)]), 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(NetworkTopology, "schedule", noted)
+        scheduler.decide(0.0)
+    assert scheduler.state("pair") == "pending"
+    assert len(set(started_on)) == tries
+
+
+def test_a_kind_that_waits_beside_borrowers_is_woken_by_one_that_borrows_again():
+    tree = QuotaTree(
+        [Quota(name, min={"gpu": 4}, max={"gpu": 8}) for name in "ab"],
+        total={"gpu": 8},
+        limit="max",
+    )
+    tree.submit(QuotaRequest("asks", "a", {"gpu": 4}))
+
+    def borrow(name):
+        tree.recover(QuotaRequest(name, "b", {"gpu": 8}), 1)
+
+    waiting = Waiting(Lacks(QuotaStage(tree)))
+    kind = Kind(1, Job("waits", "a", 1), [(Role("pod"), 1)])
+    waiting.add(kind, "waits")
+
+    def is_woken():
+        waiting.touch((OVERUSED,))
+        return waiting.woken(lambda *_: None, lambda _: ()) == [kind]
+
+    refusal = Refusal("devices", "capacity", "too few")
+    waiting.park(kind, refusal, (OVERUSED,))
+    borrow("first")
+    assert is_woken()
+    tree.release("first")
+    waiting.park(kind, refusal, (OVERUSED,))
+    borrow("second")
+    assert is_woken()
+    waiting.park(kind, refusal, (OVERUSED,))
+    assert not is_woken(), "nothing has changed since it was refused"
