@@ -98,7 +98,7 @@ SAN_TESTS = $(filter-out tests/unit/test_traces% \
             $(patsubst %,tests/golden/test_%.py,openb replicas sim sim_preemptive),\
             $(wildcard tests/unit/test_*.py tests/property/test_*.py tests/golden/test_*.py $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
 # Sanitized modules are several times slower, and what they look for shows in few examples.
-SAN_EXAMPLES ?= 0.2
+SAN_EXAMPLES ?= 0.1
 san: build
 	rm -rf build/san build/sanitize/lib*
 	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
