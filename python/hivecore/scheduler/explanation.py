@@ -243,6 +243,7 @@ class _Search:
         found: dict[str, None] = {}
         kinds: set[int] = set()
         gone = {self.job.name, *ended}
+        takes_back = self.state.preemption and self.job.guaranteed
         with self.stages.trial():
             self._end(self.stages, ended)
             for unit in self.state.queued.values():
@@ -250,6 +251,8 @@ class _Search:
                 number = unit.kind.number
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
+                if takes_back and (unit.kind.is_lent or not live.job.guaranteed):
+                    continue  # what it starts on in a round is taken back in that round
                 if len(kinds) == _MOST_KINDS:
                     break
                 kinds.add(number)
