@@ -24,7 +24,6 @@ from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
-from hivecore.scheduler.stages.stage import Stage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
@@ -79,6 +78,8 @@ class Stages:
         self.storage, self.sharing = storage, sharing
         self.all = [one for one in (quotas, place, devices) if one is not None]
         self._empty: Stages | None = None
+        #: the part that was asked last
+        self._asked = ""
         #: the nodes that devices have, and placement does not
         self._unplaced: frozenset[str] = frozenset()
 
@@ -377,23 +378,30 @@ class Stages:
         where = nodes or self._nodes_for(unit.kind)
         if where == ():
             return Refused(Refusal("scheduler", "nodes", _NOWHERE), (("scheduler", "nodes"),))
+        try:
+            return self._agreed(unit, where or ())
+        except BaseException as error:
+            error.add_note(f"{self._asked}, asked for {unit.name!r}")
+            raise
+
+    def _agreed(self, unit: Unit, where: tuple[str, ...]) -> "Refused | Agreed":
         admitted = None
         if self.quotas is not None and not unit.has_quota:
-            with _naming(self.quotas, unit):
-                admitted = self.quotas.schedule(unit)
+            self._asked = self.quotas.name
+            admitted = self.quotas.schedule(unit)
             if admitted.outcome != "bind":
                 return self._not_admitted(unit, admitted)
         placed: Any = None
         places: Places | None = None
         taken: list[DeviceDecision | None] = []
         if self.place is not None:
-            found = self._placed(unit, where or ())
+            found = self._placed(unit, where)
             if isinstance(found, Refused):
                 return found
             placed, places, taken = found
         elif self.devices is not None:
-            with _naming(self.devices, unit):
-                given = self.devices.take(unit, None, where or ())
+            self._asked = self.devices.name
+            given = self.devices.take(unit, None, where)
             if given.refusal is not None:
                 return Refused(given.refusal, self.devices.waits_for())
             taken = given.decisions
@@ -451,8 +459,8 @@ class Stages:
                 return placed, places, []
             if self._unplaced and not where:
                 where = tuple(sorted(devices.nodes & place.nodes))
-            with _naming(devices, unit):
-                given = devices.take(unit, places, where)
+            self._asked = devices.name
+            given = devices.take(unit, places, where)
             if given.refusal is None:
                 return placed, places, given.decisions
             refused = Refused(given.refusal, devices.waits_for())
@@ -472,9 +480,9 @@ class Stages:
         there is no more.
         """
         assert self.place is not None
+        self._asked = self.place.name
         try:
-            with _naming(self.place, unit):
-                return self.place.schedule(unit, allowed)
+            return self.place.schedule(unit, allowed)
         except (KeyError, ValueError):
             reason = self.impossible(unit.kind)
             if not reason:
@@ -597,22 +605,6 @@ class Stages:
     def _reads(self, unit: Unit) -> None:
         if self.storage is not None:
             self.storage.begin(unit.request)
-
-
-class _naming:
-    """A context whose errors name the part that was asked."""
-
-    __slots__ = ("_stage", "_unit")
-
-    def __init__(self, stage: Stage, unit: Unit) -> None:
-        self._stage, self._unit = stage, unit
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            error.add_note(f"{self._stage.name}, asked for {self._unit.name!r}")
 
 
 def _as_nodes(place: CellStage | TopologyStage, nodes: tuple[str, ...]) -> Any:
