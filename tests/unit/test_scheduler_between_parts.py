@@ -91,6 +91,36 @@ def test_a_reclaim_that_takes_more_than_was_borrowed_does_not_happen():
     scheduler.check()
 
 
+def test_a_job_that_reclaims_evicts_less_important_ones_of_its_quota_before_it_borrows():
+    teams = [
+        Quota("a", min={"gpu": 8}, max={"gpu": 16}),
+        Quota("b", min={"gpu": 8}, max={"gpu": 12}),
+    ]
+    scheduler = Scheduler(quotas=QuotaTree(teams, total={"gpu": 16}, limit="max"), immediate=True)
+    started(
+        scheduler,
+        Job("seven", "a", 7),
+        Job("six", "a", 6),
+        Job("weak", "b", 2, guaranteed=False),
+        Job("one", "b", 1),
+    )
+    scheduler.submit(Job("big", "b", 6), 1.0)
+    actions = scheduler.decide(1.0)
+    assert {one.job for one in actions if isinstance(one, Preempt)} == {"six", "weak"}
+    assert ("Start", "big") in told(actions)
+
+
+def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_their_cells():
+    nodes = ["n0", "n1"]
+    chain = Chain(["gpu", "node"], [4], 2, nodes=nodes)
+    spec = ClusterSpec({"c": chain}, {tenant: {"c": {"node": 1}} for tenant in "tu"})
+    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    started(scheduler, Job("low", "t", 1, where=on("n0")))
+    scheduler.submit(Job("high", "t", 4, priority=1, where=on("n1")), 1.0)
+    assert told(scheduler.decide(1.0))[:2] == [("Preempt", "low"), ("Start", "high")]
+    scheduler.check()
+
+
 def test_one_guaranteed_victim_is_better_than_a_guaranteed_and_an_opportunistic():
     scheduler = Scheduler(devices=machines("n0", "n1", gpus=4))
     started(

@@ -181,8 +181,9 @@ class _Search:
     def _may_help(self, refused: Refused, candidates: Victims) -> bool:
         """Whether others than those that stages name might help, at a glance."""
         stage, quotas = refused.refusal.stage, self.stages.quotas
-        if stage == "cells":
-            return "reclaim" in candidates.values()
+        if stage == "cells":  # they do not look for victims in the way of named nodes
+            needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
+            return needs_nodes or "reclaim" in candidates.values()
         if quotas is not None and stage == quotas.name:
             return quotas.has_less_important(self.unit)
         return stage in NAME_NOBODY
@@ -395,8 +396,6 @@ class _Search:
         """Candidates without which it starts where those that stages name are not enough."""
         search = Fewest(self.unit, self._leave)
         names = [name for name in candidates if name not in named]
-        if not search.starts_without(self.stages, [*named, *names]):
-            return {}
         with self.stages.trial():
             self._leave(self.stages, named)
             gone = search.first(self.stages, names)
@@ -450,8 +449,18 @@ class _Search:
         has named may be no use to another one.
         """
         search = Fewest(self.unit, self._leave)
-        needed = set(search.needed(self.stages, self._by_importance(found)))
-        return {name: why for name, why in found.items() if name in needed}
+        order = self._by_importance(found)
+        fewer = _only(found, search.needed(self.stages, order))
+        # It would borrow what others have to give back, while less important ones of its own stay.
+        mine = {name for name, why in found.items() if why != "reclaim"}
+        more = _only(found, fewer.keys() | mine)
+        if len(more) == len(fewer) or self._is_fair(fewer) or not self._is_fair(more):
+            return fewer
+        for name in reversed(order):
+            rest = _only(more, more.keys() - {name})
+            if self._is_fair(rest) and search.starts_without(self.stages, [*rest]):
+                more = rest
+        return more
 
     def _in_the_way(self, names: Sequence[str], placed: Sequence[PlacedPod]) -> list[str]:
         """Those who have GPUs that the unit would get, or as many on its nodes, where it does not
@@ -475,6 +484,12 @@ class _Search:
             if is_there:
                 found.append(name)
         return found
+
+
+def _only(found: Victims, names: Iterable[str]) -> Victims:
+    """Those of these names, in the same order."""
+    kept = set(names)
+    return {name: why for name, why in found.items() if name in kept}
 
 
 def _sizes(unit: Unit) -> list[int]:
