@@ -656,3 +656,30 @@ def test_nobody_is_told_twice_to_stop_who_shares():
     found = [one for one in scheduler.decide(3.0) if isinstance(one, Preempt)]
     assert found[0] == Preempt("x", "urgent", "opportunistic")
     scheduler.check()
+
+
+@pytest.mark.parametrize(
+    "parts", [("quotas",), ("topology",), ("devices",), ("quotas", "topology", "devices")]
+)
+def test_a_trial_leaves_the_groups_as_they_were(parts):
+    scheduler, names = full(parts)
+    late = Job("late", "a", TWO, stages=COMPUTES)
+    holder = started(scheduler, late).shares_with[0]
+    (alone,) = {*names} - {holder}
+    stages = scheduler._state.stages
+    units = {name: live.units[0] for name, live in scheduler._state.jobs.items()}
+    before = stages.sharing.plain()
+    with stages.trial():
+        stages.give_back(units[holder], end=False)
+        assert stages.members("late") == ("late",)
+        with pytest.raises(ZeroDivisionError), stages.trial():
+            stages.told_to_stop(alone)
+            assert stages.sharing.best(late) is None
+            raise ZeroDivisionError
+        assert [*stages.sharing.best(late).jobs] == [alone]
+        stages.give_back(units[alone], end=False)
+        assert stages.sharing.best(late) is None
+    assert stages.sharing.plain() == before
+    assert stages.members("late") == (holder, "late")
+    assert [*stages.sharing.best(late).jobs] == [alone]
+    scheduler.check()

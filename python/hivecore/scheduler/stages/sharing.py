@@ -68,8 +68,11 @@ class SharingStage(Stage):
         #: by number
         self._groups: dict[int, Group] = {}
         self._begun = 0
-        #: by what they have in common and how many jobs they have: those that may be joined
-        self._open: dict[Any, list[Table]] = {}
+        #: by what they have in common and how many jobs they have: those that may be joined; None
+        #: in a trial that has not looked for them
+        self._open: dict[Any, list[Table]] | None = {}
+        #: in a trial the groups that are its own, not those from before; None: there is no trial
+        self._copied: set[int] | None = None
         #: those that are others now than when it was asked last who could join them
         self._fresh: dict[int, None] = {}
         self._unhealthy: frozenset[str] = frozenset()
@@ -87,13 +90,41 @@ class SharingStage(Stage):
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """A context whose changes to the groups are undone at its end. Cost: O(jobs)."""
-        groups = self.__dict__
-        self.__dict__ = self.branch().__dict__
+        """A context whose changes to the groups are undone at its end.
+
+        Cost: a copy of three dictionaries; that of a branch where a job looks for others to join.
+        """
+        before = self.__dict__
+        self.__dict__ = before | {
+            "_of": self._of.copy(),
+            "_groups": self._groups.copy(),
+            "_fresh": self._fresh.copy(),
+            "_refused": {},
+            "_open": None,
+            "_copied": set(),
+        }
         try:
             yield
         finally:
-            self.__dict__ = groups
+            self.__dict__ = before
+
+    def _own(self, group: Group) -> Group:
+        """The same to be changed, in a trial a copy."""
+        if self._copied is None or group.number in self._copied:
+            return group
+        self._copied.add(group.number)
+        made = self._groups[group.number] = group.copy()
+        self._of.update(dict.fromkeys(made.jobs, made))
+        return made
+
+    def _tables(self) -> dict[Any, list[Table]]:
+        """Those that may be joined."""
+        if self._open is None:
+            fresh, self._fresh, self._open = self._fresh, {}, {}
+            for group in list(self._groups.values()):
+                self._open_again(self._own(group))
+            self._fresh = fresh
+        return self._open
 
     def _add(self, group: Group) -> None:
         self._groups[group.number] = group
@@ -165,7 +196,7 @@ class SharingStage(Stage):
     def best(self, job: Job) -> Group | None:
         """The group to which a job would bring most; of equal ones the one that began first."""
         best, found = self.terms.min_gain - ROUNDING, None
-        for table in self._open.get(self._alike(job), ()):
+        for table in self._tables().get(self._alike(job), ()):
             if not table.groups:
                 continue
             gains = table.gains(job.stages, self.terms.max_slowdown)
@@ -183,7 +214,7 @@ class SharingStage(Stage):
 
     def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
         """Of kinds that could join nobody when they were tried, the numbers of those that can."""
-        fresh, self._fresh = self._fresh, {}
+        tables, fresh, self._fresh = self._tables(), self._fresh, {}
         asking: dict[Any, list[Kind]] = {}
         for kind in kinds if fresh else ():
             asking.setdefault(self._alike(kind.job), []).append(kind)
@@ -193,7 +224,7 @@ class SharingStage(Stage):
                 continue
             those = asking.get(group.alike)
             if those:
-                table = self._open[group.alike][len(group.jobs) - 1]
+                table = tables[group.alike][len(group.jobs) - 1]
                 stages = [kind.job.stages for kind in those]
                 gains = table.gains_of(group, stages, self.terms.max_slowdown)
                 for at in np.flatnonzero(gains >= self.terms.min_gain - ROUNDING):
@@ -241,9 +272,12 @@ class SharingStage(Stage):
             self._begun += 1
             group = Group(self._begun, alike, unit.placed, unit.is_placed)
             self._groups[group.number] = group
+            if self._copied is not None:
+                self._copied.add(group.number)
             self._enter(unit.name, job, group)
 
     def _enter(self, name: str, job: Job, group: Group) -> None:
+        group = self._own(group)
         self._close(group)
         group.jobs[name] = job.stages
         self._of[name] = group
@@ -251,13 +285,14 @@ class SharingStage(Stage):
 
     def _close(self, group: Group) -> None:
         """Nobody joins a group for now."""
-        if group.place >= 0:
+        if self._open is not None and group.place >= 0:
             self._open[group.alike][len(group.jobs) - 1].remove(group)
 
     def _open_again(self, group: Group) -> None:
         """A group as it is now may be joined, if it has room."""
         self._fresh[group.number] = None
-        if group.is_leaving or len(group.jobs) >= self.terms.max_group:
+        is_full = len(group.jobs) >= self.terms.max_group
+        if self._open is None or group.is_leaving or is_full:
             return
         tables = self._open.get(group.alike)
         if tables is None:
@@ -269,9 +304,10 @@ class SharingStage(Stage):
     def leave(self, name: str) -> Left | None:
         """A unit that ran does so no more; None: it could not share."""
         self._refused.clear()
-        group = self._of.pop(name, None)
-        if group is None:
+        if name not in self._of:
             return None
+        group = self._own(self._of[name])
+        del self._of[name]
         held = next(iter(group.jobs)) == name
         self._close(group)
         del group.jobs[name]
@@ -284,16 +320,15 @@ class SharingStage(Stage):
 
     def stop(self, name: str) -> None:
         """A job was told to stop: nobody joins it any more."""
-        group = self._of.get(name)
-        if group is not None:
+        if name in self._of:
+            group = self._own(self._of[name])
             self._close(group)
             group.is_leaving = True
 
     def set_placed(self, name: str, is_placed: bool) -> None:
         """Cells have placed what a job holds, or have nothing for it any more."""
-        group = self._of.get(name)
-        if group is not None:
-            group.is_placed = is_placed
+        if name in self._of:
+            self._own(self._of[name]).is_placed = is_placed
 
     def members(self, name: str) -> tuple[str, ...]:
         """A job and those that it shares with, who holds what they share first."""
@@ -308,6 +343,7 @@ class SharingStage(Stage):
         :param seconds: how long the groups are to last.
         """
         alike: dict[_Alike, list[Group]] = {}
+        self._tables()  # so that those that change are this trial's own
         for group in self._groups.values():
             stays = group.is_leaving or group.is_on(self._unhealthy)
             if group.alike.preemptible and not stays:
@@ -386,6 +422,7 @@ class SharingStage(Stage):
             return
         if sum(len(group.jobs) for group in self._groups.values()) != len(self._of):
             yield "a job is in two groups"
+        self._tables()
         for group in self._groups.values():
             yield from self._faults_of(group, [units[name] for name in group.jobs])
 
