@@ -20,6 +20,7 @@ from scheduler_lives import (
     STAGES,
     TENANTS,
     change_parts,
+    enforced,
     make_job,
     make_scheduler,
 )
@@ -107,7 +108,7 @@ def submit(scheduler, rng, step, now):
         stages=STAGES[rng.choice(sorted(STAGES))],
         rack=not plain and rng.random() < 0.3,
     )
-    scheduler.submit(job, now)
+    scheduler.submit(enforced(scheduler, job), now)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Random events for a scheduler of any parts."""
 
-from scheduler_lives import DATA, NODES, ROLES, TENANTS, change_parts, make_job
+from scheduler_lives import DATA, NODES, ROLES, TENANTS, change_parts, enforced, make_job
 
 from hivecore.scheduler import FreeNodes, plain_action
 
@@ -27,7 +27,7 @@ def live(scheduler, rng, steps, first=0):
                 run_time=rng.choice([None, 60.25]),
                 data=DATA[rng.choice(sorted(DATA))],
             )
-            scheduler.submit(job, now)
+            scheduler.submit(enforced(scheduler, job), now)
         elif draw < 0.6 and running:
             scheduler.finish(rng.choice(running), now)
         elif draw < 0.65 and names:

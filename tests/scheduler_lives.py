@@ -5,6 +5,7 @@ knows the inventory of the nodes and the limits of the quotas, and shares no cod
 """
 
 from contextlib import suppress
+from dataclasses import replace
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -174,6 +175,19 @@ def make_job(name, tenant, roles, **arguments):
     rack = arguments.pop("rack", False)
     where = Where(must="rack", within="rack") if rack else Where()
     return Job(name, tenant, ROLES[roles], where=where, **arguments)
+
+
+def enforced(scheduler, job):
+    """The job without the constraints that no part of a scheduler enforces."""
+    where = job.where
+    if scheduler.topology is None:
+        where = replace(where, must="")
+    if scheduler.cells is None:
+        where = replace(where, within="")
+    roles = job.roles
+    if scheduler.devices is None:
+        roles = [Role(one.name, one.pods, one.gpus, min_pods=one.min_pods) for one in roles]
+    return job.replace(where=where, roles=roles)
 
 
 def change_parts(scheduler, rng, now):

@@ -22,6 +22,7 @@ from scheduler_lives import (
     STAGES,
     TENANTS,
     Ledger,
+    enforced,
     make_job,
     make_scheduler,
 )
@@ -124,7 +125,7 @@ class Lives(RuleBasedStateMachine):
             )
 
     def submit_one(self, name, *arguments, **more):
-        job = make_job(name, *arguments, **more)
+        job = enforced(self.scheduler, make_job(name, *arguments, **more))
         self.scheduler.submit(job, self.now)
         self.ledger.submit(job)
         if name not in self.scheduler:
@@ -528,6 +529,7 @@ class HeldLives(Lives):
 
     def come(self, tenant, roles, **arguments):
         job = make_job(next(self.numbers), tenant, roles, **arguments)
+        job = enforced(self.scheduler, job)
         self.scheduler.submit(job, self.now)
         self.ledger.submit(job)
         if job.name not in self.scheduler:

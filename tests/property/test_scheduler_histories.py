@@ -21,6 +21,7 @@ from scheduler_lives import (
     ROLES,
     STAGES,
     change_parts,
+    enforced,
     make_job,
     make_scheduler,
 )
@@ -129,6 +130,7 @@ class History:
         )
         if self.quotas is not None:
             job = job.replace(quota=self.quotas.choice("ab"))
+        job = enforced(self.scheduler, job)
         self.scheduler.submit(job, self.now)
         self.jobs[name] = job
 

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-from scheduler_lives import COMPOSITIONS, NODES, ROLES, STAGES, TENANTS, make_job, make_scheduler
+from scheduler_lives import (
+    COMPOSITIONS,
+    NODES,
+    ROLES,
+    STAGES,
+    TENANTS,
+    enforced,
+    make_job,
+    make_scheduler,
+)
 
 from hivecore.scheduler import Scheduler, Wait
 
@@ -54,7 +63,8 @@ def test_counting_first_changes_nothing(immediate, parts, events):
 def happen(scheduler, name, event):
     if isinstance(event, dict):
         stages = STAGES[event["stages"]]
-        scheduler.submit(make_job(name, **{**event, "stages": stages}), 0.0)
+        job = make_job(name, **{**event, "stages": stages})
+        scheduler.submit(enforced(scheduler, job), 0.0)
     elif event[0] == "finish":
         running = [one for one in scheduler if scheduler.state(one) == "running"]
         stopping = [one for one in running if scheduler.status(one).for_job]

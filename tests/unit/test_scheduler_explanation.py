@@ -10,6 +10,7 @@ from scheduler_lives import (
     ROLES,
     TENANTS,
     cell_cluster,
+    enforced,
     machines,
     make_job,
     make_scheduler,
@@ -113,7 +114,7 @@ def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
             guaranteed=rng.random() < 0.7,
             rack=rng.random() < 0.4,
         )
-        scheduler.submit(job, float(i))
+        scheduler.submit(enforced(scheduler, job), float(i))
         scheduler.decide(float(i))
         if rng.random() < 0.2 and parts != ("quotas",):
             scheduler.set_node(rng.choice(NODES), rng.random() < 0.3, float(i))

@@ -11,6 +11,7 @@ from scheduler_lives import (
     ROLES,
     TENANTS,
     change_parts,
+    enforced,
     make_job,
     make_scheduler,
 )
@@ -52,16 +53,14 @@ def lived(scheduler, rng, immediate, steps=40):
         now, _, kind, name = heappop(ends)
         running = name in scheduler and scheduler.state(name) in ("running", "lent")
         if kind == "submit":
-            scheduler.submit(
-                make_job(
-                    name,
-                    rng.choice(TENANTS),
-                    rng.choice(sorted(ROLES)),
-                    priority=rng.randint(0, 2),
-                    guaranteed=rng.random() < 0.7,
-                ),
-                now,
+            job = make_job(
+                name,
+                rng.choice(TENANTS),
+                rng.choice(sorted(ROLES)),
+                priority=rng.randint(0, 2),
+                guaranteed=rng.random() < 0.7,
             )
+            scheduler.submit(enforced(scheduler, job), now)
         elif kind == "node":
             change_parts(scheduler, rng, now)
         elif kind == "stopped":

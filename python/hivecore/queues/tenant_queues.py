@@ -587,6 +587,13 @@ class TenantQueues(LoggedTrials, PlainState):
             if found.offers:
                 self._rejoin(found)
 
+    @property
+    def backfills(self) -> bool:
+        """Whether jobs backfill, be it in the queue of one tenant or in new ones."""
+        with self._lock:
+            modes = {self._blocking, *(one.mode for one in self._tenants.values())}
+            return "backfill" in modes
+
     @in_turn
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""

@@ -17,7 +17,7 @@ from hivecore._arguments import (
 )
 from hivecore.devices import DeviceRequest
 
-__all__ = ["Data", "Job", "Role", "Where"]
+__all__ = ["ANYWHERE", "Data", "Job", "Role", "Where"]
 
 _MOST_PODS = 2**20
 _MOST_GPUS = 2**20
@@ -158,7 +158,8 @@ class Data:
         put(self, "total_gb", as_positive(self.total_gb, "total_gb", inf))
 
 
-_ANYWHERE = Where()
+#: No constraint.
+ANYWHERE = Where()
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -220,7 +221,7 @@ class Job:
         preemptible: bool = True,
         guaranteed: bool = True,
         quota: str = "",
-        where: Where = _ANYWHERE,
+        where: Where = ANYWHERE,
         run_time: float | None = None,
         stages: Iterable[float] = (),
         data: Data | None = None,

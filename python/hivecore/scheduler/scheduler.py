@@ -57,6 +57,7 @@ from hivecore.scheduler.plain import (
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages.constraints import check_counted, check_names, check_quotas
 from hivecore.scheduler.stages.nodes import (
     add_node,
     check_removal,
@@ -95,11 +96,14 @@ class Scheduler(Stateful):
     :param reservation_seconds: when victims have not stopped after so long, nothing is held any
         more for the job that they leave for: it waits again and may start elsewhere, and they still
         have to stop. `advance` and `decide` look for such jobs. ``None``: it waits without end.
+    :param growing: whether nodes and totals of quotas may come that serve what those that are there
+        cannot: jobs wait for them instead of being rejected, as where a cluster is empty at first.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
         that is open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
-        or a number is out of range.
+        ``queues`` hold jobs or backfill; a network counts nothing, or quotas limit a resource that
+        no job can ask for, such as "gpus"; or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
     :raises OSError: the log cannot be written.
@@ -143,6 +147,7 @@ class Scheduler(Stateful):
         immediate: bool = False,
         preemption: bool = True,
         reservation_seconds: float | None = None,
+        growing: bool = False,
         tries: int = 4,
         log: str | os.PathLike[str] | IO[bytes] | None = None,
     ) -> None:
@@ -161,11 +166,18 @@ class Scheduler(Stateful):
             raise ValueError("topology: cells place the pods already")
         if as_bool(lending, "lending") and cells is None:
             raise ValueError("lending: there are no cells")
+        if queues is not None:
+            _check_queues(queues)
+        if quotas is not None:
+            check_quotas(quotas)
+        if topology is not None and topology.nodes:
+            check_counted(topology.resources, "topology")
+        may_grow = as_bool(growing, "growing")
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
             patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
-        stages = Stages.of(quotas, cells, topology, devices, storage, number, sharing)
+        stages = Stages.of(quotas, cells, topology, devices, storage, number, sharing, may_grow)
         shun_missing(stages, all_nodes(stages))
         stages.note_health()
         self._adopt(
@@ -186,6 +198,8 @@ class Scheduler(Stateful):
         self._outbox = Outbox()
         self._log: LogWriter | None = None
         self._logged = -1
+        #: whether it is told what a log tells: that was accepted by an earlier release, if need be
+        self._is_rerun = False
 
     def _begin(self, log: LogWriter) -> None:
         """Write all that it is told and says from now on into a new log."""
@@ -285,10 +299,12 @@ class Scheduler(Stateful):
         """A job comes.
 
         :raises ValueError: there is one of this name, or there was one that is rejected by the
-            next `decide`; or the time goes back.
+            next `decide`; no part enforces one of its constraints; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         One that could not run on the empty, healthy cluster is not kept: `decide` says `Reject`.
+        Constraints are all of `Where` but ``prefer``, `Role.resources`, `Role.devices` beyond whole
+        GPUs, and a `Job.quota` that is not its tenant's. What else no part reads is ignored.
         """
         if not isinstance(job, Job):
             raise TypeError(f"job must be a Job, not {type(job).__name__}")
@@ -297,6 +313,8 @@ class Scheduler(Stateful):
             moment = state.moment(now)
             if job.name in state.jobs or job.name in state.rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
+            if not self._is_rerun and (reason := state.stages.unenforced(job)):
+                raise ValueError(f"job={job.name!r}: {reason}")
             kind = state.kinds.of(job)
             reason = state.kinds.impossible(kind, state.stages.impossible)
             if reason:
@@ -478,7 +496,8 @@ class Scheduler(Stateful):
         :param inventory: with devices: what it has.
         :raises KeyError: the cells have no such node: `reconfigure` them first.
         :raises ValueError: it is there already, no part has nodes, a part is not told what it has
-            to know, or something is told for a part that is not there; or the time goes back.
+            to know, or something is told for a part that is not there; a network would count
+            nothing; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Cells have the nodes of their specification for ever: this makes one of them healthy that
@@ -486,8 +505,7 @@ class Scheduler(Stateful):
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> from hivecore.topology import NetworkTopology
-        >>> network = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
-        >>> scheduler = Scheduler(topology=network)
+        >>> scheduler = Scheduler(topology=NetworkTopology(["rack"], {}), growing=True)
         >>> scheduler.add_node("n1", now=5.0, labels={"rack": "r0"}, free={"slots": 1})
         >>> scheduler.submit(Job("train", "vision", 1), now=5.0)
         >>> scheduler.decide(now=5.0)[0].pods[0].node
@@ -498,6 +516,9 @@ class Scheduler(Stateful):
         free = None if free is None else dict(as_amounts(free, "free", 0, 2**62))
         with self._lock:
             moment = self._state.moment(now)
+            topology = self.topology
+            if topology is not None and not self._is_rerun:
+                check_counted({*topology.resources, *(free or ())}, "free")
             add_node(self._state.stages, node, labels, free, inventory)
             self._state.happens(moment)
             renew(self._state)
@@ -507,7 +528,7 @@ class Scheduler(Stateful):
         """A node is gone, with all pods on it.
 
         :raises KeyError: no part knows the node.
-        :raises ValueError: a network has no other one, or the time goes back.
+        :raises ValueError: the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Jobs that start with a pod there have failed: they wait again, at their old places. A pod
@@ -533,7 +554,8 @@ class Scheduler(Stateful):
         """A quota has other limits or another parent from now on, or there is a new one.
 
         :raises KeyError: its parent is missing.
-        :raises ValueError: as of `QuotaTree.set_quota`; there are no quotas; or the time goes back.
+        :raises ValueError: as of `QuotaTree.set_quota`; no job can ask for a resource, such as
+            "gpus"; there are no quotas; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Jobs that run stay, whatever the limits are: what is used beyond a runtime is taken back
@@ -554,7 +576,10 @@ class Scheduler(Stateful):
         """
         with self._lock:
             moment = self._state.moment(now)
-            self._tree("quota").set_quota(quota)
+            tree = self._tree("quota")
+            if not self._is_rerun and isinstance(quota, Quota):
+                check_names(dict(quota.max), f"quota={quota.name!r}")
+            tree.set_quota(quota)
             self._state.happens(moment)
             hold_nothing(self._state)
             renew(self._state)
@@ -1186,6 +1211,19 @@ class Scheduler(Stateful):
             made.check()
         return made
 
+    def counted(self, job: Job) -> frozenset[str]:
+        """The resources of a job's roles that some part limits; `submit` refuses others.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Role, Scheduler
+        >>> quotas = QuotaTree([Quota("vision", max={"cpu": 64})], total={"cpu": 64})
+        >>> role = Role("worker", resources={"cpu": 8, "disk": 1})
+        >>> sorted(Scheduler(quotas=quotas).counted(Job("train", "vision", [role])))
+        ['cpu']
+        """
+        with self._lock:
+            return self._state.stages.counted(job)
+
     # --- what they have in common
 
     def _live(self, name: str) -> Live:
@@ -1193,3 +1231,12 @@ class Scheduler(Stateful):
         if live is None:
             raise KeyError(f"there is no job {name!r}")
         return live
+
+
+def _check_queues(queues: TenantQueues) -> None:
+    if len(queues):
+        raise ValueError(f"queues: hold {len(queues)} jobs already, and must be empty")
+    if queues.backfills:
+        raise ValueError(
+            "queues: a scheduler cannot backfill; use blocking='fifo' or 'best-effort'"
+        )

@@ -31,8 +31,6 @@ class Domains:
         self.levels = ("", *self.layers, "node")
         self._level_numbers = {name: number for number, name in enumerate(self.levels)}
         given = as_mapping(nodes, "nodes")
-        if not given:
-            raise ValueError("nodes: there is none")
         paths = {as_name(name, "nodes"): self._path(name, given[name]) for name in given}
         self._tree(paths)
         self.labels = {name: dict(given[name]) for name in self.nodes}

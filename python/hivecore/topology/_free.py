@@ -85,13 +85,10 @@ class Free:
     def of_nodes(self, nodes: list[int]) -> Self:
         """The same for these nodes in this order; -1: a new one, on which nothing is free."""
         made = type(self)(len(nodes))
-        places = np.array(nodes)
-        is_known = places >= 0
-        made.amounts = {
-            name: np.where(is_known, free[places], 0) for name, free in self.amounts.items()
-        }
+        places = np.array(nodes, dtype=np.int64)
+        made.amounts = {name: np.append(free, 0)[places] for name, free in self.amounts.items()}
         if self.usable is not None:
-            usable = self.usable[places] | ~is_known
+            usable = np.append(self.usable, True)[places]
             made.usable = None if usable.all() else usable
         return made
 

@@ -51,7 +51,8 @@ class NetworkTopology(LoggedTrials, PlainState):
     :param nodes: by name the labels of a node: the name of its domain in each layer. Equal names in
         different domains are different domains; a node without a label has a domain of its own,
         with those that share its next narrower one.
-    :raises ValueError: a layer is there twice or unknown, or there is no node.
+        There may be none yet.
+    :raises ValueError: a layer is there twice or unknown.
     :raises TypeError: an argument is of a wrong type.
 
     Placements are exact. The best one is, compared in this order: in one domain of the narrowest
@@ -116,6 +117,19 @@ class NetworkTopology(LoggedTrials, PlainState):
         with self._lock:
             return self._domains.nodes
 
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What it counts, sorted: "slots", or whatever was said to be free on some node.
+
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology([], {"a": {}})
+        >>> network.set_free("a", {"gpu": 8, "cpu": 64})
+        >>> network.resources
+        ('cpu', 'gpu')
+        """
+        with self._lock:
+            return tuple(sorted(self._free.amounts))
+
     def domain(self, node: str) -> tuple[str, ...]:
         """The names of the domains that a node is in, from wide to narrow, and its own.
 
@@ -173,14 +187,11 @@ class NetworkTopology(LoggedTrials, PlainState):
 
         :returns: the names of these owners, sorted.
         :raises KeyError: there is no such node.
-        :raises ValueError: there is no other one.
 
         Cost: as of ``add_node``.
         """
         with self._lock:
             number = self._domains.number(name)
-            if len(self.nodes) == 1:
-                raise ValueError(f"node={name!r}: a network has one node at least")
             there = [
                 owner
                 for owner, known in self._owners.items()
@@ -325,8 +336,13 @@ class NetworkTopology(LoggedTrials, PlainState):
             return sums
 
     def _slots_of_domains(self, level: int, amounts: Pairs) -> list[tuple[str, int]]:
-        counts = self._kernels.of(amounts, self._free).slots(level).tolist()
-        return list(zip(self._domains.names[level], counts, strict=True))
+        return list(zip(self._domains.names[level], self._counts(level, amounts), strict=True))
+
+    def _counts(self, level: int, amounts: Pairs) -> list[int]:
+        if not self.nodes:
+            return [0] * len(self._domains.names[level])
+        counts: list[int] = self._kernels.of(amounts, self._free).slots(level).tolist()
+        return counts
 
     def _numbers(self, given: tuple[str, ...] | None) -> Ints:
         if given is None:
@@ -442,6 +458,8 @@ class NetworkTopology(LoggedTrials, PlainState):
         this is proved; and the fewest domains of the levels below, as far as they are known.
         """
         domains, role = self._domains, request.role
+        if not domains.nodes:
+            return -1, [], True, []
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
@@ -599,7 +617,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             if decision.outcome == "bind":
                 return Explanation("bind", "", (), ())
             level = self._domains.level(request.must, "request.must")
-            slots = self._kernels.of(request.amounts, self._free).slots(level).tolist()
+            slots = self._counts(level, request.amounts)
             return explain(self, decision, slots, self._gains(level, request.amounts))
 
     def _gains(self, level: int, amounts: Pairs) -> Gains:

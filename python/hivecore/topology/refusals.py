@@ -38,11 +38,11 @@ def refused(request: TopologyRequest, slots: _Slots, searched: bool) -> Refusal:
 
 def _lacks(layer: str, count: int, pods: str, slots: list[tuple[str, int]]) -> Refusal | None:
     """That no domain has slots enough, if so."""
-    best = sorted(slots, key=lambda pair: (-pair[1], pair[0]))
+    best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]
     if most >= count:
         return None
-    if layer == "":
+    if layer == "" or not slots:
         have = f"the network has {most} {'slot' if most == 1 else 'slots'}"
         return _refusal("slots", layer, f"{count} {pods} need as many slots: {have}")
     have = ", ".join(f"{name} has {amount}" for name, amount in best[:_NAMED])

@@ -62,6 +62,8 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         told["pending"] = [plain_action(action) for action in pending]
     if state.precedence:
         told["precedence"] = state.precedence.plain()
+    if stages.growing:
+        told["growing"] = True
     if state.patience < inf:
         told["patience"] = state.patience
     if state.order is not None:
@@ -98,6 +100,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         storage=None if storage is None else storage.pool,
         tries=as_int(tries, "tries", 1, 1000),
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
+        growing=as_bool(told.get("growing", False), "growing"),
     )
     stages.storage = storage
     state = State(

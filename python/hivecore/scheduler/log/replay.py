@@ -152,12 +152,18 @@ class _Rerun:
 
     def repeat(self, line: Line) -> None:
         """Tell it what a line tells, or see that it says what the line says."""
+        told = self.scheduler
         try:
+            if told is not None:
+                told._is_rerun = True
             self._tell(line)
         except (KeyError, TypeError, ValueError, CorruptStateError, StaleDecisionError) as error:
-            told = str(error.args[0] if error.args else error)
+            text = str(error.args[0] if error.args else error)
             where = f"{line.where}: "
-            raise CorruptStateError(told if told.startswith(where) else where + told) from None
+            raise CorruptStateError(text if text.startswith(where) else where + text) from None
+        finally:
+            if told is not None:
+                told._is_rerun = False
 
     def _tell(self, line: Line) -> None:
         scheduler = self.scheduler

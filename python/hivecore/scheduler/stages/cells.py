@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
-from hivecore.scheduler.job import Job
+from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 from hivecore.scheduler.stages._cell_nodes import cells_of_level
 from hivecore.scheduler.stages.stage import Stage
@@ -19,6 +19,7 @@ class CellStage(Stage):
     """A `CellCluster`: a unit is an affinity group. Pods without GPUs are not placed."""
 
     name = "cells"
+    honours = frozenset(("leaf_type", "pinned_cell", "within", "nodes"))
     part: CellCluster
 
     def __init__(self, cluster: CellCluster) -> None:
@@ -44,11 +45,14 @@ class CellStage(Stage):
         found = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
         return frozenset(nodes) if found is None else found
 
-    def impossible(self, kind: Kind, empty: "CellStage", nodes: tuple[str, ...]) -> str:
+    def impossible(
+        self, kind: Kind, empty: "CellStage", nodes: tuple[str, ...], growing: bool
+    ) -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
 
         :param empty: that cluster.
         :param nodes: the only ones to use; none: all.
+        :param growing: whether there may be others.
         """
         job = kind.job
         if job.gpus and job.guaranteed and job.priority < 0:
@@ -65,7 +69,7 @@ class CellStage(Stage):
             decision = empty.part.schedule(kind.affinity_group, suggested_nodes=allowed)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
-        return decision.reason
+        return "" if growing else decision.reason
 
     def emptied(self) -> Self:
         """An adapter of the same cluster, empty and healthy."""
@@ -147,6 +151,10 @@ class CellStage(Stage):
                 else:
                     found.append(("", ()))
         return found
+
+    def chooses_node(self, role: Role) -> bool:
+        """Whether cells choose the nodes of a role's pods."""
+        return role.gpus > 0
 
     def waits_for(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""

@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.devices.together import why_impossible
+from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 from hivecore.scheduler.stages.stage import Stage
 
@@ -27,6 +28,7 @@ class DeviceStage(Stage):
     """A `DeviceCluster`: each pod is an owner, named job/role/index."""
 
     name = "devices"
+    honours = frozenset(("devices", "joint", "nodes"))
     part: DeviceCluster
 
     def __init__(self, cluster: DeviceCluster) -> None:
@@ -138,6 +140,10 @@ class DeviceStage(Stage):
             self.part.commit(decision)
             taken.append(decision)
         return Taken(taken, None, -1)
+
+    def chooses_node(self, role: Role) -> bool:
+        """Whether the pods of a role have devices."""
+        return role.gpus > 0 or role.devices is not None
 
     def give_back(self, pods: Iterable[str]) -> None:
         """The end of what pods have."""

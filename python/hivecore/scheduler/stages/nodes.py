@@ -94,12 +94,8 @@ def check_removal(stages: Stages, node: str) -> None:
     """Whether a node can go.
 
     :raises KeyError: no part knows it.
-    :raises ValueError: a network has no other one.
     """
     knowing(stages, node)
-    place = stages.place
-    if isinstance(place, TopologyStage) and place.part.nodes == (node,):
-        raise ValueError(f"node={node!r}: a network has one node at least")
 
 
 def remove_node(stages: Stages, node: str) -> None:

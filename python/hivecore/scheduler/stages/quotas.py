@@ -6,6 +6,7 @@ from typing import Self
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Kind, Unit
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
 from hivecore.scheduler.stages.stage import Stage
@@ -20,6 +21,7 @@ class QuotaStage(Stage):
     """A `QuotaTree`: units ask from submit to end, are admitted on start, evicted on preemption."""
 
     name = "quotas"
+    honours = frozenset(("quota", "resources"))
     part: QuotaTree
 
     def __init__(self, tree: QuotaTree) -> None:
@@ -44,8 +46,11 @@ class QuotaStage(Stage):
         finally:
             self.stirred = stirred
 
-    def impossible(self, kind: Kind) -> str:
-        """Why units of this kind could never be admitted; "": they could."""
+    def impossible(self, kind: Kind, growing: bool) -> str:
+        """Why units of this kind could never be admitted; "": they could.
+
+        :param growing: whether there may be more to share out.
+        """
         job = kind.job
         if job.quota not in self.part.quotas:
             return f"there is no quota {job.quota!r}"
@@ -61,7 +66,7 @@ class QuotaStage(Stage):
                             f"asks for {amount} of {dimension!r}, and {what} of {name!r} is "
                             f"{most.get(dimension, 0)}"
                         )
-        return self._beyond_total(kind)
+        return "" if growing else self._beyond_total(kind)
 
     def _beyond_total(self, kind: Kind) -> str:
         """Why a tree never has as much as units of a kind ask for; "": it has."""
@@ -89,6 +94,12 @@ class QuotaStage(Stage):
         tops = [quota for quota in map(self.part.quota, self.part.quotas) if quota.outside]
         used = [self.part.status(top.name).used for top in tops if top.tree == of_tree]
         return sum(amounts.get(dimension, 0) for amounts in used)
+
+    def counts(self, job: Job, resource: str) -> bool:
+        """Whether the quota of a job, or one above it, limits a resource."""
+        if job.quota not in self.part.quotas:
+            return True  # such a job is rejected
+        return any(resource in dict(self.part.quota(name).max) for name in self._path(job.quota))
 
     def is_outside(self, quota: str) -> bool:
         """Whether what a quota uses is taken off the total of the others."""

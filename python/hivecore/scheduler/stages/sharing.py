@@ -60,6 +60,7 @@ class SharingStage(Stage):
     """`Sharing`, and who shares with whom."""
 
     name = "sharing"
+    honours = frozenset(("stages",))
 
     def __init__(self, terms: Sharing, *, has_quotas: bool, has_cells: bool) -> None:
         self.terms = terms

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
-from hivecore.scheduler.job import Job
+from hivecore.scheduler.job import Job, Role
 
 __all__ = ["Stage"]
 
@@ -14,6 +14,16 @@ class Stage:
 
     name: str
     part: Any
+    #: the fields of `Job`, `Role` and `Where` that the part enforces
+    honours: ClassVar[frozenset[str]] = frozenset()
+
+    def chooses_node(self, role: Role) -> bool:
+        """Whether the part chooses, or restricts, the nodes of a role's pods."""
+        return False
+
+    def counts(self, job: Job, resource: str) -> bool:
+        """Whether the part limits how much of a resource the pods of a job take."""
+        return False
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
         """The nodes that hold all pods of a job of which some are on these; ``None``: any do."""

@@ -105,6 +105,7 @@ class StorageStage(Stage):
     """
 
     name = "storage"
+    honours = frozenset(("data",))
 
     def __init__(self, pool: StoragePool) -> None:
         self.pool = pool

@@ -27,6 +27,7 @@ class TopologyStage(Stage):
     """A `NetworkTopology`: a pod takes of its node what the network was told of, or a slot."""
 
     name = "topology"
+    honours = frozenset(("must", "prefer", "multiple", "nodes", "resources"))
     part: NetworkTopology
 
     def __init__(self, network: NetworkTopology) -> None:
@@ -36,8 +37,10 @@ class TopologyStage(Stage):
     def forget(self) -> None:
         """The network is made of something else now."""
         #: the resources that it counts
-        self.known = frozenset(self.part.free(self.part.nodes[0]))
+        self.known = frozenset(self.part.resources)
         self.nodes = frozenset(self.part.nodes)
+        #: of what a network without nodes will count nothing is known: all is counted
+        self._is_blank = not self.nodes and not self.known
         #: what units of a kind ask for; shared with branches
         self._requests: dict[Kind, TopologyRequest | None] = {}
 
@@ -46,6 +49,7 @@ class TopologyStage(Stage):
         made = object.__new__(type(self))
         made.part = self.part.copy()
         made.known, made.nodes, made._requests = self.known, self.nodes, self._requests
+        made._is_blank = self._is_blank
         return made
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
@@ -64,18 +68,21 @@ class TopologyStage(Stage):
             made.part.set_health(node, True)
         return made
 
-    def impossible(self, kind: Kind, empty: "TopologyStage", nodes: tuple[str, ...]) -> str:
+    def impossible(
+        self, kind: Kind, empty: "TopologyStage", nodes: tuple[str, ...], growing: bool
+    ) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
         :param empty: that network.
         :param nodes: the only ones to use; none: all.
+        :param growing: whether there may be others.
         """
         try:
             request = self.request(kind, "anybody")
             decision = request and empty.part.schedule(request, nodes=nodes or None)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
-        return decision.reason if decision else ""
+        return decision.reason if decision and not growing else ""
 
     def request(self, kind: Kind, name: str) -> TopologyRequest | None:
         """What a unit of this name asks for; None: there is nothing to place.
@@ -119,7 +126,17 @@ class TopologyStage(Stage):
         if "slots" in self.known:
             return (("slots", 1),)
         taken = {"gpu": role.gpus, **dict(role.resources)}
+        if self._is_blank:
+            return tuple(sorted((name, n) for name, n in taken.items() if n)) or (("slots", 1),)
         return tuple(sorted((name, n) for name, n in taken.items() if n and name in self.known))
+
+    def chooses_node(self, role: Role) -> bool:
+        """Whether the network counts what pods of a role take."""
+        return bool(self.amounts(role))
+
+    def counts(self, job: Job, resource: str) -> bool:
+        """Whether the network limits a resource: with slots, it limits nothing else."""
+        return self._is_blank or (resource in self.known and "slots" not in self.known)
 
     def schedule(self, unit: Unit, allowed: tuple[str, ...] | None) -> TopologyDecision | None:
         """What would be decided; None: there is nothing to place."""
@@ -212,7 +229,7 @@ class TopologyStage(Stage):
         if request is None or kind.job.where.nodes:
             return True
         slots = self.part.slots(request.must, amounts=request.amounts)
-        return max(slots.values()) >= request.pods
+        return max(slots.values(), default=0) >= request.pods
 
     def room(self) -> float:
         """How many GPUs are idle on healthy nodes; inf: the network does not count them."""

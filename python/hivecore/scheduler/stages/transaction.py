@@ -21,9 +21,11 @@ from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit,
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.constraints import unenforced
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
+from hivecore.scheduler.stages.stage import Stage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
@@ -52,6 +54,15 @@ class Agreed(NamedTuple):
         return tuple(found)
 
 
+#: All parts that there can be.
+_KINDS: tuple[type[Stage], ...] = (
+    QuotaStage,
+    CellStage,
+    TopologyStage,
+    DeviceStage,
+    StorageStage,
+    SharingStage,
+)
 _NOWHERE = "none of the nodes that it may use is there"
 
 
@@ -63,7 +74,10 @@ class Started(NamedTuple):
 
 
 class Stages:
-    """The parts that decide, each of them optional."""
+    """The parts that decide, each of them optional.
+
+    :param growing: whether nodes may come that serve what those that are there cannot.
+    """
 
     def __init__(
         self,
@@ -73,7 +87,9 @@ class Stages:
         tries: int,
         storage: StorageStage | None = None,
         sharing: SharingStage | None = None,
+        growing: bool = False,
     ) -> None:
+        self.growing = growing
         self.quotas, self.place, self.devices, self.tries = quotas, place, devices, tries
         self.storage, self.sharing = storage, sharing
         self.all = [one for one in (quotas, place, devices) if one is not None]
@@ -93,6 +109,7 @@ class Stages:
         storage: StoragePool | None,
         tries: int,
         sharing: Sharing | None = None,
+        growing: bool = False,
     ) -> Self:
         """The adapters of these parts."""
         place: CellStage | TopologyStage | None = None
@@ -111,6 +128,7 @@ class Stages:
             tries,
             None if storage is None else StorageStage(storage),
             sharers,
+            growing,
         )
         made.note_health()
         return made
@@ -124,6 +142,7 @@ class Stages:
             self.tries,
             self.storage and self.storage.branch(),
             self.sharing and self.sharing.branch(),
+            self.growing,
         )
         made._empty, made._unplaced = self._empty, self._unplaced
         return made
@@ -153,19 +172,36 @@ class Stages:
 
     # --- what can be at all
 
+    def unenforced(self, job: Job) -> str:
+        """Which constraint of a job no part enforces; "": there is none."""
+        there = (*self.all, self.storage, self.sharing)
+        return unenforced(job, [stage for stage in there if stage is not None], _KINDS)
+
+    def counted(self, job: Job) -> frozenset[str]:
+        """The resources of a job's roles that some part limits."""
+        asked = {resource for role in job.roles for resource, _ in role.resources}
+        return frozenset(one for one in asked if any(of.counts(job, one) for of in self.all))
+
     def impossible(self, kind: Kind) -> str:
         """Why units of this kind would wait for ever; "": they would not."""
+        return self._impossible(kind, self.growing)
+
+    def _impossible(self, kind: Kind, growing: bool) -> str:
+        """The same.
+
+        :param growing: whether there may be other nodes, and more to share out, in time.
+        """
         if self._empty is None:
             place = self.place and self.place.emptied()
             self._empty = Stages(None, place, self.devices and self.devices.emptied(), self.tries)
         nodes = self._nodes_for(kind)
-        if nodes == ():
+        if nodes == () and not growing:
             return _NOWHERE
-        reason = self.quotas.impossible(kind) if self.quotas is not None else ""
+        reason = self.quotas.impossible(kind, growing) if self.quotas is not None else ""
         if not reason and self.place is not None:
             empty: Any = self._empty.place
-            reason = self.place.impossible(kind, empty, nodes or ())
-        if not reason and self.devices is not None and self._empty.devices is not None:
+            reason = self.place.impossible(kind, empty, nodes or (), growing)
+        if not (reason or growing or self.devices is None or self._empty.devices is None):
             reason = self.devices.impossible(kind, self._empty.devices, nodes or ())
         if not reason and self.storage is not None:
             reason = self.storage.impossible(kind)
@@ -484,7 +520,7 @@ class Stages:
         try:
             return self.place.schedule(unit, allowed)
         except (KeyError, ValueError):
-            reason = self.impossible(unit.kind)
+            reason = self._impossible(unit.kind, growing=False)
             if not reason:
                 raise
             refusal = Refusal(self.place.name, "impossible", reason)

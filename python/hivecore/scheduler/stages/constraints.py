@@ -1,0 +1,130 @@
+"""Constraints are enforced by a part or refused: nothing that a user has excluded happens silently.
+
+What a job asks for and no part reads is ignored where that does no harm: a preference, the stages
+of an iteration where nobody shares, a dataset where storage is not scheduled, GPUs where nothing
+counts them, and the quota of its tenant where there are none.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hivecore.devices import DeviceRequest
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler.job import ANYWHERE, Job, Role
+from hivecore.scheduler.stages.stage import Stage
+
+__all__ = ["check_counted", "check_names", "check_quotas", "unenforced"]
+
+#: By where pods may be; each pod that has a node must have it from a part that honours them.
+_PLACES = ("leaf_type", "pinned_cell", "within", "must", "multiple", "nodes")
+_GPUS = ("gpu", "gpus")
+
+
+class _Constraint(NamedTuple):
+    """What a job asks for.
+
+    :param field: as in `Stage.honours`.
+    :param path: of the field in the job.
+    """
+
+    field: str
+    path: str
+    value: Any
+
+
+def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
+    """The first constraint of a job that no part enforces, and which parts would; "": none is.
+
+    :param stages: the parts that there are.
+    :param kinds: all that there could be.
+    """
+    for one in _constraints(job):
+        keepers = [stage for stage in stages if one.field in stage.honours]
+        if one.field in _PLACES:
+            reason = _unplaced(job.roles, stages, keepers)
+        elif one.field == "resources":
+            is_counted = any(stage.counts(job, one.path) for stage in keepers)
+            reason = "" if is_counted else f"no part counts {one.path!r}"
+        else:
+            reason = "" if keepers else "no part enforces it"
+        if reason:
+            could = [kind.name for kind in kinds if one.field in kind.honours]
+            missing = [name for name in could if name not in [stage.name for stage in keepers]]
+            more = f"; {' or '.join(missing)} would" if missing else ""
+            where = f"resources[{one.path!r}]" if one.field == "resources" else one.path
+            return f"{where}={one.value!r}: {reason}{more}"
+    return ""
+
+
+def _constraints(job: Job) -> Iterator[_Constraint]:
+    if job.where is not ANYWHERE:
+        for field in _PLACES:
+            if value := getattr(job.where, field):
+                yield _Constraint(field, f"where.{field}", value)
+    for role in job.roles:
+        for resource, amount in role.resources:
+            if amount:
+                yield _Constraint("resources", resource, amount)
+        if role.devices is not None and not _whole_gpus(role.devices):
+            if role.devices.joint:
+                yield _Constraint("joint", "devices.joint", role.devices.joint)
+            yield _Constraint("devices", "devices", role.devices)
+    if job.quota != job.tenant:
+        yield _Constraint("quota", "quota", job.quota)
+
+
+def _whole_gpus(request: DeviceRequest) -> bool:
+    """Whether it asks for whole GPUs and nothing else, preferences aside."""
+    need = request.need("gpu")
+    if need is None:
+        return False
+    whole = DeviceRequest(
+        "any", gpus=need.count, gpu_wishes={"preferred_scope": need.preferred_scope}
+    )
+    return request.content == whole.content
+
+
+def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], keepers: Sequence[Stage]) -> str:
+    """Why pods would not be where a constraint says."""
+    if not keepers:
+        return "no part enforces it"
+    is_placed = False
+    for role in roles:
+        if any(stage.chooses_node(role) for stage in keepers):
+            is_placed = True
+        elif any(stage.chooses_node(role) for stage in stages):
+            return f"{keepers[0].name} places no pods of role {role.name!r}"
+    return "" if is_placed else f"{keepers[0].name} counts nothing that its pods ask for"
+
+
+# --- parts that limit nothing
+
+
+def check_names(names: Iterable[str], argument: str) -> None:
+    """Refuse a resource that no job can ask for: jobs ask for "gpu".
+
+    :raises ValueError: one of these is another spelling of it.
+    """
+    for name in names:
+        if name != "gpu" and name.lower() in _GPUS:
+            raise ValueError(f"{argument}: no job can ask for {name!r}, GPUs are 'gpu'")
+
+
+def check_quotas(tree: QuotaTree) -> None:
+    """Refuse quotas that limit what no job can ask for.
+
+    :raises ValueError: there is one.
+    """
+    for name in tree.quotas:
+        check_names(dict(tree.quota(name).max), f"quotas[{name!r}]")
+
+
+def check_counted(names: Collection[str], argument: str) -> None:
+    """Refuse what a network counts if that limits no job, which would start beside it.
+
+    :raises ValueError: it counts nothing, or nothing that a job can ask for.
+    """
+    if not names:
+        raise ValueError(f"{argument}: the network counts nothing; use set_free or set_slots")
+    if not any(name == "gpu" or name.lower() not in _GPUS for name in names):
+        check_names(names, argument)
