@@ -136,7 +136,7 @@ def test_to_share_comes_before_anybody_has_to_leave():
         {"quota": "b"},
         {"priority": 1},
         {"guaranteed": False},
-        {"where": Where(nodes=["n0"])},
+        {"where": Where(prefer="rack")},
     ],
 )
 def test_who_is_of_another_kind_shares_with_nobody(other):

@@ -254,7 +254,6 @@ WRONG = [
     (lambda t: NetworkTopology(["node"], {"n": {}}), ValueError, "layers"),
     (lambda t: NetworkTopology([1], {"n": {}}), TypeError, "layers"),
     (lambda t: NetworkTopology([f"l{i}" for i in range(61)], {"n": {}}), ValueError, "60"),
-    (lambda t: NetworkTopology(["a"], {}), ValueError, "nodes"),
     (lambda t: NetworkTopology(["a"], ["n"]), TypeError, "nodes"),
     (lambda t: NetworkTopology(["a"], {"": {}}), ValueError, "nodes"),
     (lambda t: NetworkTopology(["a"], {"n": {"b": "x"}}), ValueError, "'b' is no layer"),
@@ -637,9 +636,29 @@ def test_what_cannot_be_added_or_removed_changes_nothing():
         with pytest.raises(error, match=says):
             call()
         assert made.to_bytes() == before
-    one = NetworkTopology([], {"only": {}})
-    with pytest.raises(ValueError, match="a network has one node at least"):
-        one.remove_node("only")
+
+
+@pytest.mark.parametrize("layers", [[], ["rack"], ["spine", "rack"]])
+def test_a_network_may_be_empty_and_becomes_so_again(layers):
+    made = NetworkTopology(layers, {})
+    request = TopologyRequest("gang", 2, amounts={"gpu": 4}, must=layers[-1] if layers else "")
+    both = TopologyRequest("led", 1, amounts={"gpu": 1}, role=TopologyRole("leader", 1, {"gpu": 1}))
+    for one in (request, both):
+        assert made.schedule(one).outcome == made.schedule(one, nodes=[]).outcome == "wait"
+        assert made.explain(one).changes == ()
+    assert made.nodes == made.resources == made.domains("node") == () and made.slots() == {}
+    assert NetworkTopology.from_bytes(made.to_bytes()).to_bytes() == made.to_bytes()
+    empty = made.to_bytes()
+    with made.trial():
+        made.add_node("n0", dict.fromkeys(layers, "x"), {"gpu": 8})
+        made.commit(made.schedule(request))
+        assert made.remove_node("n0") == ("gang",) and made.nodes == ()
+        made.check()
+    assert made.to_bytes() == empty
+    made.set_slots([])
+    assert made.resources == ("slots",)
+    made.add_node("n0", {}, {"gpu": 8})
+    assert made.schedule(request).outcome == "bind"
 
 
 def test_a_network_whose_nodes_came_and_went_places_as_one_made_of_them():

@@ -58,6 +58,7 @@ from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.constraints import check_counted, check_names, check_quotas
+from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.nodes import (
     add_node,
     check_removal,
@@ -82,7 +83,8 @@ class Scheduler(Stateful):
     :param quotas: how much of what each may use, by tenant or `Job.quota`; "gpu" are GPUs.
     :param cells: which GPUs a job gets, by what its tenant is promised.
     :param topology: on which nodes its pods are, near to each other; not together with ``cells``.
-    :param devices: which devices of its node each pod gets.
+    :param devices: which devices of its node each pod gets. What the nodes have of "cpu" and
+        "memory" as a device "host" limits `Role.resources` of these names, if no network does.
     :param storage: the cache and the remote IO that jobs with `Job.data` share; they are shared out
         anew whenever the running ones have changed.
     :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
@@ -172,12 +174,17 @@ class Scheduler(Stateful):
             check_quotas(quotas)
         if topology is not None and topology.nodes:
             check_counted(topology.resources, "topology")
+        hosts: frozenset[str] = frozenset()
+        if devices is not None:
+            hosts = host_resources(devices, () if topology is None else topology.resources)
         may_grow = as_bool(growing, "growing")
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
             patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
-        stages = Stages.of(quotas, cells, topology, devices, storage, number, sharing, may_grow)
+        stages = Stages.of(
+            quotas, cells, topology, devices, storage, number, sharing, may_grow, hosts
+        )
         shun_missing(stages, all_nodes(stages))
         stages.note_health()
         self._adopt(

@@ -62,6 +62,10 @@ class HivedPod:
         """What it shares with the pods of its role."""
         return self.request.leaf_number, None, ()
 
+    def shape_in(self, job: Job) -> Shape:
+        """The same in a job."""
+        return self.shape
+
     @property
     def rank(self) -> int | None:
         """Its place among the pods of its gang; None: by its name."""
@@ -113,6 +117,12 @@ class KoordinatorPod:
         """What it shares with the pods of its role."""
         return self.pod.gpus, self.pod.devices, self.pod.resources
 
+    def shape_in(self, job: Job) -> Shape:
+        """The same in a job, which has only the resources that the scheduler counts."""
+        counted = {resource for role in job.roles for resource, _ in role.resources}
+        gpus, devices, resources = self.shape
+        return gpus, devices, tuple(one for one in resources if one[0] in counted)
+
     @property
     def rank(self) -> int | None:
         """Its place among the pods of its gang; None: by its name."""
@@ -148,7 +158,7 @@ class KoordinatorPod:
         """Whether a job can be that of its gang."""
         mine = self.pod.tenant, self.pod.priority, self.pod.preemptible
         return mine == (job.tenant, job.priority, job.preemptible) and any(
-            shape_of(role) == self.shape for role in job.roles
+            shape_of(role) == self.shape_in(job) for role in job.roles
         )
 
 

@@ -95,14 +95,15 @@ class Gang:
         Pods without a rank come after the others, by name. Numbers in names count as numbers:
         ``bert-2`` is before ``bert-10``.
         """
-        roles = {role.name: shape_of(role) for role in scheduler.job(self.name).roles}
+        job = scheduler.job(self.name)
+        roles = {role.name: shape_of(role) for role in job.roles}
         free: dict[Shape, list[Slot]] = {}
         for slot in self.places(scheduler):
             if slot not in self.taken:
                 free.setdefault(roles[slot[0]], []).append(slot)
         waiting = [one for one in self.members.values() if one.slot is None and not one.node]
         for member in sorted(waiting, key=_order):
-            slots = free.get(member.asked.shape)
+            slots = free.get(member.asked.shape_in(job))
             if slots:
                 self.take(member, slots.pop(0))
 

@@ -26,6 +26,7 @@ from hivecore.scheduler import (
     Preempt,
     Promote,
     Reject,
+    Role,
     Scheduler,
     SchedulerEvent,
     Start,
@@ -297,7 +298,10 @@ class PodJobs:
     def _job(self, gang: Gang) -> Job:
         waiting, network = gang.waiting, self._scheduler.topology
         layers = None if network is None else network.layers
-        return waiting[0].job(waiting, self._group(waiting[0].gang), layers)
+        job = waiting[0].job(waiting, self._group(waiting[0].gang), layers)
+        # What the scheduler does not count, Kubernetes does.
+        counted = self._scheduler.counted(job)
+        return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
 
     def _group(self, gang: str) -> GangSpec | None:
         """What the PodGroup of a gang says.
@@ -503,6 +507,19 @@ class PodJobs:
         """The pods of a job that are not bound."""
         gang = self._gangs.get(job)
         return [] if gang is None else [one for one in gang.members.values() if not one.node]
+
+
+def _with_resources(role: Role, counted: frozenset[str]) -> Role:
+    """A role that asks for these resources only."""
+    kept = [one for one in role.resources if one[0] in counted]
+    return Role(
+        role.name,
+        role.pods,
+        role.gpus,
+        min_pods=role.min_pods,
+        devices=role.devices,
+        resources=dict(kept),
+    )
 
 
 def _of(event: str, job: str) -> SchedulerEvent:

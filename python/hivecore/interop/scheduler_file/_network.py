@@ -39,6 +39,8 @@ def read_network(
     else:
         name = reader.text(fields.get("topology"), (place, "topology")) or ""
         made = _of_file(way, fields[way], at, name, nodes, reader)
+    if made is not None and not made.nodes and reader.knows_nodes:
+        reader.add(at, "nodes: there is none")
     if made is None or not reader.knows_nodes or not _agree(made, at, nodes, reader):
         return None
     for node in made.nodes:

@@ -76,8 +76,9 @@ def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
     }
     label = reader.text(fields.get("model"), (place, "model")) or ""
     resources = reader.amounts(fields.get("resources"), (place, "resources"))
-    if "gpu" in resources:
-        reader.add(((place, "resources"), "gpu"), "is what gpus says")
+    for resource in resources:
+        if resource.lower() in ("gpu", "gpus"):
+            reader.add(((place, "resources"), resource), "is what gpus says")
     devices = None
     if len(reader.found) == before:
         given: dict[str, Any] = {**memory, **numbers, "model": label}

@@ -9,6 +9,7 @@ from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.quotas import Limit, Quota, QuotaTree, quota_rules
+from hivecore.scheduler import Scheduler
 
 __all__ = ["read_quotas"]
 
@@ -64,7 +65,7 @@ def read_quotas(
     if not declared.quotas or reader.mistakes > before or not reader.knows_nodes:
         return None
     tree = reader.made(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
-    if tree is not None:
+    if tree is not None and reader.made(_AT, lambda: Scheduler(quotas=tree)) is not None:
         for one in declared.trees:
             tree.set_total(_renamed(one.amounts, fields), tree=one.tree, carved=one.carved)
     return tree

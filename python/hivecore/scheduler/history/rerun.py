@@ -190,8 +190,12 @@ class _Rerun:
             together=[self.latest.get(one, one) for one in job.together],
         )
         self.latest[job.name] = key
-        self.recorder.submitted(named, now)
-        self.scheduler.submit(named, now)
+        history = self.recorder.jobs[self.recorder.submitted(named, now)]
+        reason = self.scheduler._state.stages.unenforced(named)
+        if reason:
+            history.rejected, history.gone = reason, now
+        else:
+            self.scheduler.submit(named, now)
 
     def end(self, what: tuple[str, Run, str], now: float, number: int) -> bool:
         """The end of a run, if it has not ended otherwise."""

@@ -16,12 +16,21 @@ class Kinds:
     """The latest kinds, and which of them can never start.
 
     :param by_stages: whether jobs differ by the stages of their iterations, too.
+    :param hosts: the resources of roles that pods take from the "host" of their node.
     """
 
-    __slots__ = ("_by_stages", "_impossible", "_known", "_numbered", "_restored", "all_want_gpus")
+    __slots__ = (
+        "_by_stages",
+        "_hosts",
+        "_impossible",
+        "_known",
+        "_numbered",
+        "_restored",
+        "all_want_gpus",
+    )
 
-    def __init__(self, by_stages: bool = False) -> None:
-        self._by_stages = by_stages
+    def __init__(self, by_stages: bool = False, hosts: frozenset[str] = frozenset()) -> None:
+        self._by_stages, self._hosts = by_stages, hosts
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._numbered = 0
@@ -55,7 +64,7 @@ class Kinds:
         found = self._known.get(key)
         if found is None:
             self._numbered += 1
-            found = self._known[key] = _lent_kind(self._numbered, kind.job)
+            found = self._known[key] = _lent_kind(self._numbered, kind.job, self._hosts)
         return found
 
     def alone(self, kind: Kind) -> Kind:
@@ -89,7 +98,7 @@ class Kinds:
         if found is None:
             key = (job.roles if role is None else role, *self._terms(job))
             roles = least_of(job) if role is None else [(role, 1)]
-            found = self._noted(Kind(number, job, roles, is_alone))
+            found = self._noted(Kind(number, job, roles, is_alone, hosts=self._hosts))
             self._restored[number] = found
             if not is_alone:
                 self._known[key] = found
@@ -99,7 +108,7 @@ class Kinds:
         """The kind of this number of what is lent cells while one of a kind waits."""
         found = self._restored.get(number)
         if found is None:
-            found = self._restored[number] = _lent_kind(number, kind.job)
+            found = self._restored[number] = _lent_kind(number, kind.job, self._hosts)
             self._known["lent", kind.number] = found
         return found
 
@@ -115,7 +124,7 @@ class Kinds:
 
     def branch(self) -> Self:
         """An equal of its own."""
-        made = type(self)(self._by_stages)
+        made = type(self)(self._by_stages, self._hosts)
         made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         return made
@@ -144,7 +153,8 @@ class Kinds:
         like: Kind | None = None,
     ) -> Kind:
         self._numbered += 1
-        return self._noted(Kind(self._numbered, job, roles, is_alone, like=like))
+        kind = Kind(self._numbered, job, roles, is_alone, like=like, hosts=self._hosts)
+        return self._noted(kind)
 
     def _noted(self, kind: Kind) -> Kind:
         self.all_want_gpus = self.all_want_gpus and kind.gpus > 0
@@ -156,10 +166,10 @@ class Kinds:
             self._impossible.pop(self._known.pop(key).number, None)
 
 
-def _lent_kind(number: int, job: Job) -> Kind:
+def _lent_kind(number: int, job: Job, hosts: frozenset[str]) -> Kind:
     """A kind that asks for idle cells as opportunistic jobs do."""
     weak = job.replace(guaranteed=False, where=replace(job.where, pinned_cell=""))
-    return Kind(number, weak, least_of(job), is_lent=True)
+    return Kind(number, weak, least_of(job), is_lent=True, hosts=hosts)
 
 
 def least_of(job: Job) -> list[tuple[Role, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from hivecore._arguments import as_bool, as_float, as_int
+from hivecore._arguments import as_bool, as_float, as_int, as_name
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster
@@ -62,6 +62,8 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         told["pending"] = [plain_action(action) for action in pending]
     if state.precedence:
         told["precedence"] = state.precedence.plain()
+    if stages.hosts:
+        told["hosts"] = sorted(stages.hosts)
     if stages.growing:
         told["growing"] = True
     if state.patience < inf:
@@ -100,6 +102,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         storage=None if storage is None else storage.pool,
         tries=as_int(tries, "tries", 1, 1000),
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
+        hosts=frozenset(as_name(one, "hosts") for one in told.get("hosts", ())),
         growing=as_bool(told.get("growing", False), "growing"),
     )
     stages.storage = storage

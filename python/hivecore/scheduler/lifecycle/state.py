@@ -75,7 +75,7 @@ class State:
         #: those that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
-        self.kinds = Kinds(by_stages=stages.sharing is not None)
+        self.kinds = Kinds(by_stages=stages.sharing is not None, hosts=stages.hosts)
         self.waiting = Waiting(stages.lacks())
         self.jobs: dict[str, Live] = {}
         #: the units that wait in a queue

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
-from hivecore.devices import DeviceRequest
+from hivecore.devices import DeviceNeed, DeviceRequest
 from hivecore.queues import Departure
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
@@ -41,6 +41,7 @@ class Kind:
     __slots__ = (
         "_devices",
         "_group",
+        "_hosts",
         "_quota",
         "amounts",
         "gpus",
@@ -60,7 +61,10 @@ class Kind:
         is_alone: bool = False,
         is_lent: bool = False,
         like: "Kind | None" = None,
+        hosts: frozenset[str] = frozenset(),
     ) -> None:
+        #: the resources of roles that pods take from the "host" of their node
+        self._hosts = hosts
         self.number = number
         #: another one that asks for the same, if that is known; it has none itself
         self.like = like
@@ -85,7 +89,9 @@ class Kind:
             return self.like.devices
         if self._devices is None:
             self._devices = [
-                one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
+                one
+                for role, pods in self.sizes
+                for one in [_devices(role, self.job, self._hosts)] * pods
             ]
         return self._devices
 
@@ -208,7 +214,21 @@ def _amounts(roles: list[tuple[Role, int]]) -> dict[str, int]:
     return amounts
 
 
-def _devices(role: Role, job: Job) -> DeviceRequest | None:
+def _devices(role: Role, job: Job, hosts: frozenset[str]) -> DeviceRequest | None:
+    host = {name: amount for name, amount in role.resources if amount and name in hosts}
     if role.devices is not None:
-        return role.devices.replace(name=_ANY, priority=job.priority)
-    return DeviceRequest(_ANY, gpus=role.gpus, priority=job.priority) if role.gpus else None
+        request = role.devices.replace(name=_ANY, priority=job.priority)
+        return _with_host(request, host) if host else request
+    needs = [DeviceNeed("host", 1, host)] if host else []
+    if not (role.gpus or needs):
+        return None
+    return DeviceRequest(_ANY, gpus=role.gpus, needs=needs, priority=job.priority)
+
+
+def _with_host(request: DeviceRequest, host: dict[str, int]) -> DeviceRequest:
+    """A request that takes so much of the host as well, or what it says itself if that is more."""
+    others = [need for need in request.needs if need.type != "host"]
+    said = request.need("host")
+    for name, amount in () if said is None else said.amounts:
+        host[name] = max(amount, host.get(name, 0))
+    return request.replace(needs=[*others, DeviceNeed("host", 1, host)])

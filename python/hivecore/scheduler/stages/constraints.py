@@ -21,15 +21,13 @@ _GPUS = ("gpu", "gpus")
 
 
 class _Constraint(NamedTuple):
-    """What a job asks for.
+    """What a job asks for."""
 
-    :param field: as in `Stage.honours`.
-    :param path: of the field in the job.
-    """
-
+    #: as in `Stage.honours`, and where it stands in the job
     field: str
     path: str
     value: Any
+    resource: str = ""
 
 
 def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
@@ -40,19 +38,21 @@ def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) 
     """
     for one in _constraints(job):
         keepers = [stage for stage in stages if one.field in stage.honours]
-        if one.field in _PLACES:
+        there = [stage.name for stage in keepers]
+        could = [kind.name for kind in kinds if one.field in kind.honours]
+        would = f"; {' or '.join(name for name in could if name not in there)} would"
+        if one.resource.lower() in _GPUS:
+            reason, would = "GPUs are what Role.gpus says", ""
+        elif one.resource:
+            is_counted = any(stage.counts(job, one.resource) for stage in keepers)
+            reason = "" if is_counted else "no part counts it"
+            would = "; quotas or topology with an amount of it would"
+        elif one.field in _PLACES:
             reason = _unplaced(job.roles, stages, keepers)
-        elif one.field == "resources":
-            is_counted = any(stage.counts(job, one.path) for stage in keepers)
-            reason = "" if is_counted else f"no part counts {one.path!r}"
         else:
             reason = "" if keepers else "no part enforces it"
         if reason:
-            could = [kind.name for kind in kinds if one.field in kind.honours]
-            missing = [name for name in could if name not in [stage.name for stage in keepers]]
-            more = f"; {' or '.join(missing)} would" if missing else ""
-            where = f"resources[{one.path!r}]" if one.field == "resources" else one.path
-            return f"{where}={one.value!r}: {reason}{more}"
+            return f"{one.path}={one.value!r}: {reason}{would if could != there else ''}"
     return ""
 
 
@@ -64,7 +64,7 @@ def _constraints(job: Job) -> Iterator[_Constraint]:
     for role in job.roles:
         for resource, amount in role.resources:
             if amount:
-                yield _Constraint("resources", resource, amount)
+                yield _Constraint("resources", f"resources[{resource!r}]", amount, resource)
         if role.devices is not None and not _whole_gpus(role.devices):
             if role.devices.joint:
                 yield _Constraint("joint", "devices.joint", role.devices.joint)

@@ -1,16 +1,17 @@
 """Devices: the very GPUs, NICs and shares that each pod of a unit gets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Self
 
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
+from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
-from hivecore.scheduler.job import Role
+from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 from hivecore.scheduler.stages.stage import Stage
 
-__all__ = ["DeviceStage", "Taken"]
+__all__ = ["DeviceStage", "Taken", "host_resources"]
 
 _ANY = ("devices", "any")
 
@@ -28,11 +29,12 @@ class DeviceStage(Stage):
     """A `DeviceCluster`: each pod is an owner, named job/role/index."""
 
     name = "devices"
-    honours = frozenset(("devices", "joint", "nodes"))
+    honours = frozenset(("devices", "joint", "nodes", "resources"))
     part: DeviceCluster
 
-    def __init__(self, cluster: DeviceCluster) -> None:
-        self.part = cluster
+    def __init__(self, cluster: DeviceCluster, hosts: frozenset[str] = frozenset()) -> None:
+        """:param hosts: the resources of roles that pods take from the "host" of their node."""
+        self.part, self.hosts = cluster, hosts
         self.forget()
 
     def forget(self) -> None:
@@ -42,13 +44,13 @@ class DeviceStage(Stage):
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = object.__new__(type(self))
-        made.part, made.nodes = self.part.copy(), self.nodes
+        made.part, made.hosts, made.nodes = self.part.copy(), self.hosts, self.nodes
         return made
 
     def emptied(self) -> Self:
         """An adapter of the same cluster, empty and healthy."""
         made = object.__new__(type(self))
-        made.part, made.nodes = self.part.emptied(), self.nodes
+        made.part, made.hosts, made.nodes = self.part.emptied(), self.hosts, self.nodes
         return made
 
     def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
@@ -143,7 +145,15 @@ class DeviceStage(Stage):
 
     def chooses_node(self, role: Role) -> bool:
         """Whether the pods of a role have devices."""
-        return role.gpus > 0 or role.devices is not None
+        return (
+            role.gpus > 0
+            or role.devices is not None
+            or any(amount and resource in self.hosts for resource, amount in role.resources)
+        )
+
+    def counts(self, job: Job, resource: str) -> bool:
+        """Whether nodes have so much of a resource, and no more."""
+        return resource in self.hosts
 
     def give_back(self, pods: Iterable[str]) -> None:
         """The end of what pods have."""
@@ -177,3 +187,17 @@ class DeviceStage(Stage):
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
         return node in self.nodes
+
+
+def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:
+    """The resources of roles that pods are to take from the "host" of their node.
+
+    :param counted: those that a network counts already.
+
+    Nodes that are to come are taken to have a host where there are none yet.
+    """
+    alike = {id(one): one for one in map(cluster.inventory, cluster.nodes)}
+    there = {
+        name for one in alike.values() for host in one.of_type("host") for name, _ in host.amounts
+    }
+    return frozenset(there if alike else AMOUNTS["host"]).difference(counted)

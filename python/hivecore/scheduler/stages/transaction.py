@@ -110,6 +110,7 @@ class Stages:
         tries: int,
         sharing: Sharing | None = None,
         growing: bool = False,
+        hosts: frozenset[str] = frozenset(),
     ) -> Self:
         """The adapters of these parts."""
         place: CellStage | TopologyStage | None = None
@@ -124,7 +125,7 @@ class Stages:
         made = cls(
             None if quotas is None else QuotaStage(quotas),
             place,
-            None if devices is None else DeviceStage(devices),
+            None if devices is None else DeviceStage(devices, hosts),
             tries,
             None if storage is None else StorageStage(storage),
             sharers,
@@ -146,6 +147,11 @@ class Stages:
         )
         made._empty, made._unplaced = self._empty, self._unplaced
         return made
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The resources of roles that pods take from the "host" of their node."""
+        return frozenset() if self.devices is None else self.devices.hosts
 
     @contextmanager
     def trial(self) -> Iterator[None]:

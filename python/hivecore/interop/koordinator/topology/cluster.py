@@ -55,6 +55,8 @@ def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> Networ
     for node, labels in labels_of_nodes(nodes).items():
         names = {layer: next(filter(None, map(labels.get, keys[layer])), "") for layer in keys}
         places[node] = {layer: name for layer, name in names.items() if name}
+    if not places:
+        raise ValueError("nodes: there is none")
     return NetworkTopology(keys, places)
 
 
