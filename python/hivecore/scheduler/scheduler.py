@@ -1242,7 +1242,7 @@ class Scheduler(Stateful):
 
 def _check_queues(queues: TenantQueues) -> None:
     if len(queues):
-        raise ValueError(f"queues: hold {len(queues)} jobs already, and must be empty")
+        raise ValueError(f"queues: hold {counted(len(queues), 'job')} already, and must be empty")
     if queues.backfills:
         raise ValueError(
             "queues: a scheduler cannot backfill; use blocking='fifo' or 'best-effort'"
