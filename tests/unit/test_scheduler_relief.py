@@ -17,9 +17,9 @@ def searched(monkeypatch):
     """For whom victims are searched."""
     found, search = [], module.find_victims
 
-    def noted(stages, jobs, unit, *rest):
+    def noted(stages, jobs, running, unit, *rest):
         found.append(unit.name)
-        return search(stages, jobs, unit, *rest)
+        return search(stages, jobs, running, unit, *rest)
 
     monkeypatch.setattr(module, "find_victims", noted)
     return found

@@ -79,6 +79,6 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
         if not may_evict:
             return found
         victims, _ = find_victims(
-            state.stages, state.jobs, unit, found, state.now, state.precedence
+            state.stages, state.jobs, state.running, unit, found, state.now, state.precedence
         )
         return victims or found

@@ -63,7 +63,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         keys = [*refused.keys]
         if might_help(state, unit, refused):
             victims, hindered_by = find_victims(
-                state.stages, state.jobs, unit, refused, state.now, state.precedence
+                state.stages, state.jobs, state.running, unit, refused, state.now, state.precedence
             )
             keys += hindered_by
         if state.stages.quotas is not None and refused.refusal.stage in NAME_NOBODY:

@@ -43,6 +43,7 @@ _MOST_PROPOSALS = 64  # cheaper sets that are tried
 def find_victims(
     stages: Stages,
     jobs: "Mapping[str, Live]",
+    running: "Mapping[str, Live]",
     unit: Unit,
     refused: Refused,
     now: float,
@@ -52,9 +53,10 @@ def find_victims(
 
     Who shares its GPUs leaves with those that it shares them with.
 
+    :param running: those of the jobs that run.
     :returns: also what has to happen before those whom quotas name would be enough.
     """
-    search = _Search(stages, jobs, unit, now, precedence)
+    search = _Search(stages, jobs, running, unit, now, precedence)
     stopping = search.stopping()
     later = tuple(("started", owner_of(name)) for name in stopping)
     if not stopping or stages.quotas is None:
@@ -119,11 +121,13 @@ class _Search:
         self,
         stages: Stages,
         jobs: "Mapping[str, Live]",
+        running: "Mapping[str, Live]",
         unit: Unit,
         now: float,
         precedence: Precedence,
     ) -> None:
-        self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
+        self.stages, self.jobs, self.running = stages, jobs, running
+        self.unit, self.now = unit, now
         self.job = jobs[unit.owner].job
         self.above = precedence.above(self.job.name)
         #: the job itself, and those without which it does not start
@@ -139,7 +143,7 @@ class _Search:
             return []
         return [
             unit.request
-            for live in self.jobs.values()
+            for live in self.running.values()
             if live.for_job and self.stages.members(live.job.name)[0] == live.job.name
             for unit in live.placed
         ]
@@ -255,7 +259,7 @@ class _Search:
         """
         weaker = [
             name
-            for name, live in self.jobs.items()
+            for name, live in self.running.items()
             if live.runs
             and not live.is_weak
             and live.job.tenant == self.job.tenant
@@ -297,7 +301,7 @@ class _Search:
             mine = self.job
             borrowed = self._borrowed() if mine.guaranteed else {}
             found: Victims = {}
-            for name, live in self.jobs.items():
+            for name, live in self.running.items():
                 other = live.job
                 if not live.runs or not self._may_leave(name):
                     continue
@@ -348,7 +352,7 @@ class _Search:
                 first = {owner_of(one) for quota in over for one in tree.overusers(quota)}
                 self._known_borrowed = {
                     name: name in first
-                    for name, live in self.jobs.items()
+                    for name, live in self.running.items()
                     if name in first or live.job.quota in over
                 }
         return self._known_borrowed
@@ -363,7 +367,7 @@ class _Search:
         decision = quotas.schedule(self.unit)
         if decision.outcome == "wait" and quotas.has_less_important(self.unit):
             with quotas.trial():
-                for name, live in self.jobs.items():
+                for name, live in self.running.items():
                     mine = live.job.quota == self.job.quota and self._may_leave(name)
                     if mine and (live.is_weak or live.job.priority < self.job.priority):
                         for unit in live.placed:
