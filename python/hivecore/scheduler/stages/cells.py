@@ -29,7 +29,10 @@ class CellStage(Stage):
     def forget(self) -> None:
         """The cluster is made of something else now."""
         self.nodes = frozenset(self.part.nodes)
-        self._chains = tuple(self.part.spec.chains)
+        chains = self.part.spec.chains
+        self._chains = tuple(chains)
+        levels = {level for chain in chains.values() for level in chain.levels}
+        self._below_nodes = {level for level in levels if not any(cells_of_level(self.part, level))}
 
     def branch(self) -> Self:
         """An adapter of a copy."""
@@ -61,8 +64,7 @@ class CellStage(Stage):
             return ""
         within = job.where.within
         joins = any(role.min_pods < role.pods for role in job.roles)
-        is_known = any(within in chain.levels for chain in self.part.spec.chains.values())
-        if is_known and joins and not any(cells_of_level(self.part, within)):
+        if within in self._below_nodes and joins:
             return f"within={within!r} is below nodes, where pods that join later are not kept"
         try:
             allowed = NodeSet(nodes) if nodes else None
