@@ -141,6 +141,20 @@ class Free:
             after = min((free[key] + taken.get(key, 0)) // amount for key, amount in amounts)
             yield node, after - before
 
+    def read(self, owner: Owner) -> list[tuple[str, int, int]]:
+        """Resource, node and amount of all that ``take`` changes."""
+        return [
+            (resource, one[0], int(self.amounts[resource][one[0]]))
+            for resource, _, at in owner.wanted()
+            for one in owner.pods
+            if one[at]
+        ]
+
+    def write(self, amounts: Iterable[tuple[str, int, int]]) -> None:
+        """Set what ``read`` has returned."""
+        for resource, node, amount in amounts:
+            self.amounts[resource][node] = amount
+
     def take(self, owner: Owner, sign: int) -> None:
         """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
         # Most owners are on few nodes, for which arrays would cost more than they save.

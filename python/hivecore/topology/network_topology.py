@@ -272,6 +272,10 @@ class NetworkTopology(LoggedTrials, PlainState):
         self._free.restore(part, nodes)
         self._kernels.touch(nodes.tolist())
 
+    def _put_back(self, amounts: list[tuple[str, int, int]], nodes: list[int]) -> None:
+        self._free.write(amounts)
+        self._kernels.touch(nodes)
+
     def free(self, node: str) -> dict[str, int]:
         """What is free on a node, by resource; nothing of one that is unhealthy.
 
@@ -599,8 +603,7 @@ class NetworkTopology(LoggedTrials, PlainState):
     def _take(self, owner: Owner, sign: int) -> None:
         nodes = [node for node, *_ in owner.pods]
         if self._undo is not None:
-            resources = {name for name, *_ in owner.wanted()}
-            self._log_free(resources, np.array(nodes, dtype=np.int64))
+            self._undo.append(partial(self._put_back, self._free.read(owner), nodes))
         self._free.take(owner, sign)
         self._kernels.touch(nodes)
 
