@@ -431,9 +431,10 @@ class _Search:
 
     def _proposals(self) -> Iterator[tuple[str, ...]]:
         """Sets of candidates that may be enough, the cheapest first."""
-        costs = {name: self._cost(name) for name in self._candidates()}
-        if not costs or len(costs) > _MOST_CANDIDATES:
+        candidates = self._candidates()
+        if not 0 < len(candidates) <= _MOST_CANDIDATES:
             return iter(())
+        costs = {name: self._cost(name) for name in candidates}
         room = Room(self.stages, self.jobs, costs)
         places = places_for(self.stages, self.job)
         closed = frozenset(self.stages.unhealthy())
