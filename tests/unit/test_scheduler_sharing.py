@@ -281,6 +281,18 @@ def test_those_who_share_leave_together():
         scheduler.check()
 
 
+def test_one_job_leaves_rather_than_two_that_share():
+    nodes = NetworkTopology([], {"n0": {}, "n1": {}})
+    for node in nodes.nodes:
+        nodes.set_free(node, {"gpu": 4})
+    scheduler = Scheduler(topology=nodes, sharing=Sharing(3), immediate=True)
+    started(scheduler, Job("alone", "a", 4, guaranteed=False), 0.0)
+    started(scheduler, Job("one", "a", 4, guaranteed=False, stages=READS), 10.0)
+    assert started(scheduler, Job("two", "a", 4, guaranteed=False, stages=COMPUTES), 10.0)
+    scheduler.submit(Job("comes", "a", 4), 20.0)
+    assert told(scheduler.decide(20.0))[:2] == [("preempt", "alone"), ("start", "comes")]
+
+
 @pytest.mark.parametrize("immediate", [True, False])
 def test_nobody_leaves_for_the_priority_of_another_tenants_job(immediate):
     """All that share GPUs leave together, so all of them have to be of the tenant that wants it."""

@@ -415,9 +415,9 @@ class _Search:
 
     def _improved(self, found: Victims) -> Victims:
         """A set that costs less, if one is found within a few tries."""
-        if len(found) < 2 and not any(self._cost(name).guaranteed for name in found):
-            return found
         rank = self._rank(found)
+        if rank <= (0, 1):
+            return found
         better = takewhile(lambda names: self._rank(names) < rank, self._proposals())
         return self._first_of(better, Fewest(self.unit, self._leave)) or found
 
