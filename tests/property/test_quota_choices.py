@@ -195,7 +195,7 @@ def follows(life, name, dimension, trace):
         assert level.dimension == dimension
         assert level.parent == tree.quota(level.quota).parent
         assert level.amount == above
-        assert level.request == figures.limited[level.quota][dimension]
+        assert level.request == figures.claim[level.quota][dimension]
         assert level.weight == life.twin.quotas[level.quota].weight.get(dimension, 0)
         assert level.runtime == tree.runtime(level.quota)[dimension] == replayed(level)
         key = level.parent or life.twin.tree_of(name)

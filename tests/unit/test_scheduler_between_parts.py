@@ -150,6 +150,34 @@ def test_a_reserved_job_does_not_make_its_quota_look_overused():
     assert started_or_not
 
 
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_job_starts_beside_a_quota_that_uses_more_than_its_lowered_maximum(limit, immediate):
+    top = Quota("top", max={"gpu": 16})
+    b, c = (Quota(name, parent="top", max={"gpu": 8}, min={"gpu": 4}) for name in "bc")
+    quotas = QuotaTree([top, b, c], total={"gpu": 16}, limit=limit)
+    scheduler = Scheduler(quotas=quotas, immediate=immediate)
+    started(scheduler, Job("b1", "t", 8, quota="b"))
+    scheduler.set_quota(b.replace(max={"gpu": 4}), 1.0)
+    scheduler.submit(Job("c1", "t", 4, quota="c"), 2.0)
+    assert told(scheduler.decide(2.0)) == [("Start", "c1")]
+    scheduler.submit(Job("b2", "t", 1, quota="b"), 3.0)
+    scheduler.submit(Job("c2", "t", 4, quota="c"), 3.0)
+    assert told(scheduler.decide(3.0)) == [("Wait", "b2"), ("Start", "c2")]
+    scheduler.check()
+
+
+def test_a_quota_that_uses_more_than_its_lowered_maximum_gives_it_back_when_there_is_too_little():
+    b, c = (Quota(name, max={"gpu": 8}, min={"gpu": 4}, parent="top") for name in "bc")
+    quotas = QuotaTree([Quota("top", max={"gpu": 12}), b, c], total={"gpu": 12})
+    scheduler = Scheduler(quotas=quotas, immediate=True)
+    started(scheduler, Job("b1", "t", 4, quota="b"), Job("b2", "t", 4, quota="b"))
+    scheduler.set_quota(b.replace(max={"gpu": 4}), 1.0)
+    scheduler.submit(Job("c1", "t", 8, quota="c"), 2.0)
+    assert told(scheduler.decide(2.0))[:2] == [("Preempt", "b2"), ("Start", "c1")]
+    scheduler.check()
+
+
 # --- jobs that start together
 
 

@@ -12,7 +12,8 @@ class QuotaStatus:
     :param name: the quota.
     :param request: of its owners, and of the quotas below it, as far as these may ask; the minimum
         at least if it does not lend.
-    :param limited_request: of that as much as its maximum lets through to its parent.
+    :param limited_request: of that as much as counts at its parent: its maximum at most, or what it
+        uses, if that is more since the maximum was lowered.
     :param used: of owners that run.
     :param non_preemptible: of these, of owners that cannot be preempted.
     :param min: its minimum, scaled down where it and those beside it add up to more than their

@@ -65,8 +65,10 @@ class QuotaTree(Trials, Stateful):
 
     A quota's *runtime* is what it may use now: at most what it asks for, at least its minimum if it
     asks for that much, and a share by weight of what others leave. Everything that is asked for
-    counts, whether it runs or waits. Runtimes are always current: a change marks the quotas on its
-    path, and a read works out what is stale above the quota.
+    counts, whether it runs or waits, up to the maximum of its quota. What a quota uses beyond a
+    maximum that was lowered counts at the quotas above it until it ends, if these limit anything
+    (``check_ancestors``, no ``parity``). Runtimes are always current: a change marks the quotas on
+    its path, and a read works out what is stale above the quota.
 
     An owner is submitted (``submit``), then admitted as a whole, with ``min_count`` members
     (``schedule``, ``commit``), may ``grow``, may be evicted (``evict``: it is pending again) and

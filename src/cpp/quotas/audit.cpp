@@ -65,7 +65,7 @@ std::string QuotaTree::audit() const {
             if (managed != (amount(kMax, quota, d) != kUnmanaged)) {
                 return of("the dimensions", quota);
             }
-            const auto limited = managed ? std::min(request(quota, d), amount(kMax, quota, d)) : 0;
+            const auto limited = limited_request(quota, d);
             if (limited != amount(kLimited, quota, d)) {
                 return of("the limited request", quota);
             }

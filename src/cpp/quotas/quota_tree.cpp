@@ -295,20 +295,25 @@ bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
     const auto max = kept(kMax), min = kept(kMin), weight = kept(kWeight);
     const auto scaled_min = kept(kScaledMin);
     const Limits before{max, min, weight, node(quota).lends, node(quota).scales};
-    const auto managed = node(quota).managed;
-    write_limits(quota, limits);
-    if (!push_requests(quota)) {
-        write_limits(quota, before);
+    const auto apply = [&](const Limits& wanted) {
+        const auto managed = node(quota).managed;
+        write_limits(quota, wanted);
+        bool fits = true;
+        for (int d = 0; d < stride_; ++d) {
+            const int sign = (manages(quota, d) ? 1 : 0) - (managed >> d & 1);
+            if (sign != 0) {
+                fits &= push_used(quota, outside, d, sign * amount(kOwnUsed, quota, d),
+                                  sign * amount(kOwnFirm, quota, d));
+            }
+        }
+        return push_requests(quota) && fits;
+    };
+    if (!apply(limits)) {
+        apply(before);
         set_scaled_min(quota, scaled_min);
-        push_requests(quota);
         return false;
     }
     for (int d = 0; d < stride_; ++d) {
-        const int sign = (manages(quota, d) ? 1 : 0) - (managed >> d & 1);
-        if (sign != 0) {
-            push_used(quota, outside, d, sign * amount(kOwnUsed, quota, d),
-                      sign * amount(kOwnFirm, quota, d));
-        }
         push_allocated(quota, d);
         mark_minimums(node(quota).parent, d);
     }
@@ -346,12 +351,13 @@ bool QuotaTree::attach(QuotaId quota, std::int32_t parent, std::int32_t position
         }
     }
     link(quota, parent, position);
+    bool fits = true;
     for (int d = 0; d < stride_; ++d) {
-        push_used(parent, false, d, amount(kUsed, quota, d), amount(kFirm, quota, d));
+        fits &= push_used(parent, false, d, amount(kUsed, quota, d), amount(kFirm, quota, d));
         push_allocated(parent, d);
         mark_minimums(parent, d);
     }
-    if (!push_requests(quota)) {
+    if (!push_requests(quota) || !fits) {
         detach(quota);
         return false;
     }
@@ -387,13 +393,21 @@ std::int64_t QuotaTree::request(QuotaId quota, int dimension) const {
     return lends(quota) ? sum : std::max(sum, amount(kMin, quota, dimension));
 }
 
+// What counts at the parent.
+std::int64_t QuotaTree::limited_request(QuotaId quota, int dimension) const {
+    if (!manages(quota, dimension)) {
+        return 0;
+    }
+    const auto max = amount(kMax, quota, dimension);
+    const auto most = counts_beyond_max() ? std::max(max, amount(kUsed, quota, dimension)) : max;
+    return std::min(request(quota, dimension), most);
+}
+
 // Tells the parents what the quota asks for now; false: a sum would be too large, and what the
 // quota asks for has to be put back and told again.
 bool QuotaTree::push_request(QuotaId quota, int dimension) {
     while (true) {
-        const auto asked = request(quota, dimension);
-        const auto limited =
-            manages(quota, dimension) ? std::min(asked, amount(kMax, quota, dimension)) : 0;
+        const auto limited = limited_request(quota, dimension);
         const auto more = limited - amount(kLimited, quota, dimension);
         if (more == 0) {
             return true;
@@ -431,14 +445,22 @@ bool QuotaTree::can_use(std::int32_t where, bool outside, int dimension, std::in
     return outside || more <= kMost - root.used[dimension];
 }
 
-void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
+// False: a sum would be too large, and what is used has to be put back.
+bool QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
                           std::int64_t firm) {
+    const auto first = where;
+    bool is_beyond_max = false, fits = true;
     for (; where >= 0; where = node(where).parent) {
-        change(kUsed, where, dimension) += more;
+        auto& used = change(kUsed, where, dimension);
+        is_beyond_max |= std::max(used, used + more) > amount(kMax, where, dimension);
+        used += more;
         if (firm != 0) {
             change(kFirm, where, dimension) += firm;
         }
         compare_to_runtime(where, dimension);
+    }
+    for (auto i = first; is_beyond_max && counts_beyond_max() && i >= 0; i = node(i).parent) {
+        fits &= push_request(i, dimension);
     }
     auto& root = roots_[-1 - where];
     if (!outside) {
@@ -447,6 +469,7 @@ void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::
     } else if (more != 0) {
         mark_minimums(where, dimension);
     }
+    return fits;
 }
 
 std::int64_t QuotaTree::guaranteed(QuotaId quota, int dimension) const {
@@ -503,6 +526,7 @@ bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
             return false;
         }
     }
+    bool fits = true;
     for (int d = 0; d < stride_; ++d) {
         const auto more = amounts[d] * members, firm = one.is_preemptible ? 0 : more;
         if (more == 0) {
@@ -513,11 +537,14 @@ bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
             change(kOwnFirm, one.quota, d) += firm;
         }
         if (manages(one.quota, d)) {
-            push_used(one.quota, outside, d, more, firm);
+            fits &= push_used(one.quota, outside, d, more, firm);
             push_allocated(one.quota, d);
         }
     }
-    return true;
+    if (!fits) {
+        add_use(owner, -members);
+    }
+    return fits;
 }
 
 OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,

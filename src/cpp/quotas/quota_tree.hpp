@@ -3,7 +3,9 @@
 // Each quota has amounts of up to 64 dimensions: limits (max, min, weight), what is asked for and
 // used in it, and its runtime, what it may use now. An owner counts in the dimensions that its
 // quota has a maximum of. What a quota asks of its parent is limited by its maximum, and that is
-// what is recorded at the parent, so a change takes off exactly what was added.
+// what is recorded at the parent, so a change takes off exactly what was added. What is used beyond
+// a maximum, which was lowered meanwhile, counts at the parent until it ends, but is no claim of
+// the quota among its siblings. It does not count where ancestors limit nothing, nor with parity.
 //
 // Requests and use are kept up to date on the path of whatever changes. Runtimes follow from the
 // top down; each quota knows in which dimensions the sharing among its children is stale, and a
@@ -287,6 +289,8 @@ class QuotaTree {
         return node(quota).managed >> dimension & 1;
     }
     bool lends(QuotaId quota) const { return node(quota).lends && !options_.guarantee; }
+    bool counts_beyond_max() const { return options_.check_ancestors && !options_.parity; }
+    std::int64_t limited_request(QuotaId quota, int dimension) const;
     std::int32_t root_of(QuotaId quota) const;
     const std::vector<QuotaId>& siblings(std::int32_t parent, bool outside) const;
     std::vector<QuotaId>& change_siblings(std::int32_t parent, bool outside);
@@ -306,7 +310,7 @@ class QuotaTree {
     bool push_request(QuotaId quota, int dimension);
     bool push_requests(QuotaId quota);
     bool can_use(std::int32_t where, bool outside, int dimension, std::int64_t more) const;
-    void push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
+    bool push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
                    std::int64_t firm);
     void push_allocated(std::int32_t where, int dimension);
     bool add_request(OwnerId owner, int sign);

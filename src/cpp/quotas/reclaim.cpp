@@ -1,11 +1,12 @@
 // Which owners have to leave so that others can be admitted.
 //
 // Reclaiming ends. What is asked for counts whether it runs or not, so an eviction changes no
-// runtime. A reclaim lowers the sum of what is used beyond runtimes, over quotas and dimensions:
-// the owner that it admits is within the runtimes of its path, each victim used some of what is
-// beyond them. Only an owner that borrows raises the sum, and a victim may do so only after an
-// event from outside; so between two events each owner borrows once at most, and between two that
-// borrow the sum only falls.
+// runtime, unless it takes something off what is used beyond maximums; that becomes no more before
+// the next event from outside. While runtimes stay, a reclaim lowers the sum of what is used beyond
+// them, over quotas and dimensions: the owner that it admits is within the runtimes of its path,
+// each victim used some of what is beyond them. Only an owner that borrows raises the sum, and a
+// victim may do so only after an event from outside; so between two events each owner borrows once
+// at most, and between two that borrow the sum only falls.
 //
 // Where ancestors are not checked, an admission may bring ancestors over their runtimes, but it
 // ends all the same. A victim leaves a quota that is over its runtime. For a state to come again,
@@ -101,7 +102,14 @@ class QuotaTree::Reclaim {
             }
         }
         victims = freed.owners();
-        return true;
+        if (!tree_.counts_beyond_max()) {
+            return true;
+        }
+        // With less beyond a maximum, runtimes may be others.
+        for (const auto& ask : asks_) {
+            tree_.refresh(tree_.owner(ask.owner).quota);
+        }
+        return !find_lacking();
     }
 
   private:

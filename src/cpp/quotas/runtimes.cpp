@@ -105,7 +105,9 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
     const auto plane = static_cast<std::size_t>(kRows) * stride_;  // from field to field
     for (std::size_t i = 0; i < list.size(); ++i) {
         const auto* cell = cells(list[i], dimension);
-        scratch_.request[i] = cell[kLimited * plane];
+        // What is used beyond the maximum counts at the parent, and claims nothing.
+        scratch_.request[i] =
+            std::min(cell[kLimited * plane], std::max<std::int64_t>(cell[kMax * plane], 0));
         scratch_.minimum[i] = cell[minimum * plane];
         scratch_.weight[i] = cell[kWeight * plane];
         scratch_.lends[i] = lends(list[i]);

@@ -69,7 +69,10 @@ class Figures:
 
     def __init__(self) -> None:
         self.request: dict[str, Vector] = {}
+        #: what counts at the parent
         self.limited: dict[str, Vector] = {}
+        #: of that, what it claims among its siblings
+        self.claim: dict[str, Vector] = {}
         self.used: dict[str, Vector] = {}
         self.firm: dict[str, Vector] = {}
         self.guaranteed: dict[str, Vector] = {}
@@ -100,23 +103,25 @@ def _add_up(tree: Any, name: str, found: Figures) -> None:
     owners = [owner for owner in tree.owners.values() if owner.request.quota == name]
     below = [child for child in tree.children(name) if not tree.quotas[child].outside]
     lends = quota.lends and not tree.guarantee
-    vectors: list[Vector] = [{}, {}, {}, {}, {}]
-    request, limited, used, firm, guaranteed = vectors
+    vectors: list[Vector] = [{}, {}, {}, {}, {}, {}]
+    request, limited, claim, used, firm, guaranteed = vectors
     for d, most in quota.max.items():
         request[d] = sum(owner.held(owner.request.count).get(d, 0) for owner in owners)
         request[d] += sum(found.limited[child].get(d, 0) for child in below)
         if not lends:
             request[d] = max(request[d], quota.min.get(d, 0))
-        limited[d] = min(request[d], most)
         own = sum(owner.held().get(d, 0) for owner in owners)
         used[d] = own + sum(found.used[child].get(d, 0) for child in below)
+        # What is used beyond a maximum that was lowered meanwhile counts until it ends.
+        claim[d] = min(request[d], most)
+        limited[d] = min(request[d], max(most, used[d])) if tree.counts_beyond_max else claim[d]
         firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
         firm[d] += sum(found.firm[child].get(d, 0) for child in below)
         allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
         # What runs is kept even beyond a maximum that was lowered meanwhile.
         guaranteed[d] = min(max(min(allocated, MOST), quota.min.get(d, 0)), max(most, used[d]))
     found.request[name], found.limited[name], found.used[name] = request, limited, used
-    found.firm[name], found.guaranteed[name] = firm, guaranteed
+    found.claim[name], found.firm[name], found.guaranteed[name] = claim, firm, guaranteed
 
 
 def _net_total(tree: Any, root: str, found: Figures, taken: Vector) -> Vector:
@@ -198,7 +203,7 @@ def _share_out_one(
         if tree.guarantee:
             least = max(least, found.guaranteed[quota.name][d])
         lends = quota.lends and not tree.guarantee
-        claims.append(Claim(found.limited[quota.name][d], least, quota.weight.get(d, 0), lends))
+        claims.append(Claim(found.claim[quota.name][d], least, quota.weight.get(d, 0), lends))
     runtimes, rounds = water_fill(amount, claims)
     for quota, runtime in zip(quotas, runtimes, strict=True):
         found.runtime[quota.name][d] = runtime

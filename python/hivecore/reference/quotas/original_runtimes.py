@@ -15,6 +15,7 @@ class OriginalRuntimes:
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
+        self.tree.counts_beyond_max = False
         self.scaled: dict[str, Vector] = {}
 
     def set_quota(self, quota: Any) -> None:
@@ -66,9 +67,7 @@ class OriginalRuntimes:
                 if self.tree.guarantee:
                     least = max(least, figures.guaranteed[one.name][d])
                 lends = one.lends and not self.tree.guarantee
-                claims.append(
-                    Claim(figures.limited[one.name][d], least, one.weight.get(d, 0), lends)
-                )
+                claims.append(Claim(figures.claim[one.name][d], least, one.weight.get(d, 0), lends))
             found, _ = water_fill(amounts.get(d, 0), claims)
             runtime[d] = found[[one.name for one in rivals].index(name)]
         return runtime

@@ -36,6 +36,8 @@ class QuotaTree:
     ) -> None:
         self.limit, self.check_ancestors = limit, check_ancestors
         self.scale_min, self.guarantee = scale_min, guarantee
+        #: what is used beyond a maximum counts at the parent, where that limits anything
+        self.counts_beyond_max = check_ancestors
         self.quotas: dict[str, Limits] = {}
         self.owners: dict[str, Owner] = {}
         self.totals: dict[str, Vector] = {}
@@ -170,11 +172,10 @@ class QuotaTree:
 
     def revocable(self, name: str) -> tuple[str, ...]:
         """Who has to go so that a quota uses no more than its runtime (section 4.2)."""
-        runtime = figures_of(self).runtime[name]
 
         def over(gone: set[str]) -> bool:
-            used = self._without(gone).figures().used[name]
-            return any(used[d] > runtime[d] for d in used)
+            figures = self._without(gone).figures()
+            return any(used > figures.runtime[name][d] for d, used in figures.used[name].items())
 
         mine = [
             other
@@ -352,7 +353,7 @@ class QuotaTree:
         used = {place: dict(self._used(place, figures)) for place in sums}
         used.update(figures.used)
 
-        def lacking(place: str, gone: Iterable[str] = ()) -> set[str]:
+        def lacking(place: str, gone: Iterable[str] = (), figures: Figures = figures) -> set[str]:
             """The dimensions in which too much would be used."""
             freed = [self.owners[name] for name in gone]
             below = [owner for owner in freed if place in self._places(owner.request.quota)]
@@ -408,6 +409,10 @@ class QuotaTree:
             rest = [one for one in gone if one != name]
             if not any(lacking(place, rest) for place in sums):
                 gone = rest
+        if self.counts_beyond_max:  # with less of that, runtimes may be others
+            after = figures_of(self._without(set(gone)), self._taken(asked))
+            if any(lacking(place, gone, after) for place in sums):
+                return ()
         return tuple(sorted(gone, key=self._importance))
 
     def _counted(self, owner: Owner, d: str) -> int:
