@@ -298,8 +298,9 @@ class Life:
     def evict(self, rng):
         name = self.pick(rng, lambda owner: owner.members > 0)
         if name is not None:
-            self.tree.evict(name)
-            self.twin.evict(name)
+            reclaimed = rng.random() < 0.5
+            self.tree.evict(name, reclaimed=reclaimed)
+            self.twin.evict(name, reclaimed=reclaimed)
 
     def release(self, rng):
         name = self.pick(rng, lambda owner: True)

@@ -174,3 +174,20 @@ def test_who_was_evicted_borrows_only_after_something_else_has_happened(make):
     assert tree.decide("a2") == ("bind",)
     tree.admit("of b")
     assert tree.decide("a2") == ("wait", "total", "")
+
+
+@both
+def test_who_stopped_for_another_reason_than_a_reclaim_borrows_at_once(make):
+    tree = make(limit="max")
+    tree.set_total({"x": 10})
+    tree.set_quota(Quota("a", max={"x": 10}, weight={}))
+    for name in ("a1", "a2"):
+        tree.run(one("a", 4, name))
+    tree.evict("a1")
+    tree.evict("a2", reclaimed=False)
+    assert tree.decide("a1") == ("wait", "evicted", "a")
+    assert tree.decide("a2") == ("bind",)
+    tree.admit("a2")
+    tree.evict("a1")  # it does not run, so that nothing changes
+    tree.evict("a1", reclaimed=False)
+    assert tree.decide("a1") == ("wait", "evicted", "a")

@@ -36,7 +36,7 @@ NEW = QuotaRequest("new", "b2", {"gpu": 1})
 CHANGES = {
     "commit": lambda tree: tree.commit(tree.schedule(NEW)),
     "commit_many": lambda tree: tree.commit_many([tree.schedule(NEW)]),
-    "evict": lambda tree: tree.evict("runs"),
+    "evict": lambda tree: (tree.evict("runs"), tree.evict("evicted", reclaimed=False)),
     "exchange": lambda tree: tree.exchange("runs", "twin"),
     "grow": lambda tree: tree.grow("runs"),
     "move": lambda tree: tree.move("b1", ""),

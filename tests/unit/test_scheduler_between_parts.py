@@ -178,6 +178,94 @@ def test_a_quota_that_uses_more_than_its_lowered_maximum_gives_it_back_when_ther
     scheduler.check()
 
 
+def borrowing(immediate, total=8, most=8):
+    """Two teams are sure of 4 GPUs each; b1 and b2 run, and an opportunistic job of a waits."""
+    teams = [Quota(name, min={"gpu": 4}, max={"gpu": most}) for name in ("a", "b")]
+    scheduler = Scheduler(
+        quotas=QuotaTree(teams, total={"gpu": total}, limit="max"),
+        devices=machines("n0", "n1", "n2", gpus=4),
+        immediate=immediate,
+    )
+    started(scheduler, Job("b1", "t", 4, quota="b"), Job("b2", "t", 4, quota="b"))
+    pods = [Role("w", 2, gpus=4)]
+    scheduler.submit(Job("big", "t", pods, quota="a", guaranteed=False), 1.0)
+    assert told(scheduler.decide(1.0)) == [("Wait", "big")]
+    return scheduler
+
+
+def in_another_order(scheduler):
+    scheduler.reorder(["b1"], 2.0)
+    assert ("Preempt", "b2") in told(scheduler.decide(2.0))
+    if scheduler.status("b2").for_job:
+        scheduler.stopped("b2", 2.0)
+        scheduler.decide(2.0)
+    scheduler.reorder([], 2.0)
+
+
+ENDS = {
+    "it fails": lambda scheduler: scheduler.fail("b2", 2.0),
+    "a pod fails": lambda scheduler: scheduler.fail("b2", 2.0, pod="pod/0"),
+    "its node is gone": lambda scheduler: scheduler.remove_node("n1", 2.0),
+    "an order has ended": in_another_order,
+}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_borrower_that_was_not_reclaimed_from_borrows_again_at_once(ends, immediate):
+    scheduler = borrowing(immediate)
+    ENDS[ends](scheduler)
+    assert ("Start", "b2") in told(scheduler.decide(2.0))
+    scheduler.check()
+
+
+def stopping(immediate, quota, **options):
+    """A job takes the node of b2, while another node is idle."""
+    scheduler = borrowing(immediate, total=12, most=12)
+    job = Job("winner", "t", 4, quota=quota, where=on("n1"), **options)
+    scheduler.submit(job, 2.0)
+    return scheduler, scheduler.decide(2.0)
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_borrower_that_was_reclaimed_from_borrows_when_something_else_has_happened(immediate):
+    scheduler, actions = stopping(immediate, "a")
+    assert actions[0] == Preempt("b2", "winner", "reclaim")
+    if not immediate:
+        scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+        scheduler.stopped("b2", 3.0)
+        actions = scheduler.decide(3.0)
+    waits = next(one for one in actions if isinstance(one, Wait) and one.job == "b2")
+    assert waits.refusal.code == "evicted"
+    scheduler.cancel("big", 4.0)
+    assert told(scheduler.decide(4.0)) == [("Start", "b2")]
+    scheduler.check()
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_borrower_that_stopped_for_a_higher_priority_borrows_again_at_once(immediate):
+    scheduler, actions = stopping(immediate, "b", priority=5)
+    assert actions[0] == Preempt("b2", "winner", "priority")
+    if not immediate:
+        scheduler.stopped("b2", 3.0)
+        actions = scheduler.decide(3.0)
+    assert told(actions)[-2:] == [("Start", "winner"), ("Start", "b2")]
+    scheduler.check()
+
+
+@pytest.mark.parametrize("stops_first", [False, True])
+def test_a_borrower_that_stopped_for_a_job_that_is_gone_borrows_again_at_once(stops_first):
+    scheduler, actions = stopping(False, "a")
+    assert actions[0] == Preempt("b2", "winner", "reclaim")
+    if stops_first:
+        scheduler.stopped("b2", 3.0)
+    scheduler.cancel("winner", 4.0)
+    if not stops_first:
+        scheduler.stopped("b2", 5.0)
+    assert told(scheduler.decide(5.0)) == [("Start", "b2")]
+    scheduler.check()
+
+
 # --- jobs that start together
 
 

@@ -74,8 +74,8 @@ class QuotaTree(Trials, Stateful):
     (``schedule``, ``commit``), may ``grow``, may be evicted (``evict``: it is pending again) and
     ends with ``release``. If it is refused, though it would be within the runtimes of its path,
     ``schedule`` names victims: owners of quotas that use more than their runtime. Reclaiming ends:
-    an owner that was evicted may come back within the runtimes at any time, but may borrow only
-    after something else has happened: an owner came or went, or a limit or total changed.
+    an owner that was evicted for it may come back within the runtimes at any time, but may borrow
+    only after something else has happened: an owner came or went, or a limit or total changed.
 
     Amounts are exact integers, up to 2**62 each, sums included. There are at most 64 dimensions at
     a time. One object may be used by several threads: calls take turns. Cost: a change is O(depth x
@@ -415,13 +415,25 @@ class QuotaTree(Trials, Stateful):
                     self._withdraw(name)
                 raise
 
-    def evict(self, name: str) -> None:
-        """Stop all members of an owner, who is pending then.
+    def evict(self, name: str, *, reclaimed: bool = True) -> None:
+        """Stop all members of an owner, which is pending then.
 
+        :param reclaimed: others take back what it had, so that it may borrow only after something
+            else has happened; if not, such as after a failure, it may at once.
         :raises KeyError: there is no such owner.
+        :raises TypeError: ``reclaimed`` is not a bool.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8}, limit="max")
+        >>> tree.submit(QuotaRequest("train", "vision", {"gpu": 8}))
+        >>> tree.commit(tree.schedule("train"))
+        >>> tree.evict("train", reclaimed=False)
+        >>> tree.members("train")
+        0
         """
+        reclaimed = as_bool(reclaimed, "reclaimed")
         with self._lock:
-            self._core.evict(self._number(name))
+            self._core.evict(self._number(name), reclaimed)
 
     def release(self, name: str) -> None:
         """The end of an owner, running or not.
@@ -509,8 +521,9 @@ class QuotaTree(Trials, Stateful):
         It is refused with code "runtime" or "max" where that would be exceeded, "min" where owners
         that cannot be preempted would be beyond the minimum of their quota, together with those
         below it, "total" where the tree has no more, "evicted" where an owner would borrow again
-        before anything has happened. The part is the quota that would be exceeded; if it is the
-        total, "". What the quota itself refuses comes first, then from the top down.
+        before anything has happened since its eviction. The part is the quota that would be
+        exceeded; if it is the total, "". What the quota itself refuses comes first, then from the
+        top down.
 
         Victims are named for owners that are within the runtimes of their path, or of their own
         quota where ancestors are not checked. They are of the quotas that are most over theirs, as

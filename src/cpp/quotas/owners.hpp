@@ -15,7 +15,7 @@ struct Owner {
     std::int32_t priority = 0;
     bool is_preemptible = true;
     std::uint64_t start = 0;       // owners that run were admitted in this order
-    std::uint64_t evicted_at = 0;  // how many events there had been; 0: never
+    std::uint64_t evicted_at = 0;  // how many events there had been; 0: it was not reclaimed
 
     // Whether this one stays when one of two has to go.
     bool is_more_important(const Owner& other) const {

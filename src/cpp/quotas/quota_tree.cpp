@@ -614,7 +614,7 @@ void QuotaTree::stop(OwnerId owner) {
     change_owner(owner).start = 0;
 }
 
-void QuotaTree::evict(OwnerId owner) {
+void QuotaTree::evict(OwnerId owner, bool is_reclaimed) {
     auto& one = change_owner(owner);
     if (one.members == 0) {
         return;
@@ -622,11 +622,11 @@ void QuotaTree::evict(OwnerId owner) {
     stop(owner);
     add_use(owner, -std::int64_t{one.members});
     one.members = 0;
-    one.evicted_at = events_;
+    one.evicted_at = is_reclaimed ? events_ : 0;
 }
 
 void QuotaTree::release(OwnerId owner) {
-    evict(owner);
+    evict(owner, false);
     add_request(owner, -1);
     --change(this->owner(owner).quota).owners;
     change_owner(owner).quota = -1;

@@ -153,8 +153,9 @@ class QuotaTree {
     // -1: a sum would be above kMost.
     OwnerId submit(QuotaId quota, std::span<const std::int64_t> amounts, const Owner& terms);
     void release(OwnerId owner);
-    // It is pending again, and may borrow only after something else has happened.
-    void evict(OwnerId owner);
+    // It is pending again. If others reclaim what it had, it may borrow only after something else
+    // has happened.
+    void evict(OwnerId owner, bool is_reclaimed);
     // So many more of it run, whether that is admitted or not; false: a sum would be above kMost.
     bool admit(OwnerId owner, std::int32_t members);
     // As if the last submit or admit had never been, that of the latest owners first.

@@ -84,7 +84,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         SharingRecord sharing(int32_t, int) except +
         int32_t submit(int32_t, Values, const OwnerRecord&) except +
         void release(int32_t) except +
-        void evict(int32_t) except +
+        void evict(int32_t, bool_t) except +
         bool_t admit(int32_t, int32_t) except +
         void withdraw(int32_t) except +
         void take_back(int32_t, int32_t) except +
@@ -468,11 +468,14 @@ cdef class QuotaKernel(KernelObject):
         guard.lock(self.mutex)
         self.kernel.release(self.as_owner(owner))
 
-    def evict(self, owner):
-        """It is pending again."""
+    def evict(self, owner, reclaimed):
+        """It is pending again.
+
+        :param reclaimed: others take back what it had.
+        """
         cdef Guard guard
         guard.lock(self.mutex)
-        self.kernel.evict(self.as_owner(owner))
+        self.kernel.evict(self.as_owner(owner), as_flag(reclaimed, "reclaimed"))
 
     def forbid_borrowing(self, owner):
         """As if it had been evicted just now."""

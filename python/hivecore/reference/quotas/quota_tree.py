@@ -111,8 +111,9 @@ class QuotaTree:
             start = self.starts
         self.owners[name] = owner._replace(members=owner.members + members, start=start)
 
-    def evict(self, name: str) -> None:
-        self.owners[name] = Owner(self.owners[name].request, may_borrow=False)
+    def evict(self, name: str, *, reclaimed: bool = True) -> None:
+        if self.owners[name].members:
+            self.owners[name] = Owner(self.owners[name].request, may_borrow=not reclaimed)
 
     def release(self, name: str) -> None:
         del self.owners[name]

@@ -75,13 +75,14 @@ def stop(state: State, live: Live) -> None:
         requeue(state, live.units[0])
         offer_idle_cells(state, live)
     else:
-        give_back(state, lent, end=False)
+        give_back(state, lent, end=False, reclaimed=live.is_reclaimed)
         live.units[0].has_quota = False
         requeue(state, lent)
         rank_anew(state, live.units[0])
     state.waiting.touch((("stopped", live.job.name),))
     del state.running[live.job.name]
-    live.state, live.for_job, live.has_stopped = "pending", "", False
+    live.state, live.for_job = "pending", ""
+    live.has_stopped = live.is_reclaimed = False
     refusal = state.waiting.refusal(live.units[0].kind)
     if refusal is not None and refusal.code != "stops":
         state.tell(live, refusal)
@@ -98,7 +99,7 @@ def expect_no_more(state: State, live: Live) -> None:
 
 def _give_back_all(state: State, live: Live, end: bool) -> None:
     if live.lent is not None:
-        give_back(state, live.lent, end=end)
+        give_back(state, live.lent, end=end, reclaimed=live.is_reclaimed)
         take_off(state, live.units[0])
         return
     expect_no_more(state, live)
@@ -106,16 +107,17 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
     for unit in reversed(joined):
         give_back(state, unit, end=True)
     live.units = [first]
-    give_back(state, first, end=end)
+    give_back(state, first, end=end, reclaimed=live.is_reclaimed)
 
 
-def give_back(state: State, unit: Unit, *, end: bool) -> None:
+def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -> None:
     """A unit has nothing any more.
 
     :param end: it asks for nothing any more, either.
+    :param reclaimed: if it waits: another quota takes it back.
     """
     state.relief = None
-    heir = state.stages.give_back(unit, end=end)
+    heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)
     if heir:
         state.jobs[heir].units[0].is_placed = unit.is_placed
     unit.placed, unit.is_placed = (), False
@@ -148,6 +150,7 @@ def abandon(state: State, live: Live) -> None:
     hold_no_more(state, live)
     del state.reserved[live.job.name]
     for name in live.victims:
+        state.jobs[name].is_reclaimed = False
         if state.jobs[name].has_stopped:
             leave(state, state.jobs[name])
 

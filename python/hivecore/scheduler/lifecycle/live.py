@@ -21,6 +21,7 @@ class Live:
         "for_job",
         "has_stopped",
         "is_ending",
+        "is_reclaimed",
         "job",
         "lent",
         "since",
@@ -51,6 +52,8 @@ class Live:
         self.has_stopped = False
         #: it ends when it has stopped
         self.is_ending = False
+        #: another quota takes back what it has, when it stops
+        self.is_reclaimed = False
 
     @property
     def runs(self) -> bool:
@@ -88,7 +91,7 @@ class Live:
         made.state, made.since, made.told = self.state, self.since, self.told
         made.victims, made.for_job = self.victims, self.for_job
         made.has_stopped, made.is_ending = self.has_stopped, self.is_ending
-        made.attained = self.attained
+        made.is_reclaimed, made.attained = self.is_reclaimed, self.attained
         return made
 
     def pause(self, now: float) -> None:

@@ -171,6 +171,7 @@ def _split(data: bytes) -> list[bytes]:
 
 def _plain_live(live: Live) -> dict[str, Any]:
     """A job, and what has become of it."""
+    reclaimed = [True] if live.is_reclaimed else []
     return {
         "job": plain_job(live.job),
         "state": live.state,
@@ -178,7 +179,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
         "attained": live.attained,
         "told": None if live.told is None else [getattr(live.told, name) for name in _TEXTS],
         "victims": live.victims,
-        "stops": [live.for_job, live.has_stopped, live.is_ending],
+        "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
         "lent": None if live.lent is None else _plain_unit(live.lent),
     }
@@ -227,5 +228,6 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
     live.attained = float(data.get("attained", 0.0))
     live.told = None if data["told"] is None else Refusal(*data["told"])
     live.victims = tuple(data["victims"])
-    live.for_job, live.has_stopped, live.is_ending = data["stops"]
+    live.for_job, live.has_stopped, live.is_ending, *reclaimed = data["stops"]
+    live.is_reclaimed = any(reclaimed)
     return live

@@ -89,6 +89,7 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
     if victims:
         state.precedence.note(live.job.name, victims)
     for name, why in victims.items():
+        state.jobs[name].is_reclaimed = why == "reclaim"
         start = state.begun.pop(name, None)
         if start is None:
             state.outbox.append(Preempt(name, live.job.name, why))

@@ -114,9 +114,12 @@ class QuotaStage(Stage):
         self.part.commit(decision)
         self.stirred.add(unit.kind.job.quota)
 
-    def evict(self, unit: Unit) -> None:
-        """It uses its part no more, and asks for it still."""
-        self.part.evict(unit.request)
+    def evict(self, unit: Unit, *, reclaimed: bool = False) -> None:
+        """It uses its part no more, and asks for it still.
+
+        :param reclaimed: others take it back, so that it does not borrow again at once.
+        """
+        self.part.evict(unit.request, reclaimed=reclaimed)
         self.stirred.add(unit.kind.job.quota)
 
     def release(self, unit: Unit) -> None:

@@ -582,10 +582,11 @@ class Stages:
         unit.placed, unit.is_placed = self.sharing.share(unit, holder), False
         self._reads(unit)
 
-    def give_back(self, unit: Unit, *, end: bool) -> str:
+    def give_back(self, unit: Unit, *, end: bool, reclaimed: bool = False) -> str:
         """Take back what a running unit has, or hand it on to one with which it was shared.
 
         :param end: it asks for nothing any more; else it waits from now on.
+        :param reclaimed: if it waits: another quota takes it back.
         :returns: who has it now; "": nobody, or those who had it before.
         """
         is_placed = unit.is_placed
@@ -604,7 +605,7 @@ class Stages:
             if end:
                 self.quotas.release(unit)
             else:
-                self.quotas.evict(unit)
+                self.quotas.evict(unit, reclaimed=reclaimed)
         self.reads_no_more(unit)
         return ""
 
