@@ -65,7 +65,7 @@ COMPOSITIONS = {
 }
 
 
-def quota_tree(limit="runtime"):
+def quota_tree(limit="runtime", **settings):
     return QuotaTree(
         [
             Quota("all", max={"gpu": 16}),
@@ -74,6 +74,7 @@ def quota_tree(limit="runtime"):
         ],
         total={"gpu": 16},
         limit=limit,
+        **settings,
     )
 
 

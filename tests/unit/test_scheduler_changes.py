@@ -11,6 +11,7 @@ from scheduler_lives import (
     make_job,
     make_scheduler,
     network,
+    quota_tree,
     racks,
 )
 from scheduler_lives import cell_cluster as cells
@@ -482,8 +483,9 @@ def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
     assert scheduler.quotas.runtime("b") == {"gpu": 4}
 
 
-def test_what_joining_pods_ask_for_may_be_what_others_waited_for():
-    """It moves what the quotas above may use."""
+def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
+    """It moves what the quotas above may use, where these do not count what is beyond a maximum."""
+    monkeypatch.setattr("scheduler_lives.quota_tree", lambda limit: quota_tree(limit, parity=True))
     scheduler = make_scheduler(COMPOSITIONS["all with cells and sharing"], immediate=True)
     for i, name in enumerate(("a1", "b1", "a2", "b2")):
         run(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
