@@ -38,22 +38,28 @@ def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) 
     """
     for one in _constraints(job):
         keepers = [stage for stage in stages if one.field in stage.honours]
-        there = [stage.name for stage in keepers]
-        could = [kind.name for kind in kinds if one.field in kind.honours]
-        would = f"; {' or '.join(name for name in could if name not in there)} would"
-        if one.resource.lower() in _GPUS:
-            reason, would = "GPUs are what Role.gpus says", ""
-        elif one.resource:
+        if one.resource:
             is_counted = any(stage.counts(job, one.resource) for stage in keepers)
-            reason = "" if is_counted else "no part counts it"
-            would = "; quotas or topology with an amount of it would"
+            reason = "" if is_counted else _uncounted(one.resource)
         elif one.field in _PLACES:
             reason = _unplaced(job.roles, stages, keepers)
+        elif one.field == "devices" and (keepers or _whole_gpus(one.value)):
+            reason = ""
         else:
             reason = "" if keepers else "no part enforces it"
         if reason:
-            return f"{one.path}={one.value!r}: {reason}{would if could != there else ''}"
+            there = [stage.name for stage in keepers]
+            could = [kind.name for kind in kinds if one.field in kind.honours]
+            if could != there and not one.resource:
+                reason += f"; {' or '.join(name for name in could if name not in there)} would"
+            return f"{one.path}={one.value!r}: {reason}"
     return ""
+
+
+def _uncounted(resource: str) -> str:
+    if resource.lower() in _GPUS:
+        return "GPUs are what Role.gpus says"
+    return "no part counts it; quotas or topology with an amount of it would"
 
 
 def _constraints(job: Job) -> Iterator[_Constraint]:
@@ -65,7 +71,7 @@ def _constraints(job: Job) -> Iterator[_Constraint]:
         for resource, amount in role.resources:
             if amount:
                 yield _Constraint("resources", f"resources[{resource!r}]", amount, resource)
-        if role.devices is not None and not _whole_gpus(role.devices):
+        if role.devices is not None:
             if role.devices.joint:
                 yield _Constraint("joint", "devices.joint", role.devices.joint)
             yield _Constraint("devices", "devices", role.devices)
