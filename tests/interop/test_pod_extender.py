@@ -607,6 +607,18 @@ def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
     assert {one["resources"]["koordinator.sh/gpu-core"] for one in found} == {"50"}
 
 
+@pytest.mark.parametrize("parts", ["devices", "topology and devices", "quotas and devices"])
+def test_processors_that_the_scheduler_does_not_count_are_left_to_kubernetes(worlds, parts):
+    world = worlds(parts)
+    for i in range(2):
+        pod = koordinator_pod(f"g{i}", "a", 4, "bert", 2)
+        pod["spec"]["containers"][0]["resources"]["limits"] |= {"cpu": 4 + i, "memory": "8Gi"}
+        world.cluster.create(pod)
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"g0", "g1"}
+    assert world.states() == {"pods:x:bert": "running"}
+
+
 def test_the_quota_of_a_label_counts(worlds):
     world = worlds("quotas and devices")
     world.cluster.create(*(koordinator_pod(f"b{i}", "b", 4) for i in range(4)))

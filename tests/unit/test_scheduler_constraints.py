@@ -6,6 +6,7 @@ import pytest
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.interop.events.rounds import take
 from hivecore.interop.scheduler_file import SchedulerSpec, shape_text
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import Quota, QuotaTree
@@ -21,6 +22,8 @@ from hivecore.scheduler import (
     Wait,
     Where,
     diff_log,
+    event_of_plain,
+    plain_job,
     recover,
     replay,
 )
@@ -351,6 +354,19 @@ def test_a_job_that_waits_for_nodes_makes_nobody_leave():
     kinds = {type(one): one.job for one in scheduler.decide(0.0)}
     assert kinds == {Start: "weak", Wait: "wide"}
     scheduler.check()
+
+
+# --- other ways in
+
+
+def test_an_event_with_a_constraint_that_no_part_enforces_is_refused_and_the_others_are_taken():
+    scheduler = Scheduler(devices=machines())
+    jobs = [Job("near", "t", 1, where=Where(must="rack")), Job("any", "t", 1)]
+    events = [{"event": "submit", "job": plain_job(job)} for job in jobs]
+    actions, errors = take(scheduler, map(event_of_plain, events), now=1.0)
+    assert [one.job for _, one in actions] == ["any"]
+    assert [(one.event, one.status) for one in errors] == [(0, 409)]
+    assert "where.must='rack': no part enforces it; topology would" in errors[0].message
 
 
 # --- what was accepted before
