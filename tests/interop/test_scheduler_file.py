@@ -64,9 +64,9 @@ def test_each_scheduler_of_a_file_has_parts_of_its_own():
 
 
 def test_options_of_a_scheduler_count_more_than_the_file(tmp_path):
-    settings = "{preemption: no, reservation_seconds: 90}"
+    settings = "{preemption: no, growing: yes, reservation_seconds: 90}"
     spec = SchedulerSpec.of_yaml(NODES + f"devices:\nscheduler: {settings}\n")
-    assert not spec.preemption and spec.reservation_seconds == 90.0
+    assert not spec.preemption and spec.growing and spec.reservation_seconds == 90.0
     with pytest.raises(ValueError, match="tries=0"):
         spec.scheduler(tries=0)
     scheduler = spec.scheduler(log=tmp_path / "log")

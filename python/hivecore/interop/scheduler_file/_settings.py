@@ -32,6 +32,7 @@ _OF_SCHEDULER = (
     "preemption",
     "evictions",
     "lending",
+    "growing",
     "tries",
     "reservation_seconds",
 )
@@ -163,6 +164,7 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
         "immediate": immediate,
         "preemption": preemption,
         "lending": lending,
+        "growing": reader.flag(fields.get("growing"), (place, "growing")),
         "tries": tries,
         "reservation_seconds": patience,
     }

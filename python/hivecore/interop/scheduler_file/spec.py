@@ -64,6 +64,7 @@ class SchedulerSpec:
     :param immediate: as of `Scheduler`.
     :param lending: as of `Scheduler`; it needs cells.
     :param preemption: as of `Scheduler`.
+    :param growing: as of `Scheduler`.
     :param tries: as of `Scheduler`.
     :param reservation_seconds: as of `Scheduler`.
     :param remarks: what in the file is no mistake, but perhaps not meant.
@@ -104,6 +105,7 @@ class SchedulerSpec:
     immediate: bool = False
     lending: bool = False
     preemption: bool = True
+    growing: bool = False
     tries: int = 4
     reservation_seconds: float | None = None
     remarks: tuple[str, ...] = ()
@@ -184,6 +186,7 @@ class SchedulerSpec:
             "immediate": self.immediate,
             "lending": self.lending,
             "preemption": self.preemption,
+            "growing": self.growing,
             "tries": self.tries,
             "reservation_seconds": self.reservation_seconds,
         }
