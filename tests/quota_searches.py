@@ -92,6 +92,14 @@ class Kernel:
             found += sum(max(status.used[d] - status.runtime[d], 0) for d in status.used)
         return found
 
+    def beyond(self):
+        """What is used beyond maximums."""
+        found = 0
+        for name in self.tree.quotas:
+            used = self.tree.status(name).used
+            found += sum(max(used[d] - most, 0) for d, most in self.tree.quota(name).max)
+        return found
+
     def runtimes(self):
         return [self.tree.runtime(name) for name in self.tree.quotas]
 

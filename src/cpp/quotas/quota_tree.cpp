@@ -398,9 +398,11 @@ std::int64_t QuotaTree::limited_request(QuotaId quota, int dimension) const {
     if (!manages(quota, dimension)) {
         return 0;
     }
-    const auto max = amount(kMax, quota, dimension);
-    const auto most = counts_beyond_max() ? std::max(max, amount(kUsed, quota, dimension)) : max;
-    return std::min(request(quota, dimension), most);
+    const auto asked = request(quota, dimension), max = amount(kMax, quota, dimension);
+    if (asked <= max || !counts_beyond_max()) {
+        return std::min(asked, max);
+    }
+    return std::min(asked, std::max(max, amount(kUsed, quota, dimension)));
 }
 
 // Tells the parents what the quota asks for now; false: a sum would be too large, and what the
