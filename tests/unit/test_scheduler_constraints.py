@@ -34,16 +34,16 @@ NODES = ("n0", "n1")
 
 
 def network(layers=("rack",), **free):
-    made = NetworkTopology(layers, {node: {} for node in NODES})
+    built = NetworkTopology(layers, {node: {} for node in NODES})
     for node in NODES:
-        made.set_free(node, free or {"gpu": 8})
-    return made
+        built.set_free(node, free or {"gpu": 8})
+    return built
 
 
 def slots():
-    made = NetworkTopology(["rack"], {node: {} for node in NODES})
-    made.set_slots([4, 4])
-    return made
+    built = NetworkTopology(["rack"], {node: {} for node in NODES})
+    built.set_slots([4, 4])
+    return built
 
 
 def machines(*, host=()):
@@ -120,7 +120,7 @@ def test_a_constraint_is_enforced_or_named_with_the_part_that_would_enforce_it(p
 
 def test_every_field_that_constrains_is_honoured_by_a_part():
     honoured = frozenset().union(*(kind.honours for kind in _KINDS))
-    assert {one.name for one in fields(Where)} < honoured
+    assert {item.name for item in fields(Where)} < honoured
     assert {"resources", "devices", "joint", "quota", "data", "stages"} < honoured
 
 
@@ -168,9 +168,9 @@ def test_an_amount_is_enforced_by_any_quota_on_the_path():
 
 
 def misspelt_network():
-    made = NetworkTopology([], {"n0": {}})
-    made.set_free("n0", {"gpus": 8})
-    return made
+    built = NetworkTopology([], {"n0": {}})
+    built.set_free("n0", {"gpus": 8})
+    return built
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_what_the_file_says_of_nodes_limits_roles(shape):
     for name, gpus, cpu in (("huge", 1, 10_000_000), ("one", 1, 100_000), ("two", 0, 93_000)):
         role = Role("w", 1, gpus, resources={"cpu": cpu, "memory": 1})
         scheduler.submit(Job(name, tenant, [role], where=where), 0.0)
-    assert [(type(one), one.job) for one in scheduler.decide(0.0)] == [
+    assert [(type(item), item.job) for item in scheduler.decide(0.0)] == [
         (Reject, "huge"),
         (Start, "one"),
         (Wait, "two"),
@@ -251,11 +251,11 @@ def test_what_the_file_says_of_nodes_limits_roles(shape):
     scheduler.check()
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert again.to_bytes() == scheduler.to_bytes()
-    for one in (scheduler, again):
-        one.finish("one", 1.0)
-        assert [type(action) for action in one.decide(1.0)] == [Start]
-        one.finish("two", 2.0)
-        one.check()
+    for item in (scheduler, again):
+        item.finish("one", 1.0)
+        assert [type(action) for action in item.decide(1.0)] == [Start]
+        item.finish("two", 2.0)
+        item.check()
     with pytest.raises(ValueError, match=r"resources\['disk'\]=1: no part counts it"):
         scheduler.submit(Job("j", tenant, [Role("w", resources={"disk": 1})]), 2.0)
 
@@ -273,7 +273,7 @@ def test_a_request_for_devices_takes_the_processors_of_its_role_as_well():
             ),
             0.0,
         )
-    assert [type(one) for one in scheduler.decide(0.0)] == [Start, Start, Wait]
+    assert [type(item) for item in scheduler.decide(0.0)] == [Start, Start, Wait]
     scheduler.check()
 
 
@@ -306,20 +306,20 @@ def test_jobs_wait_for_the_nodes_of_a_cluster_that_is_empty_at_first(parts, queu
     scheduler = Scheduler(queues=queues, growing=True, **GROWING[parts]())
     scheduler.submit(Job("gang", "t", [Role("w", 2, gpus=8)]), 0.0)
     scheduler.submit(Job("there", "t", 1, where=Where(nodes=["n1"])), 0.0)
-    assert [type(one) for one in scheduler.decide(0.0)] == [Wait, Wait]
+    assert [type(item) for item in scheduler.decide(0.0)] == [Wait, Wait]
     assert scheduler.explain("gang").refusals
     scheduler.check()
     scheduler = Scheduler.from_bytes(scheduler.to_bytes())
     if scheduler.quotas is not None:
         scheduler.set_total({"gpu": 16}, 1.0)
     add(scheduler, "n0", 1.0)
-    assert not any(isinstance(one, Start | Reject) for one in scheduler.decide(1.0))
+    assert not any(isinstance(item, Start | Reject) for item in scheduler.decide(1.0))
     add(scheduler, "n1", 2.0)
-    assert [one.job for one in scheduler.decide(2.0) if isinstance(one, Start)] == ["gang"]
+    assert [item.job for item in scheduler.decide(2.0) if isinstance(item, Start)] == ["gang"]
     scheduler.finish("gang", 3.0)
-    assert [one.job for one in scheduler.decide(3.0) if isinstance(one, Start)] == ["there"]
+    assert [item.job for item in scheduler.decide(3.0) if isinstance(item, Start)] == ["there"]
     scheduler.remove_node("n1", 4.0)
-    assert not any(isinstance(one, Reject) for one in scheduler.decide(4.0))
+    assert not any(isinstance(item, Reject) for item in scheduler.decide(4.0))
     scheduler.remove_node("n0", 5.0)
     assert scheduler.decide(5.0) == []
     assert scheduler.state("there") == "pending"
@@ -330,7 +330,7 @@ def test_jobs_wait_for_the_nodes_of_a_cluster_that_is_empty_at_first(parts, queu
 def test_by_default_a_job_that_no_node_can_serve_is_rejected(parts):
     scheduler = Scheduler(**GROWING[parts]())
     scheduler.submit(Job("j", "t", 8), 0.0)
-    assert [type(one) for one in scheduler.decide(0.0)] == [Reject]
+    assert [type(item) for item in scheduler.decide(0.0)] == [Reject]
 
 
 def test_what_no_node_will_ever_serve_is_rejected_in_a_cluster_that_grows():
@@ -344,14 +344,14 @@ def test_what_no_node_will_ever_serve_is_rejected_in_a_cluster_that_grows():
     ):
         scheduler = Scheduler(growing=True, **parts)
         scheduler.submit(job, 0.0)
-        assert [type(one) for one in scheduler.decide(0.0)] == [Reject], job
+        assert [type(item) for item in scheduler.decide(0.0)] == [Reject], job
 
 
 def test_a_job_that_waits_for_nodes_makes_nobody_leave():
     scheduler = Scheduler(growing=True, devices=machines(), cells=cells())
     scheduler.submit(Job("weak", "t", 8, guaranteed=False), 0.0)
     scheduler.submit(Job("wide", "t", [Role("w", 3, gpus=8)], priority=5), 0.0)
-    kinds = {type(one): one.job for one in scheduler.decide(0.0)}
+    kinds = {type(item): item.job for item in scheduler.decide(0.0)}
     assert kinds == {Start: "weak", Wait: "wide"}
     scheduler.check()
 
@@ -364,8 +364,8 @@ def test_an_event_with_a_constraint_that_no_part_enforces_is_refused_and_the_oth
     jobs = [Job("near", "t", 1, where=Where(must="rack")), Job("any", "t", 1)]
     events = [{"event": "submit", "job": plain_job(job)} for job in jobs]
     actions, errors = take(scheduler, map(event_of_plain, events), now=1.0)
-    assert [one.job for _, one in actions] == ["any"]
-    assert [(one.event, one.status) for one in errors] == [(0, 409)]
+    assert [item.job for _, item in actions] == ["any"]
+    assert [(item.event, item.status) for item in errors] == [(0, 409)]
     assert "where.must='rack': no part enforces it; topology would" in errors[0].message
 
 
@@ -394,4 +394,4 @@ def test_a_log_under_another_configuration_names_jobs_that_it_cannot_constrain(t
     scheduler.decide(0.0)
     scheduler.close()
     found = diff_log(tmp_path / "log", Scheduler(devices=machines()))
-    assert [(one.job, one.after) for one in found.jobs] == [("near", None), ("any", 0.0)]
+    assert [(item.job, item.after) for item in found.jobs] == [("near", None), ("any", 0.0)]

@@ -1,4 +1,4 @@
-"""Constraints are enforced by a part or refused: nothing that a user has excluded happens silently.
+"""A part enforces each constraint of a job, or the job is refused.
 
 What a job asks for and no part reads is ignored where that does no harm: a preference, the stages
 of an iteration where nobody shares, a dataset where storage is not scheduled, GPUs where nothing
@@ -33,26 +33,26 @@ class _Constraint(NamedTuple):
 def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
     """The first constraint of a job that no part enforces, and which parts would; "": none is.
 
-    :param stages: the parts that there are.
-    :param kinds: all that there could be.
+    :param stages: the parts of the scheduler.
+    :param kinds: all kinds of parts.
     """
-    for one in _constraints(job):
-        keepers = [stage for stage in stages if one.field in stage.honours]
-        if one.resource:
-            is_counted = any(stage.counts(job, one.resource) for stage in keepers)
-            reason = "" if is_counted else _uncounted(one.resource)
-        elif one.field in _PLACES:
-            reason = _unplaced(job.roles, stages, keepers)
-        elif one.field == "devices" and (keepers or _whole_gpus(one.value)):
+    for constraint in _constraints(job):
+        enforcing = [stage for stage in stages if constraint.field in stage.honours]
+        if constraint.resource:
+            is_counted = any(stage.counts(job, constraint.resource) for stage in enforcing)
+            reason = "" if is_counted else _uncounted(constraint.resource)
+        elif constraint.field in _PLACES:
+            reason = _unplaced(job.roles, stages, enforcing)
+        elif constraint.field == "devices" and (enforcing or _whole_gpus(constraint.value)):
             reason = ""
         else:
-            reason = "" if keepers else "no part enforces it"
+            reason = "" if enforcing else "no part enforces it"
         if reason:
-            there = [stage.name for stage in keepers]
-            could = [kind.name for kind in kinds if one.field in kind.honours]
-            if could != there and not one.resource:
-                reason += f"; {' or '.join(name for name in could if name not in there)} would"
-            return f"{one.path}={one.value!r}: {reason}"
+            present = [stage.name for stage in enforcing]
+            could = [kind.name for kind in kinds if constraint.field in kind.honours]
+            if could != present and not constraint.resource:
+                reason += f"; {' or '.join(name for name in could if name not in present)} would"
+            return f"{constraint.path}={constraint.value!r}: {reason}"
     return ""
 
 
@@ -90,17 +90,17 @@ def _whole_gpus(request: DeviceRequest) -> bool:
     return request.content == whole.content
 
 
-def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], keepers: Sequence[Stage]) -> str:
+def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], enforcing: Sequence[Stage]) -> str:
     """Why pods would not be where a constraint says."""
-    if not keepers:
+    if not enforcing:
         return "no part enforces it"
     is_placed = False
     for role in roles:
-        if any(stage.chooses_node(role) for stage in keepers):
+        if any(stage.chooses_node(role) for stage in enforcing):
             is_placed = True
         elif any(stage.chooses_node(role) for stage in stages):
-            return f"{keepers[0].name} places no pods of role {role.name!r}"
-    return "" if is_placed else f"{keepers[0].name} counts nothing that its pods ask for"
+            return f"{enforcing[0].name} places no pods of role {role.name!r}"
+    return "" if is_placed else f"{enforcing[0].name} counts nothing that its pods ask for"
 
 
 # --- parts that limit nothing

@@ -196,8 +196,11 @@ def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozense
 
     Nodes that are to come are taken to have a host where there are none yet.
     """
-    alike = {id(one): one for one in map(cluster.inventory, cluster.nodes)}
-    there = {
-        name for one in alike.values() for host in one.of_type("host") for name, _ in host.amounts
+    inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}
+    names = {
+        name
+        for inventory in inventories.values()
+        for host in inventory.of_type("host")
+        for name, _ in host.amounts
     }
-    return frozenset(there if alike else AMOUNTS["host"]).difference(counted)
+    return frozenset(names if inventories else AMOUNTS["host"]).difference(counted)

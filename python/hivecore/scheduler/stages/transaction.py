@@ -180,13 +180,13 @@ class Stages:
 
     def unenforced(self, job: Job) -> str:
         """Which constraint of a job no part enforces; "": there is none."""
-        there = (*self.all, self.storage, self.sharing)
-        return unenforced(job, [stage for stage in there if stage is not None], _KINDS)
+        parts = (*self.all, self.storage, self.sharing)
+        return unenforced(job, [stage for stage in parts if stage is not None], _KINDS)
 
     def counted(self, job: Job) -> frozenset[str]:
         """The resources of a job's roles that some part limits."""
-        asked = {resource for role in job.roles for resource, _ in role.resources}
-        return frozenset(one for one in asked if any(of.counts(job, one) for of in self.all))
+        names = {resource for role in job.roles for resource, _ in role.resources}
+        return frozenset(name for name in names if any(of.counts(job, name) for of in self.all))
 
     def impossible(self, kind: Kind) -> str:
         """Why units of this kind would wait for ever; "": they would not."""
