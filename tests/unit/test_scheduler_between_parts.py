@@ -133,6 +133,19 @@ def test_one_guaranteed_victim_is_better_than_a_guaranteed_and_an_opportunistic(
     assert told(scheduler.decide(1.0)) == [("Preempt", "three")]
 
 
+def test_a_job_on_two_nodes_is_evicted_instead_of_eight_small_ones():
+    nodes = [f"n{i}" for i in range(5)]
+    scheduler = Scheduler(devices=machines(*nodes, gpus=4), immediate=True)
+    wide = [Role("w", 2, gpus=4)]
+    started(scheduler, Job("wide", "t", wide, guaranteed=False, where=Where(nodes=nodes[:2])))
+    scheduler.advance(100.0)
+    small = [Job(f"s{i}", "t", 1, guaranteed=False, where=on(f"n{2 + i % 3}")) for i in range(12)]
+    started(scheduler, *small)
+    scheduler.submit(Job("wanted", "t", wide), 101.0)
+    assert told(scheduler.decide(101.0))[:2] == [("Preempt", "wide"), ("Start", "wanted")]
+    scheduler.check()
+
+
 def test_a_reserved_job_does_not_make_its_quota_look_overused():
     """Of b, 8 are promised and 8 used: those for which others stop count once."""
     teams = [

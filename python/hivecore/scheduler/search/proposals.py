@@ -142,10 +142,17 @@ class Proposals:
         for node in _cheapest_nodes(steps, lack):
             for have, before in list(best.items()):
                 for gain, more in steps[node].items():
-                    reached, total = min(have + gain, lack), before.plus(more)
+                    reached, total = min(have + gain, lack), self._union(before, more)
                     if reached not in best or total < best[reached]:
                         best[reached] = total
         return best.get(lack)
+
+    def _union(self, one: _Set, other: _Set) -> _Set:
+        """Both sets, of which a job on several nodes counts once."""
+        for name in other.names:
+            if name not in one.names:
+                one = _Set(one.cost.plus(self._costs[name]), (*one.names, name))
+        return one
 
     def _steps(self, at: int, node: str, idle: int, size: int) -> dict[int, _Set]:
         """By how many more pods a node has room for: the cheapest set for that."""
