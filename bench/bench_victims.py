@@ -8,7 +8,7 @@ small      random instances of four nodes of 4 GPUs for each composition of part
            cheapest set (guaranteed victims, then victims) costs less; seconds of both
 large      1,000 nodes of 8 GPUs, all in use by jobs of 1, 2, 4 and 8 GPUs, a third of them
            opportunistic: a guaranteed job of so many GPUs evicts some; p50 and p99 of the decision,
-           beside one that starts on idle GPUs, and victims
+           beside one that starts on idle GPUs; victims, and how many of the jobs start
 
 Instances and victims are the same on every machine.
 """
@@ -67,15 +67,15 @@ def crowded(nodes: int, rng: Random) -> Scheduler:
         devices=DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=8) for i in range(nodes)}),
         immediate=True,
     )
-    used = number = 0
-    while used < gpus:
-        size = min(rng.choice((1, 2, 4, 8)), gpus - used)
-        job = Job(f"j{number}", rng.choice("abc"), size, guaranteed=rng.random() < 2 / 3)
-        scheduler.submit(job, float(number))
+    for number in range(gpus // 2):
+        job = Job(f"j{number}", rng.choice("abc"), rng.choice((1, 2, 4, 8)))
+        scheduler.submit(job.replace(guaranteed=rng.random() < 2 / 3), float(number))
         scheduler.decide(float(number))
-        used += size if scheduler.state(job.name) == "running" else 0
-        number += 1
-        if number > 2 * gpus:
+    for number in range(gpus):
+        job = Job(f"small {number}", "a", 1, guaranteed=False)
+        scheduler.submit(job, scheduler.now)
+        scheduler.decide(scheduler.now)
+        if scheduler.state(job.name) != "running":
             break
     for name in [name for name in scheduler if scheduler.state(name) != "running"]:
         scheduler.cancel(name, scheduler.now)
@@ -87,8 +87,7 @@ def large(nodes: int, rounds: int) -> list[dict[str, Any]]:
     scheduler = crowded(nodes, rng)
     rows = []
     for roles in ([Role("w", 1, gpus=1)], [Role("w", 1, gpus=8)], [Role("w", 8, gpus=8)]):
-        times, victims = [], []
-        idle = []
+        times, victims, idle, started = [], [], [], 0
         for turn in range(rounds):
             branch = scheduler.copy()
             now = scheduler.now + turn + 1
@@ -97,14 +96,17 @@ def large(nodes: int, rounds: int) -> list[dict[str, Any]]:
             actions = branch.decide(now, most=1)
             times.append(perf_counter() - begin)
             victims.append(sum(isinstance(one, Preempt) for one in actions))
-            assert any(isinstance(one, Start) and one.job == "wanted" for one in actions)
-            branch.finish("wanted", now)
+            started += any(isinstance(one, Start) and one.job == "wanted" for one in actions)
+            branch.cancel("wanted", now)
             branch.submit(Job("again", "d", roles), now)
             begin = perf_counter()
             branch.decide(now, most=1)
             idle.append(perf_counter() - begin)
-            scheduler.cancel(rng.choice(list(scheduler)), now)
-            scheduler.submit(Job(f"more {len(rows)} {turn}", "a", 1, guaranteed=False), now)
+            gone = rng.choice(list(scheduler))
+            size = scheduler.job(gone).gpus
+            scheduler.cancel(gone, now)
+            name = f"more {len(rows)} {turn}"
+            scheduler.submit(Job(name, "a", size, guaranteed=rng.random() < 2 / 3), now)
             scheduler.decide(now)
         rows.append(
             {
@@ -113,6 +115,7 @@ def large(nodes: int, rounds: int) -> list[dict[str, Any]]:
                 "p99": sorted(times)[-1],
                 "idle p50": statistics.median(idle),
                 "victims": statistics.mean(victims),
+                "started": started / rounds,
             }
         )
     return rows
@@ -134,7 +137,7 @@ def main() -> None:
         print(
             f"{row['gpus']:3} GPUs on {nodes} full nodes: {1e3 * row['p50']:.2f} / "
             f"{1e3 * row['p99']:.2f} ms, idle {1e3 * row['idle p50']:.2f} ms, "
-            f"{row['victims']:.1f} victims"
+            f"{row['victims']:.1f} victims, {row['started']:.0%} start"
         )
     save(arguments, "victims", figures)
 
