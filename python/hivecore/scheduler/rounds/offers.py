@@ -49,7 +49,12 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         promote(state, live, unit)
         return
     known = state.stages.known_refusal(unit.kind)
-    refused = known or start_beside(state.stages, live, unit)
+    if known is not None:
+        refused: Refused | Started = known
+    elif unit is live.units[0]:
+        refused = state.stages.start(unit)
+    else:
+        refused = start_beside(state.stages, live, unit)
     if isinstance(refused, Started):
         has_started(state, live, unit, refused)
         return

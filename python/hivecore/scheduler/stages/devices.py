@@ -1,7 +1,7 @@
 """Devices: the very GPUs, NICs and shares that each pod of a unit gets."""
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
@@ -14,6 +14,7 @@ from hivecore.scheduler.stages.stage import Stage
 __all__ = ["DeviceStage", "Taken", "host_resources"]
 
 _ANY = ("devices", "any")
+_MOST_VERDICTS = 4096  # that are remembered
 
 
 class Taken(NamedTuple):
@@ -31,6 +32,9 @@ class DeviceStage(Stage):
     name = "devices"
     honours = frozenset(("devices", "joint", "nodes", "resources"))
     part: DeviceCluster
+
+    #: of idle nodes: why what pods ask for is impossible, by the roles and the nodes allowed
+    _verdicts: dict[tuple[Any, tuple[str, ...]], str]
 
     def __init__(self, cluster: DeviceCluster, hosts: frozenset[str] = frozenset()) -> None:
         """:param hosts: the resources of roles that pods take from the "host" of their node."""
@@ -51,6 +55,7 @@ class DeviceStage(Stage):
         """An adapter of the same cluster, empty and healthy."""
         made = object.__new__(type(self))
         made.part, made.hosts, made.nodes = self.part.emptied(), self.hosts, self.nodes
+        made._verdicts = {}
         return made
 
     def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
@@ -59,6 +64,15 @@ class DeviceStage(Stage):
         :param empty: the same nodes, idle and healthy.
         :param nodes: the only ones to use; none: all.
         """
+        asked = kind.sizes, nodes
+        reason = empty._verdicts.get(asked)
+        if reason is None:
+            if len(empty._verdicts) >= _MOST_VERDICTS:
+                empty._verdicts.clear()
+            reason = empty._verdicts[asked] = self._impossible(kind, empty, nodes)
+        return reason
+
+    def _impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
         try:
             pods = [one for one in kind.devices if one is not None]
             reason = why_impossible(empty.part, pods, nodes or None)
