@@ -320,9 +320,13 @@ class Scheduler(Stateful):
             moment = state.moment(now)
             if job.name in state.jobs or job.name in state.rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
-            if not self._is_rerun and (reason := state.stages.unenforced(job)):
-                raise ValueError(f"job={job.name!r}: {reason}")
-            kind = state.kinds.of(job)
+            kind = state.kinds.enforced(job)
+            if kind is None:
+                if not self._is_rerun and (reason := state.stages.unenforced(job)):
+                    raise ValueError(f"job={job.name!r}: {reason}")
+                kind = state.kinds.of(job)
+                if not self._is_rerun:
+                    state.kinds.note_enforced(kind)
             reason = state.kinds.impossible(kind, state.stages.impossible)
             if reason:
                 state.happens(moment)

@@ -21,6 +21,7 @@ class Kinds:
 
     __slots__ = (
         "_by_stages",
+        "_enforced",
         "_hosts",
         "_impossible",
         "_known",
@@ -33,6 +34,7 @@ class Kinds:
         self._by_stages, self._hosts = by_stages, hosts
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
+        self._enforced: set[int] = set()
         self._numbered = 0
         #: whether there was none so far without GPUs
         self.all_want_gpus = True
@@ -44,6 +46,20 @@ class Kinds:
         if job.after or job.together:
             return self._made(job, least_of(job), is_alone=True)
         return self._find(self.asked_by(job), job, None)
+
+    def enforced(self, job: Job) -> Kind | None:
+        """The kind of a job whose constraints the parts are known to enforce, as they are now."""
+        if job.after or job.together:
+            return None
+        kind = self._known.get(self.asked_by(job))
+        return kind if kind is not None and kind.number in self._enforced else None
+
+    def note_enforced(self, kind: Kind) -> None:
+        """The parts enforce the constraints of a kind."""
+        if not kind.is_alone:
+            if len(self._enforced) >= _MOST:
+                self._enforced.clear()
+            self._enforced.add(kind.number)
 
     def asked_by(self, job: Job) -> tuple[Any, ...]:
         """What jobs have in common that are of one kind, if they start by themselves."""
@@ -89,8 +105,9 @@ class Kinds:
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
-        """What is possible has to be found out anew."""
+        """What is possible, and what is enforced, has to be found out again."""
         self._impossible.clear()
+        self._enforced.clear()
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
         """The kind of this number, when a state is read."""
@@ -127,6 +144,7 @@ class Kinds:
         made = type(self)(self._by_stages, self._hosts)
         made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
+        made._enforced = self._enforced.copy()
         return made
 
     def _terms(self, job: Job) -> tuple[Any, ...]:

@@ -152,6 +152,8 @@ class State:
 
     def stopping_companion(self, live: Live) -> Live | None:
         """A job that has to stop, of those that have to run for another one to start."""
+        if not live.job.together:
+            return None
         found = {live.job.name}
         for one in (known := [live]):
             for name in one.job.together:
