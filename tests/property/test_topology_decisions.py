@@ -94,11 +94,12 @@ def commits(network, decision):
 
 def change(rng, network):
     """A change of any kind."""
-    node, owner = rng.choice(network.nodes), rng.choice([*network.owners, ""])
+    node = rng.choice(network.nodes or ("gone",))
+    owner = rng.choice([*network.owners, ""])
     name = f"o{rng.randint(0, 5)}"
     labels = {layer: f"{layer}{rng.randint(0, 2)}" for layer in network.layers}
     free = {rng.choice(("gpu", "cpu", "nic")): rng.choice((0, 3, 2**62))}
-    several = rng.sample(network.nodes, rng.randint(1, len(network.nodes)))
+    several = rng.sample(network.nodes, rng.randint(min(1, len(network.nodes)), len(network.nodes)))
     changes = [
         lambda: network.set_free(node, free),
         lambda: network.set_slots([rng.randint(0, 3) for _ in several], several),

@@ -232,8 +232,9 @@ def renamed(cluster):
 
 def scheduler():
     nodes = {"n1": {"rack": "r"}, "n2": {"rack": "r"}}
-    made = Scheduler(topology=NetworkTopology(["rack"], nodes), quotas=quotas())
-    made.topology.set_slots([1, 1])
+    network = NetworkTopology(["rack"], nodes)
+    network.set_slots([1, 1])
+    made = Scheduler(topology=network, quotas=quotas())
     made.submit(Job("early", "x", 1), now=0.0)
     made.decide(now=0.0)
     return made
