@@ -1137,7 +1137,7 @@ class Scheduler(Stateful):
 
         :raises KeyError: there is no such job.
 
-        Each change was tried on a branch, so it costs some of these.
+        Each change was tried and undone, so it costs some decisions and releases.
         """
         with self._lock:
             state, live = self._state, self._live(job)

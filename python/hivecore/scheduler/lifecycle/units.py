@@ -186,7 +186,7 @@ class Unit:
         return made
 
     def trial(self, kind: Kind | None = None) -> "Unit":
-        """The same to be tried on a branch, perhaps of another kind."""
+        """The same to be tried, perhaps of another kind."""
         made = Unit(self.name, self.owner, kind or self.kind, self.pods)
         made.has_quota = self.has_quota
         return made

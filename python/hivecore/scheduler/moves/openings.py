@@ -1,6 +1,6 @@
 """Who could make room for somebody who finds none: the jobs whose going costs least, by counting.
 
-This only proposes: what is proposed is tried on a branch before anybody believes it.
+This only proposes: a proposal is tried before anything follows from it.
 """
 
 from collections import Counter

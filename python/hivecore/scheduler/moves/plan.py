@@ -121,7 +121,7 @@ def plan_moves(
     :param goal: `FreeNodes`, `FreeDomain` or `Fit`.
     :param cost: what is to be little: the number of jobs that move, or the GPU-seconds since they
         started, which they lose if they save nothing.
-    :param most_tries: how many sets of jobs may be tried on a branch, 1 to 1,000,000.
+    :param most_tries: how many sets of jobs may be tried, 1 to 1,000,000.
     :raises KeyError: there is no such node, layer, domain or job.
     :raises ValueError: the job does not wait in a queue; an argument is out of range.
     :raises TypeError: an argument is of a wrong type.

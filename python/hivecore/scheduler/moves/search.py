@@ -1,4 +1,4 @@
-"""Which jobs to move, each set of them tried on a branch.
+"""Which jobs to move, each set of them tried and undone.
 
 First the jobs that have to move are tried alone. For whoever then finds no place others are
 proposed who could make room for him, see `hivecore.scheduler._openings`; the first proposals, those
@@ -57,7 +57,7 @@ class MoveSearch:
         return sum(self.costs[name] for name in names)
 
     def solve(self, problem: Problem, tries: int, below: float = inf) -> Found:
-        """The best plan that costs less than ``below``; so many sets may be tried on a branch."""
+        """The best plan that costs less than ``below``; so many sets may be tried."""
         return _Solving(self, problem, tries, below).found()
 
 
@@ -156,7 +156,7 @@ class _Solving:
                 heappush(queue, (more - others[last][0], (*picked[:-1], last + 1)))
 
     def _try(self, names: _Names) -> Failed | None:
-        """Move these jobs on a branch; None: that does."""
+        """Move these jobs in a trial; None: that does."""
         self.tries -= 1
         self.seen.add(names)
         found = self.trial.moved(names)

@@ -1,7 +1,7 @@
 """What would be idle at most if all left who might have to, counted by node.
 
 A pod of g units needs g idle ones of one node. So if all nodes together have fewer times g than
-there are pods of g or more, nobody's leaving helps, and no branch is made to try it. It is counted
+there are pods of g or more, no eviction helps, and none is tried. It is counted
 once for all that wait. Who starts later takes what was idle, and may perhaps leave: the sum is no
 less than it was, so the count holds until somebody gives something back.
 """

@@ -1,11 +1,9 @@
-"""Whose end would let a unit start, tried on a branch before anybody is named.
+"""Which jobs to evict for a unit that is refused: sets of jobs, tried on the parts and undone.
 
-Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
-they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
-or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
-may have to leave do so on the branch, the least important first, until it is enough; so do others
-of the tenant where cells name somebody who may not leave. Of all of them as many stay then as can,
-as far as a bounded number of tries tells; but where cells alone have named them it is as they say.
+Quotas and cells propose victims. These leave in a trial until the unit starts or no stage proposes
+more. Where that is not enough, since a network or devices refuse, or quotas and cells have no way
+out by themselves, all candidates are tried, the least important first. A set is reduced as far as a
+bounded number of tries allows, and then replaced by a cheaper one if a few tries find one.
 """
 
 from collections import Counter
@@ -49,12 +47,12 @@ def find_victims(
     now: float,
     precedence: Precedence,
 ) -> tuple[Victims, tuple[Key, ...]]:
-    """Those without whom the unit starts, and why, in order; none: there are no such jobs.
+    """The victims with which the unit starts, and why each is one, in order; empty: there are none.
 
-    Who shares its GPUs leaves with those that it shares them with.
+    A job that shares its GPUs leaves together with the jobs that share them.
 
     :param running: those of the jobs that run.
-    :returns: also what has to happen before those whom quotas name would be enough.
+    :returns: also the keys of what has to happen before another search can succeed.
     """
     search = _Search(stages, jobs, running, unit, now, precedence)
     stopping = search.stopping()

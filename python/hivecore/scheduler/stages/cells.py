@@ -88,7 +88,7 @@ class CellStage(Stage):
         """Give a unit its cells from under others; what it does not take of theirs they keep, as
         opportunistic groups.
 
-        :param decision: of a branch that they have left.
+        :param decision: of a trial in which they have left.
         :param leaving: those who have cells.
         """
         others = list(leaving)

@@ -128,7 +128,7 @@ class DeviceStage(Stage):
     def hold(self, taken: Iterable[DeviceDecision | None]) -> None:
         """Charge pods for what they get when others have left, who are charged still.
 
-        :param taken: of each pod, on a branch that these have left.
+        :param taken: of each pod, in a trial in which these have left.
         """
         for one in taken:
             if one is not None:
