@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
-__all__ = ["LoggedTrials", "Trial", "Trials", "UndoLog"]
+__all__ = ["LoggedTrials", "Transaction", "Trial", "Trials", "UndoLog"]
 
 
 class _Undoable(Protocol):
@@ -12,6 +12,7 @@ class _Undoable(Protocol):
 
     def _mark(self) -> Any: ...
     def _rewind(self, mark: Any) -> None: ...
+    def _keep(self, mark: Any) -> None: ...
 
 
 class Trial:
@@ -41,13 +42,28 @@ class Trial:
     ) -> None:
         if self._object is None or not hasattr(self, "_mark"):
             raise RuntimeError("this trial is not under way")
-        self._object._rewind(self._mark)
+        self._end(self._object, error)
         self._object._lock.__exit__(None, None, None)
         self._object = None
 
+    def _end(self, object: _Undoable, error: BaseException | None) -> None:
+        object._rewind(self._mark)
+
+
+class Transaction(Trial):
+    """A trial whose changes stay unless an exception ends it."""
+
+    __slots__ = ()
+
+    def _end(self, object: _Undoable, error: BaseException | None) -> None:
+        (object._keep if error is None else object._rewind)(self._mark)
+
 
 class Trials:
-    """An object whose changes can be undone: it has ``_lock``, ``_mark`` and ``_rewind``."""
+    """An object whose changes can be undone.
+
+    It has ``_lock``, ``_mark``, ``_rewind`` and ``_keep``.
+    """
 
     __slots__ = ()
 
@@ -76,34 +92,84 @@ class Trials:
         return Trial(self)  # type: ignore[arg-type]
 
 
-class UndoLog(list[Callable[[], object]]):
-    """Calls that undo what has changed since the first mark, if made from the last to the first."""
+_ABSENT = object()
 
-    __slots__ = ("marks",)
+
+class UndoLog:
+    """The calls that undo the changes of a Python object since the first mark, in their order.
+
+    A change adds its undo only while the log is on: there are marks, and nothing is being undone.
+    """
+
+    __slots__ = ("_starts", "_steps", "is_on")
 
     def __init__(self) -> None:
-        self.marks: list[int] = []  # how many calls there were at each of them
+        self.is_on = False
+        self._steps: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._starts: list[int] = []
+
+    def add(self, undo: Callable[..., object], *arguments: Any) -> None:
+        """Add a call that undoes the next change."""
+        self._steps.append((undo, arguments))
+
+    def keep(self, of: dict[Any, Any], *keys: Any) -> None:
+        """Let the undo restore these entries of a dictionary, which may be absent."""
+        for key in keys:
+            self._steps.append((_put, (of, key, of.get(key, _ABSENT))))
+
+    @property
+    def depth(self) -> int:
+        """The number of marks."""
+        return len(self._starts)
+
+    def mark(self) -> int:
+        """Set a mark; from now on changes add their undo.
+
+        :returns: the number of marks.
+        """
+        self._starts.append(len(self._steps))
+        self.is_on = True
+        return len(self._starts)
+
+    def rewind(self) -> None:
+        """Remove the last mark, and undo the changes since then."""
+        start, self.is_on = self._starts[-1], False
+        while len(self._steps) > start:
+            undo, arguments = self._steps.pop()
+            undo(*arguments)
+        self.end()
+
+    def end(self) -> None:
+        """Remove the last mark; the changes stay."""
+        self._starts.pop()
+        self.is_on = bool(self._starts)
+        if not self.is_on:
+            self._steps.clear()
+
+
+def _put(of: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is _ABSENT:
+        of.pop(key, None)
+    else:
+        of[key] = value
 
 
 class LoggedTrials(Trials):
-    """`Trials` of a Python object: while ``_undo`` is not None, each change adds its undo to it."""
+    """`Trials` of a Python object, whose changes add their undo to ``_undo``."""
 
     __slots__ = ("_undo",)
 
-    _undo: UndoLog | None
+    _undo: UndoLog
 
     def _mark(self) -> int:
-        if self._undo is None:
-            self._undo = UndoLog()
-        self._undo.marks.append(len(self._undo))
-        return len(self._undo.marks)
+        return self._undo.mark()
 
     def _rewind(self, mark: int) -> None:
-        undo = self._undo
-        if undo is None or mark != len(undo.marks):
+        if mark != self._undo.depth:
             raise RuntimeError("a trial must end before the one in which it was begun")
-        start = undo.marks.pop()
-        while len(undo) > start:
-            undo.pop()()
-        if not undo.marks:
-            self._undo = None
+        self._undo.rewind()
+
+    def _keep(self, mark: int) -> None:
+        if mark != self._undo.depth:
+            raise RuntimeError("a trial must end before the one in which it was begun")
+        self._undo.end()

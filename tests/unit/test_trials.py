@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hivecore._trial import Transaction
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import StaleDecisionError
@@ -154,6 +155,52 @@ def test_trials_end_in_the_reverse_order_of_their_beginning(part):
     with pytest.raises(RuntimeError, match="once"):
         outer.__enter__()
     part.place("after")
+    part.state.check()
+
+
+# --- transactions
+
+
+def test_a_transaction_that_ends_keeps_its_changes(part):
+    part.place("first")
+    with Transaction(part.state):
+        part.release("first")
+        part.place("second")
+    assert part.has("second") and not part.has("first")
+    part.state.check()
+    with part.state.trial():
+        part.release("second")
+    assert part.has("second")
+    part.release("second")
+    part.place("third")
+    part.state.check()
+
+
+def test_a_transaction_in_a_trial_is_undone_with_it(part):
+    part.place("first")
+    before = part.state.to_bytes()
+    with part.state.trial():
+        part.place("second", 4)
+        with Transaction(part.state):
+            part.release("first")
+            with part.state.trial():
+                part.release("second")
+            part.place("third", 4)
+        assert part.has("third") and not part.has("first")
+        part.state.check()
+        part.place("fourth", 4)
+    assert part.state.to_bytes() == before
+    part.state.check()
+
+
+def test_an_exception_undoes_a_transaction(part):
+    part.place("first")
+    before = part.state.to_bytes()
+    with pytest.raises(ZeroDivisionError), Transaction(part.state):
+        part.release("first")
+        part.place("second")
+        raise ZeroDivisionError
+    assert part.state.to_bytes() == before
     part.state.check()
 
 

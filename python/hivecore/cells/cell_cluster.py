@@ -549,6 +549,10 @@ class CellCluster(Trials, Stateful):
         books.groups.rewind(number)
         self._books = books
 
+    def _keep(self, mark: tuple[GroupBooks, int]) -> None:
+        books, number = mark
+        books.groups.keep(number)
+
     def copy(self) -> Self:
         """An independent what-if branch. Cost and memory: about 100 bytes per leaf."""
         other = object.__new__(type(self))

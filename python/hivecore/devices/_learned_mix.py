@@ -11,7 +11,7 @@ rarer half is forgotten.
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore.devices._undo_log import UndoLog
+from hivecore._trial import UndoLog
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.task_mix import Task, TaskMix
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from hivecore import _devices
 from hivecore._arguments import as_text
+from hivecore._trial import UndoLog
 from hivecore.devices._koordinator import raw_shape
 from hivecore.devices._numbers import Masks, Numbers, healthy_masks
 from hivecore.devices._queries import Queries
-from hivecore.devices._undo_log import UndoLog
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.node_devices import NodeDevices

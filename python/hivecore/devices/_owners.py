@@ -8,7 +8,7 @@ of all owners are what is in use.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from hivecore.devices._undo_log import UndoLog
+from hivecore._trial import UndoLog
 
 __all__ = ["Charges", "Held", "Owners", "entry", "left_of"]
 

@@ -10,7 +10,7 @@ from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
-from hivecore._trial import Trials
+from hivecore._trial import Transaction, Trials
 from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
@@ -584,16 +584,9 @@ class DeviceCluster(Trials, Stateful):
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
-        with self._lock:
-            mark = self._mark()
-            try:
-                for decision in given:
-                    self._carry_out(decision)
-            except BaseException:
-                self._rewind(mark)
-                raise
-            self._core.keep(mark)
-            self._nodes.undo.end()
+        with Transaction(self):
+            for decision in given:
+                self._carry_out(decision)
 
     def allocate(
         self,
@@ -991,6 +984,10 @@ class DeviceCluster(Trials, Stateful):
         self._nodes.undo.rewind()
         if self._core.most_memory > memory:
             self._mix.told = None
+
+    def _keep(self, mark: int) -> None:
+        self._core.keep(mark)
+        self._nodes.undo.end()
 
     def copy(self) -> Self:
         """An independent what-if branch; `trial` does without it."""

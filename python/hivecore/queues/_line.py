@@ -16,11 +16,11 @@ too.
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import takewhile
 from typing import NamedTuple
 
+from hivecore._trial import UndoLog
 from hivecore.queues._ring import is_heap
 from hivecore.queues.queued_job import QueuedJob
 
@@ -62,6 +62,10 @@ class Line:
         self.length = 0
         #: whether a heap may hold what is not the first of a queue, or is there twice
         self.litter = False
+
+    def kept(self) -> "Line":
+        """The line itself; see `TriedLine`."""
+        return self
 
     def copy(self) -> "Line":
         """An equal of its own; the entries are shared."""
@@ -282,7 +286,7 @@ class TriedLine(Line):
     def __init__(
         self,
         line: Line,
-        undo: list[Callable[[], object]],
+        undo: UndoLog,
         is_spare: Callable[[Entry, Entry], bool],
     ) -> None:
         self.heads, self.shut = line.heads.copy(), line.shut.copy()
@@ -290,16 +294,23 @@ class TriedLine(Line):
         self.length, self.litter = line.length, line.litter
         self._undo, self._is_spare = undo, is_spare
 
+    def kept(self) -> Line:
+        """The line after a trial whose changes stay."""
+        made = Line()
+        for name in Line.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made
+
     def push(self, entry: Entry) -> None:
         super().push(entry)
-        self._undo.append(partial(self._take_back, entry))
+        self._undo.add(self._take_back, entry)
 
     def insert(self, entry: Entry) -> None:
         queue = self.queues.get(lane_of(entry.job))
         is_pushed = queue is None or entry > queue[-1]
         super().insert(entry)
         if not is_pushed:
-            self._undo.append(partial(self._take_back, entry))
+            self._undo.add(self._take_back, entry)
 
     def pop(self, heap: list[Entry]) -> None:
         first = heap[0]
@@ -311,17 +322,17 @@ class TriedLine(Line):
             self.length -= 1
         queue.appendleft(first)
         super().pop(heap)
-        self._undo.append(partial(self._put_back, first))
+        self._undo.add(self._put_back, first)
 
     def bury(self, lives: Callable[[Entry], bool]) -> None:
         """Not in a trial, whose undo needs them: the next change after it does that."""
 
     def park(self, kind: int) -> None:
-        self._undo.append(partial(self.parked.pop, kind))
+        self._undo.add(self.parked.pop, kind)
         super().park(kind)
 
     def wake(self, kind: int) -> None:
-        self._undo.append(partial(self.parked.setdefault, kind))
+        self._undo.add(self.parked.setdefault, kind)
         super().wake(kind)
 
     def _take_back(self, entry: Entry) -> None:

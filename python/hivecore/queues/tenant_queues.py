@@ -22,7 +22,6 @@ Whether a job leaves is decided by reading only; what changes is done after all 
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 from math import isfinite
 from threading import RLock
@@ -30,7 +29,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
 from hivecore._stateful import PlainState, counted, shown
-from hivecore._trial import LoggedTrials
+from hivecore._trial import LoggedTrials, UndoLog
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues._line import Entry, Lane, Line, TriedLine, lane_of
@@ -316,9 +315,9 @@ class TenantQueues(LoggedTrials, PlainState):
         self._clock = 0  # virtual time, or the round and the last tenant in one
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
-        self._undo = None
+        self._undo = UndoLog()
         #: tenants that have changed since the last mark
-        self._tried: set[_Tenant] = set()
+        self._tried: list[set[_Tenant]] = []
         #: how many were numbered and stamped before the first mark
         self._before = 0, 0
         #: ids of the entries that have died since then
@@ -345,9 +344,9 @@ class TenantQueues(LoggedTrials, PlainState):
             self._now = moment = self._moment(now)
             self._numbered = number = self._numbered + 1
             tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
-            if self._undo is not None:
+            if self._undo.is_on:
                 self._log(tenant)
-                self._undo.append(partial(entries.pop, name))
+                self._undo.add(entries.pop, name)
             key = self._key(job, moment)
             # Entry(...) would be a call in Python more, and this is called for every job.
             entries[name] = entry = tuple.__new__(Entry, (key, number, 0, moment, job))
@@ -440,9 +439,9 @@ class TenantQueues(LoggedTrials, PlainState):
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
         charge = as_int(departure.charge, "departure.charge", 0, 2**31)
         weight = as_int(departure.weight, "departure.weight", 1, _MOST_WEIGHT)
-        if self._undo is not None:
+        if self._undo.is_on:
             self._log(tenant)
-            self._undo.append(partial(self._entries.pop, job.name))
+            self._undo.add(self._entries.pop, job.name)
         self._stamped += 1
         if self._order == "weighted":
             # At the weight of then; with the same one the remainder comes back as it was.
@@ -566,7 +565,7 @@ class TenantQueues(LoggedTrials, PlainState):
         name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, _MOST_WEIGHT)
         found = self._tenant(name)
         if number != found.weight:
-            if self._undo is not None:
+            if self._undo.is_on:
                 self._log(found)
             found.weight, found.rest = number, 0
 
@@ -579,7 +578,7 @@ class TenantQueues(LoggedTrials, PlainState):
         if not isfinite(value) or abs(value) > 2**63:
             raise ValueError("value: allowed are -2**63 to 2**63")
         found = self._tenant(name)
-        if self._undo is not None:
+        if self._undo.is_on:
             self._log(found)
         found.value = value
         if self._order == "key" and found.tag != value:
@@ -599,7 +598,7 @@ class TenantQueues(LoggedTrials, PlainState):
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
         found = self._tenant(name)
-        if self._undo is not None:
+        if self._undo.is_on:
             self._log(found)
         found.mode = mode
         self._update(found)
@@ -634,7 +633,7 @@ class TenantQueues(LoggedTrials, PlainState):
         found = self._named(tenant)
         number = as_int(kind, "kind", 1, _MOST_KIND)
         if number not in found.line.parked:
-            if self._undo is not None:
+            if self._undo.is_on:
                 self._log(found)
             found.line.park(number)
             found.line.tidy(found.size, self._lives)
@@ -650,7 +649,7 @@ class TenantQueues(LoggedTrials, PlainState):
         number = as_int(kind, "kind", 0, _MOST_KIND)
         if number not in found.line.parked:
             return False
-        if self._undo is not None:
+        if self._undo.is_on:
             self._log(found)
         found.line.wake(number)
         found.line.tidy(found.size, self._lives)
@@ -789,24 +788,35 @@ class TenantQueues(LoggedTrials, PlainState):
 
     def _mark(self) -> int:
         mark = super()._mark()
-        assert self._undo is not None
         if mark == 1:
             self._before, self._died = (self._numbered, self._stamped), set()
         counts = self._clock, self._now, self._numbered, self._stamped
-        self._undo.append(partial(self._recount, counts, self._tried))
-        self._tried = set()
+        self._undo.add(self._recount, *counts)
+        self._tried.append(set())
         return mark
 
-    def _recount(self, counts: tuple[int, int, int, int], tried: set[_Tenant]) -> None:
-        self._clock, self._now, self._numbered, self._stamped = counts
-        self._tried = tried
+    def _recount(self, clock: int, now: int, numbered: int, stamped: int) -> None:
+        self._clock, self._now, self._numbered, self._stamped = clock, now, numbered, stamped
+
+    def _rewind(self, mark: int) -> None:
+        super()._rewind(mark)
+        self._tried.pop()
+
+    def _keep(self, mark: int) -> None:
+        super()._keep(mark)
+        tried = self._tried.pop()
+        if self._tried:
+            self._tried[-1].update(tried)
+            return
+        for tenant in tried:
+            tenant.line = tenant.line.kept()
 
     def _log(self, tenant: _Tenant) -> None:
         """Let a trial restore a tenant that is about to change."""
-        if self._undo is not None and tenant not in self._tried:
-            self._tried.add(tenant)
+        if self._undo.is_on and tenant not in self._tried[-1]:
+            self._tried[-1].add(tenant)
             before = [getattr(tenant, name) for name in _Tenant.__slots__]
-            self._undo.append(partial(self._restore, tenant, before))
+            self._undo.add(self._restore, tenant, before)
             tenant.line = TriedLine(tenant.line, self._undo, self._is_spare)
 
     def _restore(self, tenant: _Tenant, before: list[Any]) -> None:
@@ -852,8 +862,8 @@ class TenantQueues(LoggedTrials, PlainState):
         if found is None:
             found = _Tenant(name, len(self._tenants), self._blocking)
             self._tenants[name] = found
-            if self._undo is not None:
-                self._undo.append(partial(self._forget, name))
+            if self._undo.is_on:
+                self._undo.add(self._forget, name)
         return found
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
@@ -931,10 +941,10 @@ class TenantQueues(LoggedTrials, PlainState):
         return None, None, passed
 
     def _leave(self, entry: Entry, tenant: _Tenant) -> None:
-        if self._undo is not None:
+        if self._undo.is_on:
             self._log(tenant)
             self._died.add(id(entry))
-            self._undo.append(partial(self._entries.__setitem__, entry.job.name, entry))
+            self._undo.add(self._entries.__setitem__, entry.job.name, entry)
         del self._entries[entry.job.name]
         tenant.size -= 1
         line = tenant.line
@@ -958,7 +968,7 @@ class TenantQueues(LoggedTrials, PlainState):
             turn = int(tenant.tag)
             self._clock = (turn << 40) + tenant.index + 1
             for other in passed:
-                if self._undo is not None:
+                if self._undo.is_on:
                     self._log(other)
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)

@@ -12,7 +12,7 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text,
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
-from hivecore._trial import Trials
+from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
@@ -659,15 +659,9 @@ class QuotaTree(Trials, Stateful):
     def commit_many(self, decisions: Iterable[QuotaDecision]) -> None:
         """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
-        with self._lock:
-            mark = self._mark()
-            try:
-                for decision in given:
-                    self.commit(decision)
-            except BaseException:
-                self._rewind(mark)
-                raise
-            self._keep()
+        with Transaction(self):
+            for decision in given:
+                self.commit(decision)
 
     def grow(self, name: str, members: int = 1) -> QuotaDecision:
         """Admit so many more members of an owner that runs, if they are admitted.
@@ -936,8 +930,9 @@ class QuotaTree(Trials, Stateful):
             self._requests[number] = request
         self._marks.pop()
 
-    def _keep(self) -> None:
-        """Remove the last mark; the changes stay."""
+    def _keep(self, mark: _Mark) -> None:
+        if not self._marks or self._marks[-1] is not mark:
+            raise RuntimeError("a trial must end before the one in which it was begun")
         core, _, _ = self._marks.pop()
         core.keep()
         if not self._marks:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState, counted, shown
-from hivecore._trial import LoggedTrials
+from hivecore._trial import LoggedTrials, UndoLog
 from hivecore._turns import in_turn
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
@@ -92,7 +92,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         self._free = Free(len(domains.nodes))
         self._kernels = Kernels(domains.counts)
         self._owners: dict[str, Owner] = {}
-        self._undo = None
+        self._undo = UndoLog()
 
     def __repr__(self) -> str:
         with self._lock:
@@ -206,9 +206,9 @@ class NetworkTopology(LoggedTrials, PlainState):
     def _become(self, domains: Domains) -> None:
         """Have these nodes; what is known of those that are there already stays."""
         before, numbers, nodes = self._domains.numbers, domains.numbers, self.nodes
-        if self._undo is not None:
+        if self._undo.is_on:
             state = self._domains, self._free, self._owners, self._kernels
-            self._undo.append(partial(self._use, *state))
+            self._undo.add(self._use, *state)
 
         def moved(owner: Owner) -> Owner:
             pods = [(numbers[nodes[node]], count, others) for node, count, others in owner.pods]
@@ -264,9 +264,9 @@ class NetworkTopology(LoggedTrials, PlainState):
 
     def _log_free(self, resources: Iterable[str], nodes: Ints) -> None:
         """Let a trial restore what is free of these resources on these nodes."""
-        if self._undo is not None:
+        if self._undo.is_on:
             part = self._free.part(resources, nodes)
-            self._undo.append(partial(self._restore_free, part, nodes))
+            self._undo.add(self._restore_free, part, nodes)
 
     def _restore_free(self, part: dict[str, Ints | None], nodes: Ints) -> None:
         self._free.restore(part, nodes)
@@ -310,9 +310,9 @@ class NetworkTopology(LoggedTrials, PlainState):
         usable = as_bool(healthy, "healthy")
         with self._lock:
             number = self._domains.number(node)
-            if self._undo is not None:
+            if self._undo.is_on:
                 before = self._free.usable is None or bool(self._free.usable[number])
-                self._undo.append(partial(self._set_usable, number, before))
+                self._undo.add(self._set_usable, number, before)
             self._set_usable(number, usable)
 
     def _set_usable(self, number: int, usable: bool) -> None:
@@ -527,8 +527,8 @@ class NetworkTopology(LoggedTrials, PlainState):
             if not self._free.has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
-            if self._undo is not None:
-                self._undo.append(partial(self._owners.pop, request.name))
+            if self._undo.is_on:
+                self._undo.add(self._owners.pop, request.name)
             self._take(owner, 1)
 
     def _where(
@@ -578,8 +578,8 @@ class NetworkTopology(LoggedTrials, PlainState):
         with self._lock:
             owner = self._owner(name)
             del self._owners[name]
-            if self._undo is not None:
-                self._undo.append(partial(self._owners.__setitem__, name, owner))
+            if self._undo.is_on:
+                self._undo.add(self._owners.__setitem__, name, owner)
             self._take(owner, -1)
 
     def rename(self, name: str, new: str) -> None:
@@ -596,14 +596,14 @@ class NetworkTopology(LoggedTrials, PlainState):
                 raise ValueError(f"new={new!r}: there is an owner of this name")
             self._owners[new] = owner
             del self._owners[name]
-            if self._undo is not None:
-                self._undo.append(partial(self._owners.__setitem__, name, owner))
-                self._undo.append(partial(self._owners.pop, new))
+            if self._undo.is_on:
+                self._undo.add(self._owners.__setitem__, name, owner)
+                self._undo.add(self._owners.pop, new)
 
     def _take(self, owner: Owner, sign: int) -> None:
         nodes = [node for node, *_ in owner.pods]
-        if self._undo is not None:
-            self._undo.append(partial(self._put_back, self._free.read(owner), nodes))
+        if self._undo.is_on:
+            self._undo.add(self._put_back, self._free.read(owner), nodes)
         self._free.take(owner, sign)
         self._kernels.touch(nodes)
 

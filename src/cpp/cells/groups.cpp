@@ -490,6 +490,13 @@ void Groups::rewind(const Mark& mark) {
     virtual_cells_.rewind(mark.bookings);
 }
 
+void Groups::keep_last() {
+    log_.end();
+    if (!log_.is_on()) {
+        keep();
+    }
+}
+
 void Groups::keep() {
     for (const UndoLog::Step& step : log_.steps()) {
         if (const auto* removed = std::get_if<Removed>(&step)) {

@@ -102,6 +102,8 @@ class Groups {
     // Ends the mark; undoes all mutators since then, in time proportional to their changes.
     // Sequence numbers are not used again, so a plan of the trial cannot mean another group.
     void rewind(const Mark& mark);
+    // Ends the last mark; what was done since then is kept, and undone by an earlier mark.
+    void keep_last();
     // Ends all marks; what was done is kept.
     void keep();
 

@@ -149,6 +149,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         int32_t restore(const GroupAttributes&, PlacedLeaves) except +
         Mark mark() except +
         void rewind(const Mark&) except +
+        void keep_last() except +
 
     cdef cppclass UnitView:
         int32_t pool

@@ -212,6 +212,21 @@ cdef class NamedGroups:
                 self.live[name] = before
                 self.named[before.handle] = name
 
+    def keep(self, number, /):
+        """End a mark, which must be the last one that is set; the changes since then stay.
+
+        :raises RuntimeError: another mark was set later.
+        """
+        cdef Guard guard
+        guard.lock(self.core.mutex)
+        if number != <Py_ssize_t> self.marks.size():
+            raise RuntimeError("a trial must end before the one in which it was begun")
+        self.core.kernel.groups().keep_last()
+        self.marks.pop_back()
+        self.starts.pop()
+        if self.marks.empty():
+            self.changes.clear()
+
     def copy(self):
         """An independent scheduler in the same state, and its groups."""
         cdef NamedGroups other = NamedGroups.__new__(NamedGroups, self.core)
