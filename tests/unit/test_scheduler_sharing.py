@@ -514,7 +514,7 @@ def grouped(parts, groups, **terms):
 
 
 def together(scheduler):
-    return {frozenset(one.jobs) for one in scheduler._state.stages.sharing._groups.values()}
+    return {frozenset(one.jobs) for one in scheduler._state.stages._sharing._groups.values()}
 
 
 def where(scheduler, name):
@@ -680,18 +680,18 @@ def test_a_trial_leaves_the_groups_as_they_were(parts):
     (alone,) = {*names} - {holder}
     stages = scheduler._state.stages
     units = {name: live.units[0] for name, live in scheduler._state.jobs.items()}
-    before = stages.sharing.plain()
+    before = stages.plain()
     with stages.trial():
         stages.give_back(units[holder], end=False)
         assert stages.members("late") == ("late",)
         with pytest.raises(ZeroDivisionError), stages.trial():
             stages.told_to_stop(alone)
-            assert stages.sharing.best(late) is None
+            assert stages.best_group(late) is None
             raise ZeroDivisionError
-        assert [*stages.sharing.best(late).jobs] == [alone]
+        assert [*stages.best_group(late).jobs] == [alone]
         stages.give_back(units[alone], end=False)
-        assert stages.sharing.best(late) is None
-    assert stages.sharing.plain() == before
+        assert stages.best_group(late) is None
+    assert stages.plain() == before
     assert stages.members("late") == (holder, "late")
-    assert [*stages.sharing.best(late).jobs] == [alone]
+    assert [*stages.best_group(late).jobs] == [alone]
     scheduler.check()

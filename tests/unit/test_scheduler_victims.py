@@ -2,6 +2,7 @@
 
 import pytest
 
+from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
@@ -203,14 +204,14 @@ def test_priority_does_not_take_what_another_quota_is_entitled_to(immediate):
 
 
 def test_nobody_makes_those_leave_for_whom_he_had_to():
-    order = Precedence()
+    order = Precedence(UndoLog())
     order.note("high", ["middle"])
     order.note("middle", ["low"])
     order.note("other", ["high"])
     assert set(order.above("low")) == {"high", "middle", "other"}
     assert set(order.above("middle")) == {"high", "other"}
     assert set(order.above("high")) == {"other"} and not order.above("other")
-    copy = Precedence.of_plain(order.plain())
+    copy = Precedence.of_plain(UndoLog(), order.plain())
     order.clear()
     assert not order and copy and set(copy.above("high")) == {"other"}
 

@@ -24,7 +24,7 @@ from hivecore._trial import UndoLog
 from hivecore.queues._ring import is_heap
 from hivecore.queues.queued_job import QueuedJob
 
-__all__ = ["Entry", "Lane", "Line", "TriedLine", "lane_of"]
+__all__ = ["Entry", "Lane", "Line", "lane_of"]
 
 #: Which queue of a line: a priority, and a kind if there is one.
 Lane = int | tuple[int, int]
@@ -46,11 +46,21 @@ def lane_of(job: QueuedJob) -> Lane:
 
 
 class Line:
-    """The jobs of one tenant."""
+    """The jobs of one tenant.
 
-    __slots__ = ("heads", "length", "litter", "parked", "priorities", "queues", "shut")
+    :param undo: gets the undo of each change while it is on, but for the heaps: the caller restores
+        them, see `state`. Then no dead job leaves the middle, because an undo needs it again.
+    :param is_spare: whether a job was dead and behind another one before the log was on: it goes
+        without an undo, or it would be in the way of each trial.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        *("heads", "length", "litter", "parked", "priorities", "queues", "shut"),
+        *("_is_spare", "_undo"),
+    )
+
+    def __init__(self, undo: UndoLog, is_spare: Callable[[Entry, Entry], bool]) -> None:
+        self._undo, self._is_spare = undo, is_spare
         self.heads: list[Entry] = []
         #: the heap of the parked
         self.shut: list[Entry] = []
@@ -63,13 +73,17 @@ class Line:
         #: whether a heap may hold what is not the first of a queue, or is there twice
         self.litter = False
 
-    def kept(self) -> "Line":
-        """The line itself; see `TriedLine`."""
-        return self
+    def state(self) -> tuple[list[Entry], list[Entry], bool]:
+        """The heaps as they are now, for `restore`."""
+        return self.heads.copy(), self.shut.copy(), self.litter
 
-    def copy(self) -> "Line":
+    def restore(self, heads: list[Entry], shut: list[Entry], litter: bool) -> None:
+        """The heaps that fit the queues again, when all changes since then are undone."""
+        self.heads, self.shut, self.litter = heads, shut, litter
+
+    def copy(self, undo: UndoLog, is_spare: Callable[[Entry, Entry], bool]) -> "Line":
         """An equal of its own; the entries are shared."""
-        made = Line()
+        made = Line(undo, is_spare)
         made.heads, made.shut = self.heads.copy(), self.shut.copy()
         made.queues = {lane: queue.copy() for lane, queue in self.queues.items()}
         made.priorities = {kind: of.copy() for kind, of in self.priorities.items()}
@@ -78,6 +92,8 @@ class Line:
 
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
+        if self._undo.is_on:
+            self._undo.add(self._take_back, entry)
         self.length += 1
         job = entry.job
         kind = job.kind
@@ -100,6 +116,8 @@ class Line:
         if queue is None or entry > queue[-1]:
             self.push(entry)
             return
+        if self._undo.is_on:
+            self._undo.add(self._take_back, entry)
         self.length += 1
         if entry < queue[0]:
             heap = self.shut if entry.job.kind in self.parked else self.heads
@@ -120,7 +138,12 @@ class Line:
         kind = job.kind
         lane = (job.priority, kind) if kind else job.priority
         queue = self.queues[lane]
-        queue.popleft()
+        first = queue.popleft()
+        if self._undo.is_on:
+            while queue and self._is_spare(queue[0], first):
+                queue.popleft()
+                self.length -= 1
+            self._undo.add(self._put_back, first)
         if queue:
             heapreplace(heap, queue[0])
         else:
@@ -142,7 +165,9 @@ class Line:
             self.bury(lives)
 
     def bury(self, lives: Callable[[Entry], bool]) -> None:
-        """Let all of the dead go."""
+        """Let all of the dead go; not while an undo may need them."""
+        if self._undo.is_on:
+            return
         living = [entry for entry in self if lives(entry)]
         self.heads, self.shut, self.length = [], [], 0
         self.queues, self.priorities = {}, {}
@@ -152,11 +177,15 @@ class Line:
     def park(self, kind: int) -> None:
         """Offer no job of a kind; `tidy` is to follow. O(log queues) for each priority it has."""
         if kind not in self.parked:
+            if self._undo.is_on:
+                self._undo.add(self.parked.pop, kind)
             self.parked[kind] = None
             self._move(kind, self.shut)
 
     def wake(self, kind: int) -> None:
         """Offer a parked kind's jobs again; `tidy` is to follow."""
+        if self._undo.is_on:
+            self._undo.add(self.parked.setdefault, kind)
         del self.parked[kind]
         self._move(kind, self.heads)
 
@@ -239,6 +268,27 @@ class Line:
             heappop(shut)
         self.litter = len(heads) + len(shut) > len(queues)
 
+    def _take_back(self, entry: Entry) -> None:
+        """Undo a push or an insertion."""
+        queue = self.queues[lane_of(entry.job)]
+        if len(queue) == 1:
+            self.pop([entry])
+            return
+        self.length -= 1
+        if queue[-1] is entry:
+            queue.pop()
+        else:
+            del queue[bisect(queue, entry) - 1]
+
+    def _put_back(self, entry: Entry) -> None:
+        """Undo a pop."""
+        queue = self.queues.get(lane_of(entry.job))
+        if queue is None:
+            self.push(entry)
+        else:
+            self.length += 1
+            queue.appendleft(entry)
+
     def __iter__(self) -> Iterator[Entry]:
         """All in order, the dead and the parked among them; nothing may change meanwhile."""
         return merge(*self.queues.values())
@@ -270,88 +320,3 @@ class Line:
             and len(self.queues) <= places <= 2 * len(self.queues) + 17
             and (self.litter or places == len(self.queues))
         )
-
-
-class TriedLine(Line):
-    """A line in a trial: it shares the queues of the line that it replaces, and logs their undo.
-
-    Its heaps are its own; no undo looks at them. At the end of the trial the line before is as it
-    was, but that it may have lost dead jobs: so its length is that of this one.
-
-    :param is_spare: whether a job was dead and behind another one before the trial.
-    """
-
-    __slots__ = ("_is_spare", "_undo")
-
-    def __init__(
-        self,
-        line: Line,
-        undo: UndoLog,
-        is_spare: Callable[[Entry, Entry], bool],
-    ) -> None:
-        self.heads, self.shut = line.heads.copy(), line.shut.copy()
-        self.queues, self.priorities, self.parked = line.queues, line.priorities, line.parked
-        self.length, self.litter = line.length, line.litter
-        self._undo, self._is_spare = undo, is_spare
-
-    def kept(self) -> Line:
-        """The line after a trial whose changes stay."""
-        made = Line()
-        for name in Line.__slots__:
-            setattr(made, name, getattr(self, name))
-        return made
-
-    def push(self, entry: Entry) -> None:
-        super().push(entry)
-        self._undo.add(self._take_back, entry)
-
-    def insert(self, entry: Entry) -> None:
-        queue = self.queues.get(lane_of(entry.job))
-        is_pushed = queue is None or entry > queue[-1]
-        super().insert(entry)
-        if not is_pushed:
-            self._undo.add(self._take_back, entry)
-
-    def pop(self, heap: list[Entry]) -> None:
-        first = heap[0]
-        queue = self.queues[lane_of(first.job)]
-        # Some of the dead go without an undo: else they would be in the way of each trial.
-        queue.popleft()
-        while queue and self._is_spare(queue[0], first):
-            queue.popleft()
-            self.length -= 1
-        queue.appendleft(first)
-        super().pop(heap)
-        self._undo.add(self._put_back, first)
-
-    def bury(self, lives: Callable[[Entry], bool]) -> None:
-        """Not in a trial, whose undo needs them: the next change after it does that."""
-
-    def park(self, kind: int) -> None:
-        self._undo.add(self.parked.pop, kind)
-        super().park(kind)
-
-    def wake(self, kind: int) -> None:
-        self._undo.add(self.parked.setdefault, kind)
-        super().wake(kind)
-
-    def _take_back(self, entry: Entry) -> None:
-        """Undo a push or an insertion."""
-        queue = self.queues[lane_of(entry.job)]
-        if len(queue) == 1:
-            super().pop([entry])
-            return
-        self.length -= 1
-        if queue[-1] is entry:
-            queue.pop()
-        else:
-            del queue[bisect(queue, entry) - 1]
-
-    def _put_back(self, entry: Entry) -> None:
-        """Undo a pop."""
-        queue = self.queues.get(lane_of(entry.job))
-        if queue is None:
-            super().push(entry)
-        else:
-            self.length += 1
-            queue.appendleft(entry)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from math import isfinite
+from operator import attrgetter
 from threading import RLock
 from typing import Any, Literal, NamedTuple, Self
 
@@ -32,7 +33,7 @@ from hivecore._stateful import PlainState, counted, shown
 from hivecore._trial import LoggedTrials, UndoLog
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
-from hivecore.queues._line import Entry, Lane, Line, TriedLine, lane_of
+from hivecore.queues._line import Entry, Lane, Line, lane_of
 from hivecore.queues._ring import is_heap, ordered
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 
@@ -65,6 +66,7 @@ class _Tenant:
     __slots__ = (
         "index",
         "line",
+        "logged",
         "mode",
         "name",
         "offers",
@@ -75,9 +77,9 @@ class _Tenant:
         "weight",
     )
 
-    def __init__(self, name: str, index: int, mode: str) -> None:
-        self.name, self.index, self.mode = name, index, mode
-        self.line = Line()
+    def __init__(self, name: str, index: int, mode: str, line: Line) -> None:
+        self.name, self.index, self.mode, self.line = name, index, mode, line
+        self.logged = 0  # the last mark since which it has changed
         self.size = 0  # jobs alive
         self.offers = False  # any of them: as its line says
         self.weight = 1
@@ -85,12 +87,16 @@ class _Tenant:
         self.rest = 0  # of the tag, in parts of the weight
         self.value: int | float = 0
 
-    def copy(self) -> "_Tenant":
-        made = _Tenant(self.name, self.index, self.mode)
-        for name in _Tenant.__slots__:
-            setattr(made, name, getattr(self, name))
-        made.line = self.line.copy()
+    def copy(self, line: Line) -> "_Tenant":
+        made = _Tenant(self.name, self.index, self.mode, line)
+        made.size, made.offers, made.weight = self.size, self.offers, self.weight
+        made.tag, made.rest, made.value = self.tag, self.rest, self.value
         return made
+
+
+#: What of a tenant changes.
+_CHANGING = ("logged", "mode", "offers", "rest", "size", "tag", "value", "weight")
+_values = attrgetter(*_CHANGING)
 
 
 class _Reservation(NamedTuple):
@@ -277,6 +283,8 @@ class TenantQueues(LoggedTrials, PlainState):
         "_died",
         "_entries",
         "_lock",
+        "_marked",
+        "_marks",
         "_now",
         "_numbered",
         "_order",
@@ -286,7 +294,6 @@ class TenantQueues(LoggedTrials, PlainState):
         "_scale",
         "_stamped",
         "_tenants",
-        "_tried",
     )
     _SAVED_AS = b"HVTQ", 1
 
@@ -316,8 +323,9 @@ class TenantQueues(LoggedTrials, PlainState):
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
         self._undo = UndoLog()
-        #: tenants that have changed since the last mark
-        self._tried: list[set[_Tenant]] = []
+        #: the numbers of the marks, each used once
+        self._marks: list[int] = []
+        self._marked = 0
         #: how many were numbered and stamped before the first mark
         self._before = 0, 0
         #: ids of the entries that have died since then
@@ -587,6 +595,11 @@ class TenantQueues(LoggedTrials, PlainState):
                 self._rejoin(found)
 
     @property
+    def offers(self) -> bool:
+        """Whether some tenant offers a job: `next` has one, if nobody but the queues is asked."""
+        return bool(self._ring)
+
+    @property
     def backfills(self) -> bool:
         """Whether jobs backfill, be it in the queue of one tenant or in new ones."""
         with self._lock:
@@ -706,7 +719,9 @@ class TenantQueues(LoggedTrials, PlainState):
         made = type(self)(ageing=self._ageing)
         made._order, made._rank, made._blocking = self._order, self._rank, self._blocking
         made._entries = self._entries.copy()
-        made._tenants = {name: tenant.copy() for name, tenant in self._tenants.items()}
+        for name, tenant in self._tenants.items():
+            line = tenant.line.copy(made._undo, made._is_spare)
+            made._tenants[name] = tenant.copy(line)
         made._gather_ring()
         made._clock, made._now = self._clock, self._now
         made._numbered, made._stamped = self._numbered, self._stamped
@@ -787,12 +802,12 @@ class TenantQueues(LoggedTrials, PlainState):
     # --- trials
 
     def _mark(self) -> int:
-        mark = super()._mark()
+        mark = self._undo.mark()
         if mark == 1:
             self._before, self._died = (self._numbered, self._stamped), set()
-        counts = self._clock, self._now, self._numbered, self._stamped
-        self._undo.add(self._recount, *counts)
-        self._tried.append(set())
+        self._undo.add(self._recount, self._clock, self._now, self._numbered, self._stamped)
+        self._marked += 1
+        self._marks.append(self._marked)
         return mark
 
     def _recount(self, clock: int, now: int, numbered: int, stamped: int) -> None:
@@ -800,30 +815,22 @@ class TenantQueues(LoggedTrials, PlainState):
 
     def _rewind(self, mark: int) -> None:
         super()._rewind(mark)
-        self._tried.pop()
+        self._marks.pop()
 
     def _keep(self, mark: int) -> None:
         super()._keep(mark)
-        tried = self._tried.pop()
-        if self._tried:
-            self._tried[-1].update(tried)
-            return
-        for tenant in tried:
-            tenant.line = tenant.line.kept()
+        self._marks.pop()
 
     def _log(self, tenant: _Tenant) -> None:
         """Let a trial restore a tenant that is about to change."""
-        if self._undo.is_on and tenant not in self._tried[-1]:
-            self._tried[-1].add(tenant)
-            before = [getattr(tenant, name) for name in _Tenant.__slots__]
-            self._undo.add(self._restore, tenant, before)
-            tenant.line = TriedLine(tenant.line, self._undo, self._is_spare)
+        if self._undo.is_on and tenant.logged != self._marks[-1]:
+            self._undo.add(self._restore, tenant, _values(tenant), tenant.line.state())
+            tenant.logged = self._marks[-1]
 
-    def _restore(self, tenant: _Tenant, before: list[Any]) -> None:
-        length = tenant.line.length
-        for name, value in zip(_Tenant.__slots__, before, strict=True):
+    def _restore(self, tenant: _Tenant, values: tuple[Any, ...], line: tuple[Any, ...]) -> None:
+        for name, value in zip(_CHANGING, values, strict=True):
             setattr(tenant, name, value)
-        tenant.line.length = length
+        tenant.line.restore(*line)
         if tenant.offers:
             self._rejoin(tenant)
         else:
@@ -860,7 +867,8 @@ class TenantQueues(LoggedTrials, PlainState):
     def _tenant(self, name: str) -> _Tenant:
         found = self._tenants.get(name)
         if found is None:
-            found = _Tenant(name, len(self._tenants), self._blocking)
+            line = Line(self._undo, self._is_spare)
+            found = _Tenant(name, len(self._tenants), self._blocking, line)
             self._tenants[name] = found
             if self._undo.is_on:
                 self._undo.add(self._forget, name)

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
-from hivecore.quotas.explanation import LimitChange, raise_limits
+from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.lifecycle.kinds import least_of
 from hivecore.scheduler.lifecycle.live import Live
@@ -14,7 +14,6 @@ from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
-from hivecore.scheduler.stages.nodes import set_health
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -145,19 +144,7 @@ class _Search:
         told = self.jobs[self.job.name].told
         if told is not None and told.code == "together":
             yield told
-        quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
-        yield from self._refusal(Stages(quotas, None, None, 1))
-        for refusal in self._refusal(Stages(None, place, devices, self.stages.tries)):
-            yield refusal
-            if place is not None and refusal.stage == place.name:
-                yield from self._refusal(Stages(None, None, devices, 1))
-
-    def _refusal(self, stages: Stages) -> Iterator[Refusal]:
-        """Of some of the stages."""
-        with stages.trial():
-            refused = stages.start(self.unit.trial())
-        if isinstance(refused, Refused):
-            yield refused.refusal
+        yield from self.stages.refusals(self.unit)
 
     def _starts(self, kind: Kind | None = None) -> bool:
         with self.stages.trial():
@@ -172,8 +159,7 @@ class _Search:
         yield from self._released()
 
     def _shared(self) -> Iterator[JobChange]:
-        sharing = self.stages.sharing
-        group = None if sharing is None else sharing.best(self.job)
+        group = self.stages.best_group(self.job)
         if group is not None:
             yield JobChange("share", jobs=tuple(group.jobs))
 
@@ -200,21 +186,16 @@ class _Search:
     def _starts_with_healthy(self, nodes: tuple[str, ...]) -> bool:
         with self.stages.trial():
             for node in nodes:
-                set_health(self.stages, node, True)
+                self.stages.set_health(node, True)
             return self._starts()
 
     def _raised(self) -> Iterator[JobChange]:
-        quotas = self.stages.quotas
-        if quotas is None or quotas.part.schedule(self.unit.name).outcome == "bind":
-            return
-        for change in quotas.part.explain(self.unit.name).changes:
-            if change.kind != "limits":
-                continue
+        for limits in self.stages.limit_changes(self.unit):
             with self.stages.trial():
-                raise_limits(quotas.part, self.job.quota, change.limits)
+                self.stages.raise_limits(self.job.quota, limits)
                 starts = self._starts()
             if starts:
-                yield JobChange("limits", limits=change.limits)
+                yield JobChange("limits", limits=limits)
                 return
 
     def _released(self) -> Iterator[JobChange]:

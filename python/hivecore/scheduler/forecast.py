@@ -1,49 +1,47 @@
 """When a job would start, by the estimates of those that run."""
 
 from math import inf
-from typing import TYPE_CHECKING
 
-from hivecore.scheduler.lifecycle.state import LATEST
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.lifecycle.ends import end, has_stopped
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import LATEST, State
+from hivecore.scheduler.rounds.round import decide
 
 __all__ = ["first_start"]
 
 
-def first_start(branch: "Scheduler", job: str) -> float | None:
+def first_start(state: State, live: Live) -> float | None:
     """The time when a job would start, in seconds; ``None``: never, as far as is known.
 
-    :param branch: where running jobs end by their estimates.
+    Running jobs end by their estimates. All of it happens in a transaction that is undone.
     """
-    jobs = branch._state.jobs
-    _decide(branch)
-    while not jobs[job].runs:
-        ends = [
-            (max(branch.now, live.since + live.job.run_time), name)
-            for name, live in jobs.items()
-            if live.runs and live.job.run_time is not None
-        ]
-        now = min((end for end, _ in ends), default=inf)
-        if now > LATEST:
-            return None
-        for end, name in sorted(ends):
-            if end == now:
-                branch.finish(name, now)
-        _decide(branch)
-    return jobs[job].since
+    with state.transaction(keeps=False):
+        _decide(state, state.now)
+        while not live.runs:
+            if state.jobs.get(live.job.name) is not live:
+                return None  # it is rejected
+            ends = [
+                (max(state.now, one.since + one.job.run_time), name)
+                for name, one in state.running.items()
+                if one.job.run_time is not None
+            ]
+            now = min((time for time, _ in ends), default=inf)
+            if now > LATEST:
+                return None
+            for time, name in sorted(ends):
+                if time == now:
+                    state.happens(now)
+                    end(state, state.jobs[name])
+            _decide(state, now)
+        return live.since
 
 
-def _decide(branch: "Scheduler") -> None:
+def _decide(state: State, now: float) -> None:
     """Until nothing happens any more; who has to stop does so at once."""
     while True:
-        branch.decide(branch.now)
-        stopping = [
-            name
-            for name, live in branch._state.jobs.items()
-            if live.for_job and not live.has_stopped
-        ]
+        decide(state, now, -1)
+        stopping = [one for one in state.running.values() if one.for_job and not one.has_stopped]
         if not stopping:
             return
-        for name in stopping:
-            branch.stopped(name, branch.now)
+        for one in stopping:
+            has_stopped(state, one)

@@ -27,12 +27,7 @@ from hivecore.scheduler.actions import Action, Move, Reject
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.forecast import first_start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.audit import (
-    check_sharing,
-    check_storage,
-    check_units,
-    check_waiting,
-)
+from hivecore.scheduler.lifecycle.audit import check_units, check_waiting
 from hivecore.scheduler.lifecycle.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.lifecycle.ends import end, give_back, has_stopped, stop
 from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of, requeue
@@ -44,7 +39,6 @@ from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
-from hivecore.scheduler.moves.places import all_nodes
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import (
@@ -59,14 +53,7 @@ from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.constraints import check_counted, check_names, check_quotas
 from hivecore.scheduler.stages.devices import host_resources
-from hivecore.scheduler.stages.nodes import (
-    add_node,
-    check_removal,
-    remove_node,
-    set_health,
-    shun_missing,
-)
-from hivecore.scheduler.stages.storage import StoragePool, StorageStage
+from hivecore.scheduler.stages.storage import StoragePool
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.status import JobStatus
 from hivecore.scheduler.summary import SchedulerSummary, tenants_of
@@ -185,7 +172,7 @@ class Scheduler(Stateful):
         stages = Stages.of(
             quotas, cells, topology, devices, storage, number, sharing, may_grow, hosts
         )
-        shun_missing(stages, all_nodes(stages))
+        stages.shun_missing(stages.nodes())
         stages.note_health()
         self._adopt(
             State(
@@ -334,16 +321,17 @@ class Scheduler(Stateful):
                 state.rejected.add(job.name)
             else:
                 live = Live.submitted(job, kind)
-                if state.stages.quotas is not None:
-                    state.stages.quotas.submit(live.units[0])
-                if state.stages.storage is not None:
-                    state.stages.storage.come(job)
+                state.stages.submit(live.units[0])
+                state.add(live)
+                try:
+                    push(state, live.units[0], moment)
+                except BaseException:
+                    del state.jobs[job.name]
+                    state.stages.withdraw(live.units[0])
+                    raise
+                state.stages.come(job)
                 state.happens(moment)
-                state.jobs[job.name] = live
-                push(state, live.units[0])
                 offer_idle_cells(state, live)
-                if state.waiting:
-                    state.waiting.touch(state.stages.touched_by_request())
                 refusal = state.waiting.refusal(kind)
                 if refusal is not None:
                     state.tell(live, refusal)
@@ -372,8 +360,9 @@ class Scheduler(Stateful):
             moment = self._state.moment(now)
             if not live.runs:
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
-            self._state.happens(moment)
-            end(self._state, live)
+            with self._state.transaction():
+                self._state.happens(moment)
+                end(self._state, live)
             self._note_job("finish", job)
 
     def cancel(self, job: str, now: float) -> None:
@@ -384,8 +373,10 @@ class Scheduler(Stateful):
         """
         with self._lock:
             live = self._live(job)
-            self._state.happens(self._state.moment(now))
-            end(self._state, live)
+            moment = self._state.moment(now)
+            with self._state.transaction():
+                self._state.happens(moment)
+                end(self._state, live)
             self._note_job("cancel", job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
@@ -407,14 +398,15 @@ class Scheduler(Stateful):
                 unit = live.unit_of(name)
                 if unit is None:
                     raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
-            self._state.happens(moment)
-            if live.for_job:
-                has_stopped(self._state, live)
-            elif unit is None or unit in (live.units[0], live.lent):
-                stop(self._state, live)
-            else:
-                give_back(self._state, unit, end=False)
-                requeue(self._state, unit)
+            with self._state.transaction():
+                self._state.happens(moment)
+                if live.for_job:
+                    has_stopped(self._state, live)
+                elif unit is None or unit in (live.units[0], live.lent):
+                    stop(self._state, live)
+                else:
+                    give_back(self._state, unit, end=False)
+                    requeue(self._state, unit)
             self._note("fail", job=job, pod=pod)
 
     def stopped(self, job: str, now: float) -> None:
@@ -428,8 +420,9 @@ class Scheduler(Stateful):
             moment = self._state.moment(now)
             if not live.for_job or live.has_stopped:
                 raise ValueError(f"job={job!r}: it was not to stop")
-            self._state.now = moment
-            has_stopped(self._state, live)
+            with self._state.transaction():
+                self._state.now = moment
+                has_stopped(self._state, live)
             self._note_job("stopped", job)
 
     def move(self, moves: Move | Iterable[Move], now: float) -> None:
@@ -452,16 +445,17 @@ class Scheduler(Stateful):
             lives = [self._movable(one) for one in given]
             if not lives or len({live.job.name for live in lives}) < len(lives):
                 raise ValueError("moves: must be of one job at least, and of each but once")
-            stages = self._state.stages.without_quotas()
-            with stages.trial():
-                carry_out(stages, [live.copy() for live in lives], given)
-            carry_out(stages, lives, given)
-            self._state.happens(moment)
-            for live in lives:
-                live.pause(moment)
-                for unit in live.units:
-                    if unit.placed and self._state.waiting:
-                        self._state.waiting.touch(self._state.stages.touched_by_release(unit.kind))
+            with self._state.transaction():
+                for live in lives:
+                    live.note(self._state.log)
+                    for unit in live.units:
+                        unit.note(self._state.log)
+                carry_out(self._state.stages.without_quotas(), lives, given)
+                self._state.happens(moment)
+                for live in lives:
+                    live.pause(moment)
+                    for runs in (False, True):  # it begins from nothing
+                        self._state.stages.read(live.job.name, runs)
             self._note("move", moves=[plain_action(one) for one in given])
 
     def _movable(self, move: Move) -> Live:
@@ -482,11 +476,11 @@ class Scheduler(Stateful):
         node, healthy = as_text(node, "node"), as_bool(healthy, "healthy")
         with self._lock:
             moment = self._state.moment(now)
-            set_health(self._state.stages, node, healthy)
-            self._state.happens(moment)
-            if not healthy:
-                hold_on_good_nodes(self._state, (node,))
-            self._state.waiting.touch_all()
+            with self._changing(moment):
+                self._state.stages.set_health(node, healthy)
+                if not healthy:
+                    hold_on_good_nodes(self._state, (node,))
+                self._state.waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
 
     def add_node(
@@ -530,9 +524,9 @@ class Scheduler(Stateful):
             topology = self.topology
             if topology is not None and not self._is_rerun:
                 check_counted({*topology.resources, *(free or ())}, "free")
-            add_node(self._state.stages, node, labels, free, inventory)
-            self._state.happens(moment)
-            renew(self._state)
+            with self._changing(moment):
+                self._state.stages.add_node(node, labels, free, inventory)
+                renew(self._state)
             self._note("add_node", **plain_node(node, labels, free, inventory))
 
     def remove_node(self, node: str, now: float) -> None:
@@ -554,11 +548,11 @@ class Scheduler(Stateful):
         node = as_text(node, "node")
         with self._lock:
             moment = self._state.moment(now)
-            check_removal(self._state.stages, node)
-            self._state.happens(moment)
-            stop_on(self._state, node)
-            remove_node(self._state.stages, node)
-            renew(self._state)
+            self._state.stages.knowing(node)
+            with self._changing(moment):
+                stop_on(self._state, node)
+                self._state.stages.remove_node(node)
+                renew(self._state)
             self._note("remove_node", node=node)
 
     def set_quota(self, quota: Quota, now: float) -> None:
@@ -590,10 +584,10 @@ class Scheduler(Stateful):
             tree = self._tree("quota")
             if not self._is_rerun and isinstance(quota, Quota):
                 check_names(dict(quota.max), f"quota={quota.name!r}")
-            tree.set_quota(quota)
-            self._state.happens(moment)
-            hold_nothing(self._state)
-            renew(self._state)
+            with self._changing(moment):
+                tree.set_quota(quota)
+                hold_nothing(self._state)
+                renew(self._state)
             self._note("set_quota", quota=plain_quota(quota))
 
     def set_total(
@@ -612,17 +606,19 @@ class Scheduler(Stateful):
         with self._lock:
             moment = self._state.moment(now)
             given = dict(as_amounts(total, "total", 0, 2**62))
-            self._tree("total").set_total(given, tree=tree, carved=carved)
-            self._state.happens(moment)
-            hold_nothing(self._state)
-            renew(self._state)
+            quotas = self._tree("total")
+            with self._changing(moment):
+                quotas.set_total(given, tree=tree, carved=carved)
+                hold_nothing(self._state)
+                renew(self._state)
             more = {"tree": tree, "carved": carved}
             self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
 
     def _tree(self, argument: str) -> QuotaTree:
-        if self._state.stages.quotas is None:
+        tree: QuotaTree | None = self._state.stages.part(QuotaTree)
+        if tree is None:
             raise ValueError(f"{argument}: there are no quotas")
-        return self._state.stages.quotas.part
+        return tree
 
     def reconfigure(self, spec: ClusterSpec, now: float) -> Reconfiguration:
         """The cells are made of something else, or are promised to others, from now on.
@@ -644,14 +640,12 @@ class Scheduler(Stateful):
             cells = self.cells
             if cells is None:
                 raise ValueError("spec: there are no cells")
-            if self._state.reserved:
-                cells.copy().reconfigure(spec)  # or it is refused here
+            with self._changing(moment):
                 hold_nothing(self._state)
-            changes = cells.reconfigure(spec)
-            self._state.happens(moment)
-            self._state.stages.forget()
-            shun_missing(self._state.stages, cells.nodes)
-            renew(self._state)
+                changes = cells.reconfigure(spec)
+                self._state.stages.forget()
+                self._state.stages.shun_missing(cells.nodes)
+                renew(self._state)
             self._note("reconfigure", spec=plain_spec(spec))
             return changes
 
@@ -667,7 +661,7 @@ class Scheduler(Stateful):
         lasting = as_positive(seconds, "seconds", LATEST)
         with self._lock:
             moment = self._state.moment(now)
-            if self._state.stages.sharing is None:
+            if not self._state.stages.by_stages:
                 raise ValueError("regroup: jobs share GPUs only where sharing was given")
             if self._state.order is not None:
                 raise ValueError("regroup: an order says who shares GPUs, see reorder")
@@ -742,10 +736,9 @@ class Scheduler(Stateful):
                 )
 
     def _check_sharers(self, names: tuple[str, ...]) -> None:
-        sharing = self._state.stages.sharing
-        if sharing is None:
+        if not self._state.stages.by_stages:
             raise ValueError("order: jobs share GPUs only where sharing was given")
-        reason = sharing.unlike([self._live(name).job for name in names])
+        reason = self._state.stages.unlike([self._live(name).job for name in names])
         if reason:
             raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 
@@ -770,7 +763,8 @@ class Scheduler(Stateful):
         ['slow', 'fast']
         """
         with self._lock:
-            names = self._storage_that_shares().shortest_first(self._state.now)
+            storage = self._state.stages.storage(shares_io=True)
+            names = storage.shortest_first(self._state.now)
             return [name for name in names if self._may_be_ordered(name)]
 
     def reading_shares(self, gpus: float) -> dict[str, float]:
@@ -802,18 +796,10 @@ class Scheduler(Stateful):
         number = as_positive(gpus, "gpus", LATEST)
         with self._lock:
             jobs = self._state.jobs
-            shares = self._storage_that_shares().fair_shares(
+            shares = self._state.stages.storage(shares_io=True).fair_shares(
                 lambda name: max(1, jobs[name].units[0].kind.gpus), number
             )
             return {name: share for name, share in shares.items() if self._may_be_ordered(name)}
-
-    def _storage_that_shares(self) -> StorageStage:
-        storage = self._state.stages.storage
-        if storage is None:
-            raise ValueError("there is no storage")
-        if storage.pool.bandwidth_mbps is None:
-            raise ValueError("the network shares out remote IO")
-        return storage
 
     def _may_be_ordered(self, name: str) -> bool:
         live = self._state.jobs[name]
@@ -861,9 +847,7 @@ class Scheduler(Stateful):
         given = {"cached_gb": cached_gb, "hit_gb": hit_gb, "read_gb": read_gb}
         with self._lock:
             moment = self._state.moment(now)
-            storage = self._state.stages.storage
-            if storage is None:
-                raise ValueError("observe: there is no storage")
+            storage = self._state.stages.storage()
             observed = storage.as_observed({**given, "rate_mbps": rate_mbps}, self._live)
             self._state.now = moment
             storage.observe(observed, moment)
@@ -876,15 +860,17 @@ class Scheduler(Stateful):
         :raises ValueError: it goes back.
         """
         with self._lock:
-            self._state.now = self._state.moment(now)
-            give_up_late(self._state)
+            moment = self._state.moment(now)
+            with self._state.transaction():
+                self._state.now = moment
+                give_up_late(self._state)
             self._note("advance")
 
     def touch(self) -> None:
         """A part was changed by somebody else: whoever waits is tried again, or rejected."""
         with self._lock:
-            self._state.happens(self._state.now)
-            renew(self._state)
+            with self._changing(self._state.now):
+                renew(self._state)
             if self._log is not None:
                 self._logged += 1
                 self._log.state("state", self.to_bytes())
@@ -906,8 +892,7 @@ class Scheduler(Stateful):
             log = self._log
             if log is not None and log.is_behind:
                 log.flush()
-            self._state.now = moment
-            actions = decide(self._state, left)
+            actions = decide(self._state, moment, left)
             self._outbox.pending += actions
             if log is not None:
                 self._logged += 1
@@ -961,8 +946,6 @@ class Scheduler(Stateful):
             self._state.queues.check()
             if self._state.lending is not None:
                 self._state.lending.check()
-            for stage in self._state.stages.all:
-                stage.part.check()
             check_units(
                 self._state.stages,
                 self._state.jobs.values(),
@@ -972,20 +955,12 @@ class Scheduler(Stateful):
             check_waiting(
                 [self._state.queues, self._state.lending], self._state.waiting, self._state.queued
             )
-            if self._state.stages.sharing is not None:
-                check_sharing(self._state.stages.sharing, self._state.jobs.values())
-            if self._state.stages.storage is not None:
-                check_storage(self._state.stages.storage, self._state.jobs.values())
 
     def __repr__(self) -> str:
         with self._lock:
-            stages = self._state.stages
-            parts = ("quotas", "cells", "topology", "devices")
             return shown(
                 self,
-                *(name for name in parts if getattr(self, name) is not None),
-                "sharing" if stages.sharing is not None else "",
-                "storage" if stages.storage is not None else "",
+                *(stage.name for stage in self._state.stages.all),
                 counted(len(self._state.jobs), "job"),
                 f"at {self._state.now:g} s",
             )
@@ -1000,31 +975,29 @@ class Scheduler(Stateful):
     def quotas(self) -> QuotaTree | None:
         """Its quotas; who changes them calls `touch`. So for all parts."""
         with self._lock:
-            stage = self._state.stages.quotas
-            return None if stage is None else stage.part
+            tree: QuotaTree | None = self._state.stages.part(QuotaTree)
+            return tree
 
     @property
     def cells(self) -> CellCluster | None:
         """Its cells."""
         with self._lock:
-            stage = self._state.stages.place
-            part = None if stage is None else stage.part
-            return part if isinstance(part, CellCluster) else None
+            cells: CellCluster | None = self._state.stages.part(CellCluster)
+            return cells
 
     @property
     def topology(self) -> NetworkTopology | None:
         """Its network."""
         with self._lock:
-            stage = self._state.stages.place
-            part = None if stage is None else stage.part
-            return part if isinstance(part, NetworkTopology) else None
+            topology: NetworkTopology | None = self._state.stages.part(NetworkTopology)
+            return topology
 
     @property
     def devices(self) -> DeviceCluster | None:
         """Its devices."""
         with self._lock:
-            stage = self._state.stages.devices
-            return None if stage is None else stage.part
+            devices: DeviceCluster | None = self._state.stages.part(DeviceCluster)
+            return devices
 
     @property
     def immediate(self) -> bool:
@@ -1128,7 +1101,7 @@ class Scheduler(Stateful):
             )
 
     def _holds(self, job: str) -> bool:
-        return self._state.stages.members(job)[0] == job
+        return self._state.stages.holds(job)
 
     # --- questions
 
@@ -1179,14 +1152,11 @@ class Scheduler(Stateful):
             estimate.
         :raises KeyError: there is no such job.
 
-        Cost: that of a branch, and of deciding after each of these ends.
+        Cost: that of deciding after each of these ends.
         """
         with self._lock:
             live = self._live(job)
-            if live.runs:
-                return live.since
-            branch = self.copy()
-        return first_start(branch, job)
+            return live.since if live.runs else first_start(self._state, live)
 
     # --- all of it
 
@@ -1236,6 +1206,17 @@ class Scheduler(Stateful):
             return self._state.stages.counted(job)
 
     # --- what they have in common
+
+    @contextmanager
+    def _changing(self, moment: float) -> Iterator[None]:
+        """A transaction in which the parts themselves change."""
+        try:
+            with self._state.transaction():
+                self._state.happens(moment)
+                yield
+        except BaseException:
+            self._state.stages.forget()
+            raise
 
     def _live(self, name: str) -> Live:
         live = self._state.jobs.get(as_text(name, "job"))

@@ -8,12 +8,10 @@ from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit, owner_of
 from hivecore.scheduler.lifecycle.waiting import Waiting
-from hivecore.scheduler.stages.cells import CellStage
-from hivecore.scheduler.stages.sharing import SharingStage
-from hivecore.scheduler.stages.storage import StorageStage
+from hivecore.scheduler.stages.stage import Audited
 from hivecore.scheduler.stages.transaction import Stages
 
-__all__ = ["check_sharing", "check_storage", "check_units", "check_waiting"]
+__all__ = ["check_units", "check_waiting"]
 
 
 def check_units(
@@ -23,6 +21,10 @@ def check_units(
     `InvariantError`.
     """
     seen = set()
+    units: list[Unit] = []
+    running: list[Unit] = []
+    holders: set[str] = set()
+    reading: dict[str, bool] = {}
     gpus: dict[tuple[str, int], str] = {}
     held: dict[tuple[str, int], Live] = {}
     for live in jobs:
@@ -39,12 +41,19 @@ def check_units(
         _require(state != "running" or bool(first.placed), f"job {name!r} runs nowhere")
         _require(not live.for_job or live.runs, f"job {name!r} has to stop, and waits")
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
+        if live.job.data is not None:
+            reading[name] = live.runs and not live.has_stopped
         for unit in live.all_units:
             is_queued = unit.name in queued
-            _check_unit(stages, unit, is_queued)
+            _require(not (unit.placed and is_queued), f"unit {unit.name!r} runs, and is in a queue")
             _require(is_queued == waiting.has(unit.kind, unit.name), f"{unit.name!r}: its kind")
             seen.add(unit.name)
             holder = stages.members(unit.name)[0]
+            units.append(unit)
+            if unit.placed and live.runs:
+                running.append(unit)
+            if unit.placed and holder == unit.name:
+                holders.add(unit.name)
             in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
                 # How many parts there are the devices audit; whole ones are nobody else's.
@@ -62,51 +71,13 @@ def check_units(
         right = owner == "several" or owner_of(owner.removeprefix("job ")) in live.victims
         _require(right, f"GPU {at} is held for {live.job.name!r}, and somebody else has it")
     _require(set(queued) <= seen, "a queue has units of nobody")
+    for fault in stages.check(Audited(units, running, holders, reading)):
+        raise InvariantError(fault)
 
 
 def _takes_parts(role: Role) -> bool:
     need = None if role.devices is None else role.devices.need("gpu")
     return need is not None and need.shared
-
-
-def check_storage(storage: StorageStage, jobs: Iterable[Live]) -> None:
-    """It knows who reads, and who of them runs; raises `InvariantError`."""
-    reads = {
-        live.job.name: live.runs and not live.has_stopped
-        for live in jobs
-        if live.job.data is not None
-    }
-    _require(storage.reads() == reads, "storage knows other jobs")
-
-
-def check_sharing(sharing: SharingStage, jobs: Iterable[Live]) -> None:
-    """Who shares runs where the others do, and is like them; raises `InvariantError`."""
-    running = [unit for live in jobs if live.runs for unit in live.units if unit.placed]
-    for fault in sharing.faults(running):
-        raise InvariantError(fault)
-
-
-def _check_unit(stages: Stages, unit: Unit, is_queued: bool) -> None:
-    name, runs = unit.name, bool(unit.placed)
-    _require(not (runs and is_queued), f"unit {name!r} runs, and is in a queue")
-    holds = runs and stages.members(name)[0] == name
-    if stages.quotas is not None:
-        members = stages.quotas.part.members(unit.request)
-        if not unit.kind.is_lent:
-            admitted = holds or unit.has_quota
-            _require(members == admitted, f"unit {name!r}: {members} members are admitted")
-    place = stages.place
-    if isinstance(place, CellStage):
-        placed = name in place.part
-    elif place is not None:
-        placed = name in place.part.owners
-    if place is not None:
-        _require(placed == unit.is_placed, f"unit {name!r}: its place")
-    if stages.devices is not None:
-        nodes = {pod.node for pod in unit.placed if pod.node}
-        there = {one for node in nodes for one in stages.devices.part.owners(node)}
-        for owner in unit.device_owners() if runs else ():
-            _require((owner in there) == holds, f"pod {owner!r}: its devices")
 
 
 def check_waiting(

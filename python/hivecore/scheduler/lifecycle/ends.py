@@ -12,7 +12,6 @@ from hivecore.scheduler.lifecycle.lines import (
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.search.holding import let_go
 
 __all__ = [
     "abandon",
@@ -24,6 +23,7 @@ __all__ = [
     "leave",
     "leaving",
     "reject_if_impossible",
+    "set_admitted",
     "stop",
 ]
 
@@ -33,6 +33,7 @@ def end(state: State, live: Live) -> None:
     if not live.runs:
         _end_waiting(state, live)
     elif live.for_job:
+        live.note(state.log)
         live.is_ending = True
         if not live.has_stopped:
             has_stopped(state, live)
@@ -47,7 +48,6 @@ def _end_waiting(state: State, live: Live) -> None:
     if live.state == "reserved":
         abandon(state, live)
         state.stages.withdraw(live.units[0])
-        state.waiting.touch(state.stages.touched_by_request())
     else:
         lend_no_more(state, live)
         withdraw(state, live.units[0])
@@ -56,19 +56,16 @@ def _end_waiting(state: State, live: Live) -> None:
 def _forget(state: State, live: Live) -> None:
     """A job is not known any more."""
     name = live.job.name
-    del state.jobs[name]
-    state.running.pop(name, None)
-    if state.stages.storage is not None:
-        state.stages.storage.go(name)
     # What was not told yet of a job that is gone is not told any more.
     kept = [a for a in state.outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
     state.outbox = kept
-    state.waiting.touch((("started", name),))
+    state.turn(live, "end")
 
 
 def stop(state: State, live: Live) -> None:
     """A running job waits again."""
     lent = live.lent
+    live.note(state.log)
     live.pause(state.now)
     if lent is None:
         _give_back_all(state, live, end=False)
@@ -76,12 +73,11 @@ def stop(state: State, live: Live) -> None:
         offer_idle_cells(state, live)
     else:
         give_back(state, lent, end=False, reclaimed=live.is_reclaimed)
-        live.units[0].has_quota = False
+        set_admitted(state, live.units[0], False)
         requeue(state, lent)
         rank_anew(state, live.units[0])
-    state.waiting.touch((("stopped", live.job.name),))
-    del state.running[live.job.name]
-    live.state, live.for_job = "pending", ""
+    state.turn(live, "stop")
+    live.for_job = ""
     live.has_stopped = live.is_reclaimed = False
     refusal = state.waiting.refusal(live.units[0].kind)
     if refusal is not None and refusal.code != "stops":
@@ -89,11 +85,18 @@ def stop(state: State, live: Live) -> None:
     reject_if_impossible(state, live)
 
 
+def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
+    """Another unit of its job is admitted for a unit, or not any more."""
+    unit.note(state.log)
+    unit.has_quota = has_quota
+
+
 def expect_no_more(state: State, live: Live) -> None:
     """No more pods join a job."""
     for unit in live.units[1:]:
         if not unit.placed:
             withdraw(state, unit)
+    live.note(state.log)
     live.units = [live.units[0], *[unit for unit in live.units[1:] if unit.placed]]
 
 
@@ -106,6 +109,7 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
     first, *joined = live.units
     for unit in reversed(joined):
         give_back(state, unit, end=True)
+    live.note(state.log)
     live.units = [first]
     give_back(state, first, end=end, reclaimed=live.is_reclaimed)
 
@@ -119,17 +123,18 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
     state.relief = None
     heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)
     if heir:
-        state.jobs[heir].units[0].is_placed = unit.is_placed
+        first = state.jobs[heir].units[0]
+        first.note(state.log)
+        first.is_placed = unit.is_placed
+    unit.note(state.log)
     unit.placed, unit.is_placed = (), False
-    if state.waiting:
-        state.waiting.touch(state.stages.touched_by_release(unit.kind))
 
 
 def has_stopped(state: State, live: Live) -> None:
     """A victim has stopped: what it has is held until all have."""
+    live.note(state.log)
     live.has_stopped = True
-    for unit in live.placed:
-        state.stages.reads_no_more(unit)
+    state.stages.read(live.job.name, False)
     mine = state.jobs.get(live.for_job)
     # The other one may be gone, and its name somebody else's by now.
     if mine is None or live.job.name not in mine.victims:
@@ -146,13 +151,17 @@ def leave(state: State, live: Live) -> None:
 
 
 def abandon(state: State, live: Live) -> None:
-    """Somebody for whom others have to leave is gone."""
+    """Victims have to leave for a job that does not wait for them any more."""
     hold_no_more(state, live)
-    del state.reserved[live.job.name]
-    for name in live.victims:
-        state.jobs[name].is_reclaimed = False
-        if state.jobs[name].has_stopped:
-            leave(state, state.jobs[name])
+    victims = live.victims
+    live.note(state.log)
+    live.victims = ()
+    for name in victims:
+        victim = state.jobs[name]
+        victim.note(state.log)
+        victim.is_reclaimed = False
+        if victim.has_stopped:
+            leave(state, victim)
 
 
 def hold_no_more(state: State, live: Live) -> None:
@@ -161,8 +170,10 @@ def hold_no_more(state: State, live: Live) -> None:
     """
     unit = live.units[0]
     if unit.placed:
-        let_go(state.stages, unit, leaving(state, live))
-        state.waiting.touch(state.stages.touched_by_release(unit.kind))
+        there = leaving(state, live)
+        for one in (unit, *there):
+            one.note(state.log)
+        state.stages.let_go(unit, there)
 
 
 def leaving(state: State, live: Live) -> list[Unit]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
+from hivecore._trial import UndoLog
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Kind
 
@@ -15,6 +16,7 @@ _MOST = 2**16
 class Kinds:
     """The latest kinds, and which of them can never start.
 
+    :param log: undoes changes.
     :param by_stages: whether jobs differ by the stages of their iterations, too.
     :param hosts: the resources of roles that pods take from the "host" of their node.
     """
@@ -25,13 +27,16 @@ class Kinds:
         "_hosts",
         "_impossible",
         "_known",
+        "_log",
         "_numbered",
         "_restored",
         "all_want_gpus",
     )
 
-    def __init__(self, by_stages: bool = False, hosts: frozenset[str] = frozenset()) -> None:
-        self._by_stages, self._hosts = by_stages, hosts
+    def __init__(
+        self, log: UndoLog, by_stages: bool = False, hosts: frozenset[str] = frozenset()
+    ) -> None:
+        self._log, self._by_stages, self._hosts = log, by_stages, hosts
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
@@ -79,8 +84,7 @@ class Kinds:
         key = ("lent", kind.number)
         found = self._known.get(key)
         if found is None:
-            self._numbered += 1
-            found = self._known[key] = _lent_kind(self._numbered, kind.job, self._hosts)
+            found = self._keep(key, _lent_kind(self._next_number(), kind.job, self._hosts))
         return found
 
     def alone(self, kind: Kind) -> Kind:
@@ -101,13 +105,15 @@ class Kinds:
 
     def _note(self, kind: Kind, reason: str) -> None:
         if len(self._impossible) >= _MOST:
-            self._impossible.clear()
+            self._set("_impossible", {})
+        if self._log.is_on:
+            self._log.keep(self._impossible, kind.number)
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
         """What is possible, and what is enforced, has to be found out again."""
-        self._impossible.clear()
-        self._enforced.clear()
+        self._set("_impossible", {})
+        self._set("_enforced", set())
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
         """The kind of this number, when a state is read."""
@@ -139,9 +145,32 @@ class Kinds:
         self._numbered = count
         self._restored.clear()
 
-    def branch(self) -> Self:
+    def _set(self, name: str, value: Any) -> None:
+        if self._log.is_on:
+            self._log.add(setattr, self, name, getattr(self, name))
+        setattr(self, name, value)
+
+    def _keep(self, key: Any, kind: Kind) -> Kind:
+        """Remember a kind."""
+        if len(self._known) >= _MOST:
+            # The older half; if a unit of one waits, units that come wait beside it.
+            gone = list(self._known)[: _MOST // 2]
+            numbers = {self._known[key].number for key in gone}
+            self._set("_known", {k: v for k, v in self._known.items() if v.number not in numbers})
+            known = {n: why for n, why in self._impossible.items() if n not in numbers}
+            self._set("_impossible", known)
+        if self._log.is_on:
+            self._log.keep(self._known, key)
+        self._known[key] = kind
+        return kind
+
+    def _next_number(self) -> int:
+        self._set("_numbered", self._numbered + 1)
+        return self._numbered
+
+    def branch(self, log: UndoLog) -> Self:
         """An equal of its own."""
-        made = type(self)(self._by_stages, self._hosts)
+        made = type(self)(log, self._by_stages, self._hosts)
         made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         made._enforced = self._enforced.copy()
@@ -156,11 +185,8 @@ class Kinds:
             return self._known[key]
         except KeyError:
             pass
-        if len(self._known) >= _MOST:
-            self._forget_half()
-        kind = self._made(job, least_of(job) if role is None else [(role, 1)])
-        self._known[key] = kind
-        return kind
+        roles = least_of(job) if role is None else [(role, 1)]
+        return self._keep(key, self._made(job, roles))
 
     def _made(
         self,
@@ -170,18 +196,13 @@ class Kinds:
         is_alone: bool = False,
         like: Kind | None = None,
     ) -> Kind:
-        self._numbered += 1
-        kind = Kind(self._numbered, job, roles, is_alone, like=like, hosts=self._hosts)
+        kind = Kind(self._next_number(), job, roles, is_alone, like=like, hosts=self._hosts)
         return self._noted(kind)
 
     def _noted(self, kind: Kind) -> Kind:
-        self.all_want_gpus = self.all_want_gpus and kind.gpus > 0
+        if self.all_want_gpus and not kind.gpus:
+            self._set("all_want_gpus", False)
         return kind
-
-    def _forget_half(self) -> None:
-        """The older ones; if somebody waits in one of them, others like it wait beside him."""
-        for key in list(self._known)[: _MOST // 2]:
-            self._impossible.pop(self._known.pop(key).number, None)
 
 
 def _lent_kind(number: int, job: Job, hosts: frozenset[str]) -> Kind:

@@ -11,7 +11,6 @@ __all__ = [
     "line_of",
     "offer_idle_cells",
     "push",
-    "put_back",
     "queue_of",
     "queued_job",
     "rank_anew",
@@ -38,10 +37,11 @@ def line_of(state: State, kind: Kind) -> TenantQueues:
     return state.lending
 
 
-def push(state: State, unit: Unit) -> None:
-    """A unit comes into its queue."""
-    line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
-    state.queued[unit.name] = unit
+def push(state: State, unit: Unit, now: float | None = None) -> None:
+    """A unit comes into its queue; at this time, if it is not the last one that was told."""
+    moment = state.microseconds if now is None else int(now * MICRO)
+    line_of(state, unit.kind).push(queued_job(state, unit), moment)
+    state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
 
 
@@ -70,21 +70,11 @@ def requeue(state: State, unit: Unit) -> None:
     departure = unit.departure
     assert departure is not None
     if not unit.kind.is_lent:
+        unit.note(state.log)
         unit.kind = state.kinds.alone(unit.kind)
     line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
-    state.queued[unit.name] = unit
+    state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
-
-
-def put_back(state: State) -> None:
-    """After an error: units that wait, and are in no queue, are at their old places again."""
-    for live in state.jobs.values():
-        for unit in live.all_units if live.state in ("pending", "lent") else live.units[1:]:
-            if not unit.placed and unit.name not in state.queued and unit.departure is not None:
-                line_of(state, unit.kind).requeue(unit.departure)
-                state.queued[unit.name] = unit
-                if not state.waiting.has(unit.kind, unit.name):
-                    state.waiting.add(unit.kind, unit.name)
 
 
 def rank_anew(state: State, unit: Unit) -> None:
@@ -97,14 +87,14 @@ def withdraw(state: State, unit: Unit) -> None:
     """A unit that waits in a queue is not wanted any more."""
     take_off(state, unit)
     state.stages.withdraw(unit)
-    state.waiting.touch(state.stages.touched_by_request())
 
 
 def take_off(state: State, unit: Unit) -> None:
     """A unit leaves its queue without having been offered."""
     kind, line = unit.kind, line_of(state, unit.kind)
+    unit.note(state.log)
     unit.departure = line.take(unit.name)
-    del state.queued[unit.name]
+    state.dequeue(unit.name)
     if state.waiting.leave(kind, unit.name):
         line.wake(queue_of(state, kind.job), kind.number)
 
@@ -120,6 +110,7 @@ def set_apart(state: State, unit: Unit) -> None:
     """One that has left its queue is of a kind of its own when it waits again."""
     if not unit.kind.is_alone:
         assert unit.departure is not None
+        unit.note(state.log)
         unit.kind = state.kinds.alone(unit.kind)
         unit.departure = unit.departure._replace(job=queued_job(state, unit))
     state.waiting.add(unit.kind, unit.name)
@@ -132,7 +123,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     assert departure is not None
     queues = line_of(state, kind)
     queues.requeue(departure)
-    state.queued[unit.name] = unit
+    state.enqueue(unit)
     queues.park(departure.job.tenant, kind.number)
     state.waiting.park(kind, refused.refusal, refused.keys)
     if unit is live.units[0] and not live.runs:
@@ -144,6 +135,7 @@ def offer_idle_cells(state: State, live: Live) -> None:
     job = live.job
     may = job.guaranteed and job.preemptible and not job.together and live.units[0].kind.gpus
     if state.lending is not None and may:
+        live.note(state.log)
         push(state, live.may_be_lent(state.kinds))
 
 
@@ -151,12 +143,13 @@ def lend_no_more(state: State, live: Live) -> None:
     """A job has what it waited for, or waits no more: it is lent nothing."""
     if live.lent is not None:
         take_off(state, live.lent)
+        live.note(state.log)
         live.lent = None
 
 
 def wait_again(state: State, live: Live) -> None:
     """A job for which others were to stop goes back to its queue."""
-    live.state, live.victims = "pending", ()
+    state.turn(live, "give up")
+    live.victims = ()
     requeue(state, live.units[0])
     offer_idle_cells(state, live)
-    state.waiting.touch((("started", live.job.name),))

@@ -1,8 +1,10 @@
 """A job that the scheduler knows, and what has become of it."""
 
 from collections.abc import Iterator
-from typing import Self
+from operator import attrgetter
+from typing import Any, Self
 
+from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.kinds import Kinds
@@ -11,6 +13,12 @@ from hivecore.scheduler.lifecycle.units import Kind, Pod, Unit
 __all__ = ["Live"]
 
 _RUNS = ("running", "lent")
+#: What of a job changes.
+_FIELDS = (
+    *("attained", "for_job", "has_stopped", "is_ending", "is_reclaimed", "lent"),
+    *("since", "state", "told", "units", "victims"),
+)
+_values = attrgetter(*_FIELDS)
 
 
 class Live:
@@ -86,13 +94,21 @@ class Live:
     def copy(self) -> Self:
         """The same for a branch."""
         made: Self = object.__new__(type(self))
-        made.job, made.units = self.job, [unit.copy() for unit in self.units]
+        made.job = self.job
+        made.restore(_values(self))
+        made.units = [unit.copy() for unit in self.units]
         made.lent = self.lent and self.lent.copy()
-        made.state, made.since, made.told = self.state, self.since, self.told
-        made.victims, made.for_job = self.victims, self.for_job
-        made.has_stopped, made.is_ending = self.has_stopped, self.is_ending
-        made.is_reclaimed, made.attained = self.is_reclaimed, self.attained
         return made
+
+    def note(self, log: UndoLog) -> None:
+        """Let a log restore the job as it is now; its units by themselves."""
+        if log.is_on:
+            log.add(self.restore, _values(self))
+
+    def restore(self, values: tuple[Any, ...]) -> None:
+        """What the job was."""
+        for name, value in zip(_FIELDS, values, strict=True):
+            setattr(self, name, value)
 
     def pause(self, now: float) -> None:
         """It has run until now, and begins anew or waits."""
@@ -121,7 +137,7 @@ class Live:
             for role in self.job.roles
             for index in range(role.min_pods, role.pods)
         ]
-        self.units += made
+        self.units = [*self.units, *made]
         return made
 
     def unit_of(self, pod: str) -> Unit | None:

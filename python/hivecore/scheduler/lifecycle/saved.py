@@ -49,8 +49,8 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
     told: dict[str, Any] = {
         "settings": [state.has_queues, state.immediate, state.preemption, stages.tries],
         "lending": state.lending is not None,
-        "storage": None if stages.storage is None else stages.storage.plain(),
-        "parts": [stage.name for stage in stages.all],
+        "storage": None,
+        "parts": stages.names,
         "now": state.now,
         "logged": logged,
         "kinds": state.kinds.numbered,
@@ -70,11 +70,11 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         told["patience"] = state.patience
     if state.order is not None:
         told["order"] = state.order.entries
-    if stages.sharing is not None:
-        told["sharing"] = stages.sharing.plain()
+    if stages.by_stages:
         told["regroup_for"] = state.regroup_for
+    told |= stages.plain()
     text = json.dumps(told, separators=(",", ":")).encode()
-    parts = [stage.part.to_bytes() for stage in stages.all]
+    parts = stages.to_bytes()
     if state.lending is not None:
         parts.append(state.lending.to_bytes())
     return _joined([text, state.queues.to_bytes(), *parts])
@@ -95,17 +95,15 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
     read = dict.fromkeys(_PARTS) | {
         name: _PARTS[name].from_bytes(part) for name, part in zip(told["parts"], parts, strict=True)
     }
-    storage = None if told["storage"] is None else StorageStage.of_plain(told["storage"])
-    sharing = told.get("sharing")
+    storage, sharing = told["storage"], told.get("sharing")
     stages = Stages.of(
         **read,
-        storage=None if storage is None else storage.pool,
+        storage=None if storage is None else StorageStage.pool_of_plain(storage),
         tries=as_int(tries, "tries", 1, 1000),
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
         hosts=frozenset(as_name(one, "hosts") for one in told.get("hosts", ())),
         growing=as_bool(told.get("growing", False), "growing"),
     )
-    stages.storage = storage
     state = State(
         stages,
         TenantQueues.from_bytes(queues),
@@ -132,21 +130,15 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
-    state.precedence = Precedence.of_plain(told.get("precedence", {}))
-    storage, sharing = state.stages.storage, state.stages.sharing
-    if storage is not None:
-        for live in state.jobs.values():
-            storage.come(live.job)
-            if live.runs and not live.has_stopped:
-                storage.begin(live.job.name)
-        storage.restore(told["storage"])
-    if sharing is not None:
-        sharing.restore(told["sharing"], {unit.name: unit for unit in state.units() if unit.placed})
-        state.stages.note_health()
-        sharing.restore_fresh(told["sharing"])
-        state.regroup_for = as_float(told["regroup_for"], "regroup_for")
-        if not 0.0 <= state.regroup_for <= LATEST:
-            raise ValueError("regroup_for")
+    state.precedence = Precedence.of_plain(state.log, told.get("precedence", {}))
+    for live in state.jobs.values():
+        state.stages.come(live.job)
+        if live.runs and not live.has_stopped:
+            state.stages.read(live.job.name, True)
+    state.stages.restore(told, {unit.name: unit for unit in state.units() if unit.placed})
+    state.regroup_for = as_float(told.get("regroup_for", 0.0), "regroup_for")
+    if not 0.0 <= state.regroup_for <= LATEST:
+        raise ValueError("regroup_for")
     asked = as_order(told.get("order", []))
     state.order = Order(asked, {}) if asked else None  # as it was sorted then
     state.note_states()

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from math import inf
+from types import TracebackType
 
 from hivecore._arguments import as_float
 from hivecore.decisions import Refusal
+from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.actions import Action, Start, Wait
 from hivecore.scheduler.lifecycle.kinds import Kinds
 from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.transitions import GONE, LENT, RESERVED, RUNNING, TRANSITIONS
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
@@ -22,6 +25,45 @@ __all__ = ["LATEST", "MICRO", "State"]
 LATEST = 2.0**40
 #: Queues count microseconds.
 MICRO = 1_000_000
+
+
+class _Transaction:
+    """The context of `State.transaction`."""
+
+    __slots__ = ("_before", "_keeps", "_marks", "_outbox", "_queues", "_round", "_state")
+
+    def __init__(self, state: "State", keeps: bool) -> None:
+        self._state, self._keeps = state, keeps
+
+    def __enter__(self) -> None:
+        state = self._state
+        self._outbox = state.outbox, len(state.outbox)
+        self._before = state.now, state.regroup_for, state.order
+        self._round = state.begun.copy(), [*state.unsaid], state.rejected.copy()
+        self._marks = state.stages.mark()
+        queues = (state.queues, state.lending)
+        self._queues = [(one, one._mark()) for one in queues if one is not None]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        state = self._state
+        if error is None and self._keeps:
+            for queue, mark in self._queues:
+                queue._keep(mark)
+            state.stages.keep(self._marks)
+            return
+        for queue, mark in self._queues:
+            queue._rewind(mark)
+        state.stages.rewind(self._marks)
+        state.outbox, length = self._outbox
+        del state.outbox[length:]
+        state.now, state.regroup_for, state.order = self._before
+        state.begun, state.unsaid, state.rejected = self._round
+        state.relief = None
 
 
 class State:
@@ -41,6 +83,7 @@ class State:
         "jobs",
         "kinds",
         "lending",
+        "log",
         "now",
         "order",
         "outbox",
@@ -69,14 +112,15 @@ class State:
         preemption: bool,
         patience: float = inf,
     ) -> None:
-        self.stages = stages
+        self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
         self.queues = TenantQueues() if queues is None else queues
         #: those that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
-        self.kinds = Kinds(by_stages=stages.sharing is not None, hosts=stages.hosts)
-        self.waiting = Waiting(stages.lacks())
+        self.kinds = Kinds(self.log, by_stages=stages.by_stages, hosts=stages.hosts)
+        self.waiting = Waiting(stages.lacks(), self.log)
+        stages.listener = self.waiting
         self.jobs: dict[str, Live] = {}
         #: the units that wait in a queue
         self.queued: dict[str, Unit] = {}
@@ -88,7 +132,7 @@ class State:
         #: what is to be told by the next decide
         self.outbox: list[Action] = []
         #: whom nobody makes leave now who had to leave for them
-        self.precedence = Precedence()
+        self.precedence = Precedence(self.log)
         #: by job, its start in this round, as long as nothing else has happened because of it
         self.begun: dict[str, Start] = {}
         #: the starts in this round that are not told: those who started were in the way of others
@@ -115,6 +159,79 @@ class State:
             self.precedence.clear()
             self.waiting.touch((OUTSIDE,))
 
+    # --- changes
+
+    def turn(self, live: Live, transition: str) -> None:
+        """Change the state of a job; see `TRANSITIONS`.
+
+        :raises InvariantError: it is in a state from which there is no such transition.
+        """
+        step, name, before = TRANSITIONS[transition], live.job.name, live.state
+        if before not in step.sources:
+            raise InvariantError(f"job {name!r} is {before}: no transition {transition!r}")
+        live.note(self.log)
+        live.state = step.target
+        old, new = self._where(before), self._where(step.target)
+        if old is not new:
+            for jobs in (old, new):
+                if self.log.is_on and jobs is not None:
+                    self.log.keep(jobs, name)
+            if old is not None:
+                del old[name]
+            if new is not None:
+                new[name] = live
+        if step.reads or (step.reads is False and old is self.running):
+            self.stages.read(name, step.reads)
+        if step.target == GONE:
+            if self.log.is_on:
+                self.log.add(setattr, self, "jobs", self.jobs.copy())
+            del self.jobs[name]
+            self.stages.go(name)
+        if step.event:
+            self.waiting.touch(((step.event, name),))
+
+    def _where(self, state: str) -> dict[str, Live] | None:
+        """The jobs in a state, as far as they are listed."""
+        if state == RESERVED:
+            return self.reserved
+        return self.running if state in (RUNNING, LENT) else None
+
+    def add(self, live: Live) -> None:
+        """A job has come."""
+        if self.log.is_on:
+            self.log.keep(self.jobs, live.job.name)
+        self.jobs[live.job.name] = live
+
+    def enqueue(self, unit: Unit) -> None:
+        """A unit is in a queue."""
+        if self.log.is_on:
+            self.log.keep(self.queued, unit.name)
+        self.queued[unit.name] = unit
+
+    def dequeue(self, name: str) -> Unit:
+        """A unit is in no queue."""
+        if self.log.is_on:
+            self.log.keep(self.queued, name)
+        return self.queued.pop(name)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to decide."""
+        if self.reserved or self.regroup_for or self.order is not None or self.outbox:
+            return False
+        queues = (self.queues, self.lending)
+        is_offered = any(one is not None and one.offers for one in queues)
+        return not (is_offered or self.waiting.is_touched or self.stages.is_stale)
+
+    def transaction(self, *, keeps: bool = True) -> "_Transaction":
+        """A context whose changes to jobs, queues and parts are undone by an exception.
+
+        :param keeps: whether they stay if there is none.
+
+        Cost: O(changes).
+        """
+        return _Transaction(self, keeps)
+
     @property
     def microseconds(self) -> int:
         """The time as queues count it."""
@@ -123,6 +240,7 @@ class State:
     def tell(self, live: Live, refusal: Refusal) -> None:
         """Say why a job waits, if it is another reason than before."""
         if live.told != refusal:
+            live.note(self.log)
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
@@ -173,11 +291,11 @@ class State:
     def note_states(self) -> None:
         """Find who is reserved, runs, or is in a queue, when jobs have been read or copied."""
         for name, live in self.jobs.items():
-            if live.state == "reserved":
-                self.reserved[name] = live
+            listed = self._where(live.state)
+            if listed is not None:
+                listed[name] = live
+            if live.state == RESERVED:
                 continue
-            if live.state != "pending":
-                self.running[name] = live
             for unit in live.units:
                 if not unit.placed:
                     self.queued[unit.name] = unit
@@ -188,17 +306,17 @@ class State:
         """A copy that shares nothing."""
         made = object.__new__(State)
         made.stages, made.queues = self.stages.branch(), self.queues.copy()
-        made.has_queues = self.has_queues
+        made.log, made.has_queues = made.stages.log, self.has_queues
         made.lending = None if self.lending is None else self.lending.copy()  # empty ones are false
         made.immediate, made.preemption = self.immediate, self.preemption
         made.patience = self.patience
-        made.kinds = self.kinds.branch()
-        made.waiting = self.waiting.branch(made.stages.quotas)
+        made.kinds = self.kinds.branch(made.log)
+        made.waiting = made.stages.listener = self.waiting.branch(made.stages)
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
         made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)
         made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
-        made.precedence = self.precedence.copy()
+        made.precedence = self.precedence.branch(made.log)
         made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
         made.note_states()
         return made

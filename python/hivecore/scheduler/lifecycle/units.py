@@ -7,8 +7,10 @@ A job that waits for its tenant's own cells may meanwhile run on idle ones: a un
 its cells, beside the one that waits. Quotas know both by the job.
 """
 
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
+from hivecore._trial import UndoLog
 from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
@@ -148,6 +150,9 @@ class Refused(NamedTuple):
     is_sure: bool = True
 
 
+_values = attrgetter("departure", "has_quota", "is_placed", "kind", "placed")
+
+
 class Unit:
     """What starts together."""
 
@@ -176,6 +181,15 @@ class Unit:
     def request(self) -> str:
         """The name by which quotas know it."""
         return self.owner if self.kind.is_lent else self.name
+
+    def note(self, log: UndoLog) -> None:
+        """Let a log restore the unit as it is now."""
+        if log.is_on:
+            log.add(self.restore, _values(self))
+
+    def restore(self, values: tuple[Any, ...]) -> None:
+        """What the unit was."""
+        self.departure, self.has_quota, self.is_placed, self.kind, self.placed = values
 
     def copy(self) -> "Unit":
         """The same for a branch."""

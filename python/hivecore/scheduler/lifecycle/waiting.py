@@ -6,14 +6,13 @@ and woken if its stage says that it is worth a try.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.lifecycle.units import Key, Kind, Refused
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Lacks
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Waiting"]
 
@@ -37,10 +36,10 @@ class _Line:
 class Waiting:
     """Who waits, by kind."""
 
-    __slots__ = ("_by_key", "_lacks", "_lines", "_touched")
+    __slots__ = ("_by_key", "_lacks", "_lines", "_log", "_touched")
 
-    def __init__(self, lacks: Lacks | None) -> None:
-        self._lacks = lacks
+    def __init__(self, lacks: Lacks | None, log: UndoLog) -> None:
+        self._lacks, self._log = lacks, log
         self._lines: dict[int, _Line] = {}
         self._by_key: dict[Key, dict[int, None]] = {}
         self._touched: dict[Key, None] = {}
@@ -51,16 +50,31 @@ class Waiting:
         if line is None:
             line = self._lines[kind.number] = _Line(kind)
         line.names[name] = None
+        if self._log.is_on:
+            self._log.add(self._drop_name, line, name)
+
+    def _drop_name(self, line: _Line, name: str) -> None:
+        del line.names[name]
+        if not line.names:
+            del self._lines[line.kind.number]
 
     def leave(self, kind: Kind, name: str) -> bool:
         """A unit waits no more; whether it was the last one of a kind that is parked."""
         line = self._lines[kind.number]
+        if self._log.is_on:
+            # A copy only where the unit is not the first: the order has to be restored.
+            is_first = next(iter(line.names)) == name
+            self._log.add(self._put_name, line, name, None if is_first else line.names.copy())
         del line.names[name]
         if line.names:
             return False
         self.wake(kind)
         del self._lines[kind.number]
         return line.refusal is not None
+
+    def _put_name(self, line: _Line, name: str, names: dict[str, None] | None) -> None:
+        line.names = {name: None, **line.names} if names is None else names
+        self._lines[line.kind.number] = line
 
     def has(self, kind: Kind, name: str) -> bool:
         """Whether a unit waits."""
@@ -82,9 +96,9 @@ class Waiting:
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
         """A kind some of whose units wait is parked."""
         line = self._lines[kind.number]
-        line.refusal, line.keys = refusal, tuple(dict.fromkeys(keys))
-        for key in line.keys:
-            self._by_key.setdefault(key, {})[kind.number] = None
+        if self._log.is_on:
+            self._log.add(self._set, line, line.refusal, line.keys)
+        self._set(line, refusal, tuple(dict.fromkeys(keys)))
         if OVERUSED in line.keys and self._lacks is not None:
             self._lacks.note_overused()
         self._note(line)
@@ -100,6 +114,8 @@ class Waiting:
 
     def renew(self, lacks: Lacks | None) -> None:
         """Quotas are others now."""
+        if self._log.is_on:
+            self._log.add(setattr, self, "_lacks", self._lacks)
         self._lacks = lacks
         for line in self._lines.values():
             self._note(line)
@@ -107,30 +123,44 @@ class Waiting:
     def wake(self, kind: Kind) -> None:
         """A kind is offered again."""
         line = self._lines[kind.number]
-        for key in line.keys:
-            of = self._by_key[key]
-            del of[kind.number]
-            if not of:
-                del self._by_key[key]
-        line.keys = ()
+        if self._log.is_on:
+            self._log.add(self._set, line, line.refusal, line.keys)
+        self._set(line, None if line.names else line.refusal, ())
         if self._lacks is not None:
             self._lacks.drop(kind.number)
-        if line.names:
-            line.refusal = None
+
+    def _set(self, line: _Line, refusal: Refusal | None, keys: tuple[Key, ...]) -> None:
+        """Change why a kind is parked, and what has to happen first."""
+        number = line.kind.number
+        for key in line.keys:
+            numbers = self._by_key[key]
+            del numbers[number]
+            if not numbers:
+                del self._by_key[key]
+        line.refusal, line.keys = refusal, keys
+        for key in keys:
+            self._by_key.setdefault(key, {})[number] = None
 
     def __bool__(self) -> bool:
         """Whether some kind is parked."""
         return bool(self._by_key)
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether something has happened that a parked kind waits for."""
+        return bool(self._touched)
+
     def touch(self, keys: Iterable[Key]) -> None:
         """Something has happened."""
         for key in keys:
-            if key in self._by_key:
+            if key in self._by_key and key not in self._touched:
+                if self._log.is_on:
+                    self._log.keep(self._touched, key)
                 self._touched[key] = None
 
     def touch_all(self) -> None:
         """Anything may have happened."""
-        self._touched.update(dict.fromkeys(self._by_key))
+        self.touch(self._by_key)
 
     def woken(
         self,
@@ -156,7 +186,9 @@ class Waiting:
                     found.update(self._by_key.get(key, ()))
             else:
                 found.update(self._by_key.get(key, ()))
-        self._touched.clear()
+        if self._log.is_on:
+            self._log.add(setattr, self, "_touched", self._touched)
+        self._touched = {}
         able = set(able_to_share(sharers)) if sharers else set()
         woken = [self._lines[number].kind for number in sorted(able)]
         for number in sorted(found - able):
@@ -179,9 +211,9 @@ class Waiting:
         """The kinds that are parked, by number."""
         return {number: line.kind for number, line in self._lines.items() if line.refusal}
 
-    def branch(self, quotas: "QuotaStage | None") -> Self:
-        """An equal for a branch with these quotas; kinds do not change."""
-        made = type(self)(self._lacks and self._lacks.branch(quotas))
+    def branch(self, stages: Stages) -> Self:
+        """An equal for a branch with these stages; kinds do not change."""
+        made = type(self)(self._lacks and stages.branched_lacks(self._lacks), stages.log)
         for number, line in self._lines.items():
             twin = made._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys
@@ -198,11 +230,10 @@ class Waiting:
                 None if line.refusal is None else [getattr(line.refusal, one) for one in _TEXTS],
                 line.keys,
             ]
-            for number, line in self._lines.items()
+            for number, line in sorted(self._lines.items())
         ]
-        order = [[key, list(of)] for key, of in self._by_key.items()]
         lacks = None if self._lacks is None else self._lacks.plain()
-        return {"lines": lines, "order": order, "touched": list(self._touched), "lacks": lacks}
+        return {"lines": lines, "touched": sorted(self._touched), "lacks": lacks}
 
     def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
         """What plain data say."""
@@ -212,10 +243,6 @@ class Waiting:
             if refusal is not None:
                 known = [(str(what), str(which)) for what, which in keys]
                 self.park(kinds[number], Refusal(*map(str, refusal)), known)
-        self._by_key = {
-            (str(what), str(which)): {number: self._by_key[what, which][number] for number in of}
-            for (what, which), of in state["order"]
-        }
         self._touched = {(str(what), str(which)): None for what, which in state["touched"]}
         if self._lacks is not None and state.get("lacks") is not None:
             self._lacks.restore(state["lacks"])

@@ -10,7 +10,6 @@ from hivecore.scheduler.actions import Move
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import may_move, placed_pods
-from hivecore.scheduler.moves.places import all_nodes, domains, places_for
 from hivecore.scheduler.moves.search import Found, MoveSearch
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class _Planning:
 
     def free(self, goal: Goal, nodes: tuple[str, ...]) -> MovePlan:
         """See `FreeNodes`."""
-        known = set(all_nodes(self.stages))
+        known = set(self.stages.nodes())
         for node in nodes:
             if node not in known:
                 raise KeyError(f"nodes: no part knows {node!r}")
@@ -202,7 +201,7 @@ class _Planning:
 
     def free_domain(self, goal: FreeDomain) -> MovePlan:
         """See `FreeDomain`."""
-        known = domains(self.stages, goal.layer)
+        known = self.stages.domains(goal.layer)
         if goal.name:
             if goal.name not in known:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
@@ -245,11 +244,10 @@ class _Planning:
             return self._never(goal, f"waits for {first[0]!r} to start")
         if self.scheduler._state.companions(live):
             return self._never(goal, "starts together with other jobs")
-        if self.stages.quotas is not None:
-            decision = self.stages.quotas.schedule(unit)
-            if decision.outcome != "bind":
-                return self._never(goal, decision.reason)
-        places = places_for(self.stages, live.job)
+        reason = self.stages.not_admitted(unit)
+        if reason:
+            return self._never(goal, reason)
+        places = self.stages.domains_for(live.job)
         problem = Problem(frozenset(), frozenset(), unit, places)
         return self._plan(goal, self.search.solve(problem, self.tries), ())
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.moves.bounds import Counting, Problem
 from hivecore.scheduler.moves.openings import Openings
-from hivecore.scheduler.moves.places import places_for
 from hivecore.scheduler.moves.room import Room
 from hivecore.scheduler.moves.trial import Failed, Steps, Trial
 from hivecore.scheduler.stages.transaction import Stages
@@ -109,7 +108,7 @@ class _Solving:
                 return
             if failed is None or not failed.owner:
                 continue
-            places = places_for(search.stages, search.jobs[failed.owner].job)
+            places = search.stages.domains_for(search.jobs[failed.owner].job)
             more = self.openings.of(failed.owner, failed.units, places, names, failed.landed)
             for i, others in enumerate(more):
                 wider = names | others

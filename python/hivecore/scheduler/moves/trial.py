@@ -10,7 +10,6 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import carry_out, land, leave, move_of, nodes_of, placed_pods
-from hivecore.scheduler.moves.places import places_for
 from hivecore.scheduler.moves.room import pods_of
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -37,7 +36,8 @@ class Trial:
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], problem: Problem) -> None:
         self.stages, self.jobs, self.problem = stages.without_quotas(), jobs, problem
-        self._open = _open_nodes(stages, problem.closed) if problem.closed else ()
+        known = stages.common_nodes() if problem.closed else ()
+        self._open = tuple(node for node in known if node not in problem.closed)
 
     def moved(self, names: frozenset[str]) -> Steps | Failed:
         """The moves that do, if these jobs may move; those that find their old places again stay.
@@ -97,7 +97,7 @@ class Trial:
         if len(list(live.placed)) < 2 or not (where.must or where.within):
             return land(self.stages, live, nodes)
         first: Refused | None = None
-        for place in places_for(self.stages, live.job):
+        for place in self.stages.domains_for(live.job):
             twin = live.copy()
             inside = {
                 unit.name: tuple(sorted(place.intersection(nodes.get(unit.name, place))))
@@ -183,10 +183,3 @@ class Trial:
 
 def _told(name: str, refused: Refused) -> str:
     return f"job {name!r} would find no place: {refused.refusal.reason}"
-
-
-def _open_nodes(stages: Stages, closed: frozenset[str]) -> tuple[str, ...]:
-    """The nodes that all stages know, but for the closed ones."""
-    known = [one.part.nodes for one in (stages.place, stages.devices) if one is not None]
-    also = frozenset(known[-1])
-    return tuple(node for node in known[0] if node in also and node not in closed)

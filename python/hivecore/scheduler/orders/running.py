@@ -6,7 +6,7 @@ from hivecore.scheduler.lifecycle.lines import requeue, take_off
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.orders.walk import Walk
-from hivecore.scheduler.rounds.starts import expect_joining, runs_now
+from hivecore.scheduler.rounds.starts import expect_joining, runs_now, tell_to_stop
 
 __all__ = ["end_order", "run_in_order"]
 
@@ -31,14 +31,18 @@ def run_in_order(state: State, order: Order) -> None:
     for live in found.stopped:
         name = live.job.name
         state.outbox.append(Preempt(name, found.winner(name, order, state.jobs), "order"))
+        live.note(state.log)
         live.pause(state.now)
         requeue(state, live.units[0])
-        del state.running[name]
-        live.state = "pending"
+        state.turn(live, "stop")
         reject_if_impossible(state, live)
     for move in found.moves:
         state.outbox.append(move)
-        state.jobs[move.job].pause(state.now)
+        moved = state.jobs[move.job]
+        moved.note(state.log)
+        moved.pause(state.now)
+        for runs in (False, True):  # it begins from nothing
+            state.stages.read(move.job, runs)
     for live, sharers, offsets in found.started:
         unit = live.units[0]
         take_off(state, unit)
@@ -64,6 +68,5 @@ def _have_to_stop(state: State, order: Order) -> bool:
     for name in names:
         winner = found.winner(name, order, state.jobs)
         state.outbox.append(Preempt(name, winner, "order"))
-        state.jobs[name].for_job = winner
-        state.stages.told_to_stop(name)
+        tell_to_stop(state, state.jobs[name], winner)
     return bool(names)

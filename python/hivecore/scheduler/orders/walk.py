@@ -19,7 +19,6 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused
 from hivecore.scheduler.orders.changes import Changes, Entry, Places, changes
 from hivecore.scheduler.orders.ordering import Order
-from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["Walk"]
@@ -76,27 +75,26 @@ class Walk:
 
         :param running: all that run.
         """
-        sharing, entries = self._stages.sharing, self._entries
+        stages, entries = self._stages, self._entries
         before: Places = {}
         there: set[int] = set()
         rest: list[str] = []
         for live in running:
             if _may_be_ordered(live):
                 name = live.job.name
-                members = (name,) if sharing is None else sharing.members(name)
-                before[name] = live.units[0].placed, members
+                before[name] = live.units[0].placed, stages.members(name)
                 at = self._place.get(name)
                 if at is None:
                     rest.append(name)
                 else:
                     there.add(at)
-                    if sharing is None:
+                    if not stages.by_stages:
                         entries[at] = (live,)
         others = [(self._jobs[name],) for name in sorted(rest)]
         for other in others:
             self._vacate(other)
         for at in sorted(there):
-            if sharing is None or self._stays(at, sharing):
+            if not stages.by_stages or self._stays(at):
                 self._behind[at] = _gpus(entries[at])
             else:
                 self._vacate_at(at)
@@ -109,11 +107,11 @@ class Walk:
         """The jobs of a place that may be ordered; none: they are gone, or are left alone."""
         found = self._entries.get(at)
         if found is None:
-            jobs, sharing = self._jobs, self._stages.sharing
+            jobs = self._jobs
             lives = [jobs[name] for name in self._names[at] if name in jobs]
             found = tuple([live for live in lives if _may_be_ordered(live)])
             are_others = len(found) > 1 and lives != self._sharers.get(at)
-            if are_others and (sharing is None or sharing.unlike([one.job for one in found])):
+            if are_others and self._stages.unlike([one.job for one in found]):
                 found = found[:1]  # these names are others' by now
             self._entries[at] = found
         return found
@@ -147,25 +145,26 @@ class Walk:
             for one in others
         )
 
-    def _stays(self, at: int, sharing: SharingStage) -> bool:
+    def _stays(self, at: int) -> bool:
         """Whether an entry has GPUs that it keeps, which it has to itself from now on."""
         entry = self._entry(at)
         holder = next((live.units[0] for live in entry if live.units[0].placed), None)
         if holder is None:
             return False  # who comes before it has taken them along
-        members = sharing.members(holder.name)
+        members = self._stages.members(holder.name)
         leaving = [(self._jobs[name],) for name in members if self._jobs[name] not in entry]
         joining = [live for live in entry if live.job.name not in members]
         if not leaving and not joining:
             return True
         if not all(_may_be_ordered(live) for (live,) in leaving):
             return False
-        if joining and not (sharing.is_open(holder.name) and self._may_start(tuple(joining))):
+        if joining and not (self._stages.is_open(holder.name) and self._may_start(tuple(joining))):
             return False
         self._touched.add(at)
         for one in (*leaving, *((live,) for live in joining)):
             self._vacate(one)
         for live in joining:
+            live.units[0].note(self._stages.log)
             self._stages.share(live.units[0], holder)
         return True
 
@@ -258,6 +257,8 @@ class Walk:
 
     def _start(self, at: int, entry: Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
+        for unit in (first, *others):
+            unit.note(self._stages.log)
         placed, decisions = self._was.get(first.name, ((), ()))
         if not placed or not self._stages.put_back(first, placed):
             found = self._stages.start(first)
@@ -285,7 +286,9 @@ class Walk:
                     self._was[unit.name] = unit.placed, ()
                 heir = self._stages.give_back(unit, end=False)
                 if heir:
+                    self._jobs[heir].units[0].note(self._stages.log)
                     self._jobs[heir].units[0].is_placed = unit.is_placed
+                unit.note(self._stages.log)
                 unit.placed, unit.is_placed = (), False
 
 

@@ -2,6 +2,7 @@
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import Promote, Start
+from hivecore.scheduler.lifecycle.ends import set_admitted
 from hivecore.scheduler.lifecycle.lines import wait, wait_apart
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
@@ -20,17 +21,18 @@ __all__ = ["lend", "promote"]
 
 def lend(state: State, live: Live, unit: Unit) -> None:
     """A job starts on idle cells, or waits for these, too."""
+    unit.note(state.log)
     found = state.stages.start(unit)
     if not isinstance(found, Started):
         wait(state, live, unit, found)
         return
     state.waiting.leave(unit.kind, unit.name)
-    live.state, live.since, live.told, live.units[0].has_quota = "lent", state.now, None, True
-    state.running[live.job.name] = live
+    state.turn(live, "lend")
+    live.since, live.told = state.now, None
+    set_admitted(state, live.units[0], True)
     start = Start(live.job.name, unit.placed, decisions=found.decisions, lent=True)
     state.outbox.append(start)
     note_begun(state, live.job, start)
-    state.waiting.touch((("started", live.job.name),))
 
 
 def promote(state: State, live: Live, unit: Unit) -> None:
@@ -48,15 +50,15 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     told = tell_to_leave(state, victims, live)
     state.relief = None
     state.stages.vacate(lent)
+    lent.note(state.log)
     lent.placed, lent.is_placed = (), False
     found = start_without(state, told, live, unit)
     unit.has_quota = False
     state.waiting.leave(unit.kind, unit.name)
-    state.waiting.touch(state.stages.touched_by_release(lent.kind))
-    live.lent = None
     state.begun.pop(live.job.name, None)
     state.outbox.append(Promote(live.job.name, unit.placed, found.decisions))
-    live.state = "running"
+    state.turn(live, "promote")
+    live.lent = None
     expect_joining(state, live)
 
 
@@ -64,12 +66,6 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
     """Who else has to leave at once so that a job has cells of its own, or why it stays on idle
     ones.
     """
-    if state.stages.devices is None:
-        refused = state.stages.not_placed(unit)
-        if refused is None:
-            return {}
-        if not refused.cell_victims:
-            return refused
     with state.stages.trial():
         state.stages.vacate(lent)
         found = state.stages.start(unit.trial())

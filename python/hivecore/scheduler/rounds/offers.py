@@ -10,9 +10,13 @@ from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.idle_cells import lend, promote
-from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to_leave
+from hivecore.scheduler.rounds.starts import (
+    has_started,
+    start_without,
+    tell_to_leave,
+    tell_to_stop,
+)
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
-from hivecore.scheduler.search.holding import hold
 from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
@@ -48,6 +52,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if live.state == "lent":
         promote(state, live, unit)
         return
+    unit.note(state.log)
     known = state.stages.known_refusal(unit.kind)
     if known is not None:
         refused: Refused | Started = known
@@ -71,7 +76,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
                 state.stages, state.jobs, state.running, unit, refused, state.now, state.precedence
             )
             keys += hindered_by
-        if state.stages.quotas is not None and refused.refusal.stage in NAME_NOBODY:
+        if state.stages.reclaims and refused.refusal.stage in NAME_NOBODY:
             keys.append(OVERUSED)
         refused = refused._replace(keys=tuple(keys))
     if not victims:
@@ -83,15 +88,14 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         if told:  # others stop because of it
             state.begun.pop(live.job.name, None)
         return
-    live.state, live.victims, live.since = "reserved", tuple(told), state.now
-    state.reserved[live.job.name] = live
+    state.turn(live, "reserve")
+    live.victims, live.since = tuple(told), state.now
     state.waiting.leave(unit.kind, unit.name)
     lend_no_more(state, live)
     for name in told:
-        state.jobs[name].for_job = live.job.name
-        state.stages.told_to_stop(name)
+        tell_to_stop(state, state.jobs[name], live.job.name)
         expect_no_more(state, state.jobs[name])
     there = leaving(state, live)
-    hold(state.stages, unit, there)
-    for one in there:  # it may be more than the unit takes
-        state.waiting.touch(state.stages.touched_by_release(one.kind))
+    for one in there:
+        one.note(state.log)
+    state.stages.hold(unit, there)

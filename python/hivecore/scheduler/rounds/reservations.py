@@ -6,7 +6,6 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused
 from hivecore.scheduler.rounds.starts import has_started
-from hivecore.scheduler.search.holding import fulfil
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["give_up_late", "start_reserved"]
@@ -16,13 +15,15 @@ def start_reserved(state: State) -> None:
     """Those for whom all have stopped start, or wait again if something else has happened."""
     ready = [live for live in state.reserved.values() if _is_ready(state, live)]
     for live in sorted(ready, key=_arrival):
-        del state.reserved[live.job.name]
         for victim in live.victims:
             leave(state, state.jobs[victim])
-        unit, live.victims = live.units[0], ()
+        unit = live.units[0]
+        live.note(state.log)
+        unit.note(state.log)
+        live.victims = ()
         found: Started | Refused | None = None
         if state.order is None and not (state.missing(live) or state.companions(live)):
-            start = fulfil if unit.placed else Stages.start
+            start = Stages.fulfil if unit.placed else Stages.start
             found = start(state.stages, unit)
         if isinstance(found, Started):
             has_started(state, live, unit, found)

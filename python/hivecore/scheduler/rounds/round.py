@@ -1,22 +1,31 @@
 """A round of decisions, until nobody can start."""
 
 from hivecore.scheduler.actions import Action
-from hivecore.scheduler.lifecycle.lines import put_back
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
 from hivecore.scheduler.rounds.waking import wake
-from hivecore.scheduler.stages._moving import move_jobs
 
 __all__ = ["decide"]
 
 
-def decide(state: State, most: int) -> list[Action]:
-    """What is to be done now.
+def decide(state: State, now: float, most: int) -> list[Action]:
+    """What is to be done now; after an error nothing has changed.
 
+    :param now: a time that is checked.
     :param most: how many units are offered; below 0: until nobody can start.
     """
+    if state.is_quiet:
+        state.now = now
+        state.rejected.clear()
+        return []
+    with state.transaction():
+        state.now = now
+        return _decided(state, most)
+
+
+def _decided(state: State, most: int) -> list[Action]:
     moment = state.microseconds
     state.stages.begin_round()
     if state.reserved:
@@ -36,14 +45,11 @@ def decide(state: State, most: int) -> list[Action]:
         if departure is None:
             break
         most -= 1
-        unit = state.queued.pop(departure.job.name)
+        unit = state.dequeue(departure.job.name)
+        unit.note(state.log)
         unit.departure = departure
-        try:
-            offer(state, unit)
-        except BaseException:
-            put_back(state)
-            raise
-    _allot(state)
+        offer(state, unit)
+    state.outbox += state.stages.allot(state.now)
     actions, state.outbox = state.outbox, []
     if state.unsaid:
         unsaid = {id(start) for start in state.unsaid}
@@ -57,14 +63,7 @@ def decide(state: State, most: int) -> list[Action]:
 def _move_jobs(state: State) -> None:
     """Jobs that share GPUs change places if that is worth it."""
     units = {unit.name: unit for unit in state.units() if unit.placed}
-    for move in move_jobs(state.stages, units, state.regroup_for):
-        state.outbox.append(move)
-        state.waiting.touch(state.stages.touched_by_release(units[move.job].kind))
+    for unit in units.values():
+        unit.note(state.log)
+    state.outbox += state.stages.regroup(units, state.regroup_for)
     state.regroup_for = 0.0
-
-
-def _allot(state: State) -> None:
-    """Share out cache and remote IO if other jobs run now, or something was observed."""
-    storage = state.stages.storage
-    if storage is not None and storage.is_stale:
-        state.outbox += storage.allot(state.now)

@@ -19,6 +19,7 @@ __all__ = [
     "runs_now",
     "start_without",
     "tell_to_leave",
+    "tell_to_stop",
 ]
 
 
@@ -34,7 +35,6 @@ def has_started(
     note_begun(state, live.job, start)
     if unit is not live.units[0] or live.state == "reserved":
         state.begun.pop(live.job.name, None)  # it runs already, or others have stopped for it
-    state.waiting.touch(state.stages.touched_by_sharing(unit.kind))
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
@@ -51,9 +51,8 @@ def note_begun(state: State, job: Job, start: Start) -> None:
 
 def runs_now(state: State, live: Live) -> None:
     """A job runs from now on."""
-    live.state, live.since, live.told, live.victims = "running", state.now, None, ()
-    state.running[live.job.name] = live
-    state.waiting.touch((("started", live.job.name),))
+    state.turn(live, "start")
+    live.since, live.told, live.victims = state.now, None, ()
     expect_joining(state, live)
 
 
@@ -61,19 +60,17 @@ def expect_joining(state: State, live: Live) -> None:
     """The other pods of a job wait to join it; not while an order says who runs."""
     if state.order is not None:
         return
-    units = live.joining(state.kinds)
-    for joining in units:
-        if state.stages.quotas is not None:
-            state.stages.quotas.submit(joining)
+    live.note(state.log)
+    for joining in live.joining(state.kinds):
+        state.stages.submit(joining)
         push(state, joining)
-    if units:  # what they ask for moves what others may use
-        state.waiting.touch(state.stages.touched_by_request())
 
 
 def start_without(state: State, told: list[str], live: Live, unit: Unit) -> Started:
     """Let those stop at once who were told to leave, and a unit start that then can."""
     for name in told:
         stop(state, state.jobs[name])
+    unit.note(state.log)
     found = state.stages.start(unit)
     if not isinstance(found, Started):
         raise InvariantError(f"job {live.job.name!r} does not start though others have left")
@@ -89,12 +86,21 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
     if victims:
         state.precedence.note(live.job.name, victims)
     for name, why in victims.items():
-        state.jobs[name].is_reclaimed = why == "reclaim"
+        victim = state.jobs[name]
+        victim.note(state.log)
+        victim.is_reclaimed = why == "reclaim"
         start = state.begun.pop(name, None)
         if start is None:
             state.outbox.append(Preempt(name, live.job.name, why))
             told.append(name)
         else:
             state.unsaid.append(start)
-            stop(state, state.jobs[name])
+            stop(state, victim)
     return told
+
+
+def tell_to_stop(state: State, victim: Live, winner: str) -> None:
+    """A job has to stop for another one: no job joins it any more."""
+    victim.note(state.log)
+    victim.for_job = winner
+    state.stages.told_to_stop(victim.job.name)

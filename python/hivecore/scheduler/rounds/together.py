@@ -101,13 +101,12 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
     orders: Iterable[Iterable[Live]] = (
         permutations(ranked) if len(ranked) <= _ALL_ORDERS_OF else (ranked, reversed(ranked))
     )
-    quotas = state.stages.quotas
     known = set()
     for order in orders:
-        if quotas is not None:
-            # What outside quotas use is taken off the total before the others get any.
-            order = sorted(order, key=lambda live: not quotas.is_outside(live.job.quota))
-        found = _in_turn(order)
+        # What outside quotas use is taken off the total before the others get any.
+        found = _in_turn(
+            sorted(order, key=lambda live: not state.stages.is_outside(live.job.quota))
+        )
         asked = tuple(state.kinds.asked_by(one.job) for one in found)
         if asked not in known:
             known.add(asked)
@@ -133,14 +132,14 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         if refused is not None:
             return _of(live, refused)
         started.add(live.job.name)
-    if state.stages.quotas is not None and any(map(_asks_for_more, lives)):
-        return _refused_on_branch(state, offered, lives)
+    if state.stages.reclaims and any(map(_asks_for_more, lives)):
+        return _refused_in_trial(state, offered, lives)
     found = state.stages.first_refused([live.units[0].trial() for live in lives])
     if found is None:
         return None
     live, refused = lives[found[0]], found[1]
     if _might_do_more(state, live, refused):
-        return _refused_on_branch(state, offered, lives)
+        return _refused_in_trial(state, offered, lives)
     return _of(live, refused)
 
 
@@ -151,14 +150,14 @@ def _asks_for_more(live: Live) -> bool:
 
 def _might_do_more(state: State, live: Live, refused: Refused) -> bool:
     """Whether one that is refused might share what others have, or make them leave."""
-    unit, quotas, sharing = live.units[0], state.stages.quotas, state.stages.sharing
-    if sharing is not None and sharing.keys(unit.kind):
+    unit = live.units[0]
+    if state.stages.may_share(unit.kind):
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
-    if quotas is not None and refused.refusal.stage == quotas.name:
+    if refused.refusal.stage == "quotas":
         # Those before it in turn count in its quota, so that it takes more than these to say no.
-        return bool(refused.quota_victims) or quotas.has_less_important(unit)
+        return bool(refused.quota_victims) or state.stages.has_less_important(unit)
     return might_have_victims(state, unit, refused)
 
 
@@ -168,23 +167,20 @@ def _of(live: Live, refused: Refused) -> Refused:
     return Refused(Refusal("scheduler", "together", reason, live.job.name), refused.keys)
 
 
-def _refused_on_branch(state: State, offered: Live, lives: list[Live]) -> Refused | None:
+def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     """The same where they may do more than take what is idle."""
-    trial = state.branch()
-    twins = [trial.jobs[one.job.name] for one in lives]
-    for twin in twins:
-        if twin.job.name == offered.job.name:
-            del trial.queued[twin.units[0].name]
-        else:
-            _take(trial, twin)
-    failed = _start(trial, twins)
-    if failed is None:
-        return None
-    refused = trial.waiting.refused(failed.units[0].kind)
+    with state.transaction(keeps=False):
+        for live in lives:
+            if live is not offered:
+                _take(state, live)
+        failed = _start(state, lives)
+        if failed is None:
+            return None
+        refused = state.waiting.refused(failed.units[0].kind)
     if refused is not None:
         return _of(failed, refused)
     reason = "it would have to leave for another of them"
-    keys = [key for one in lives for key in state.stages.touched_by_release(one.units[0].kind)]
+    keys = [key for one in lives for key in state.stages.released(one.units[0].kind)]
     return Refused(Refusal("scheduler", "together", reason, failed.job.name), tuple(keys))
 
 

@@ -31,12 +31,12 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
 
 def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
     """Whether others might leave for a unit that is refused, at a glance."""
-    stage, quotas = refused.refusal.stage, state.stages.quotas
+    stage = refused.refusal.stage
     if refused.quota_victims or refused.cell_victims:
         return True
     if stage in NAME_NOBODY:
         return might_help(state, unit, refused)
-    return quotas is not None and stage == quotas.name and bool(quotas.less_important(unit))
+    return stage == "quotas" and bool(state.stages.less_important(unit))
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:
@@ -44,7 +44,7 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
     if refused.refusal.stage not in NAME_NOBODY:
         return True
     if state.relief is None:
-        by_quota, others = state.stages.quotas is not None, state.running.values()
+        by_quota, others = state.stages.reclaims, state.running.values()
         if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
             return False
         state.relief = Relief(state.stages, others)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Self
 
 from hivecore._arguments import as_name
+from hivecore._trial import UndoLog
 
 __all__ = ["OUTSIDE", "Precedence"]
 
@@ -20,9 +21,10 @@ OUTSIDE = ("scheduler", "outside")
 class Precedence:
     """The order among jobs, by name."""
 
-    __slots__ = ("_above",)
+    __slots__ = ("_above", "_log")
 
-    def __init__(self, above: Mapping[str, Iterable[str]] | None = None) -> None:
+    def __init__(self, log: UndoLog, above: Mapping[str, Iterable[str]] | None = None) -> None:
+        self._log = log
         self._above = {name: set(others) for name, others in (above or {}).items()}
 
     def __bool__(self) -> bool:
@@ -35,6 +37,9 @@ class Precedence:
 
     def note(self, winner: str, victims: Collection[str]) -> None:
         """Some have to leave for another one."""
+        if self._log.is_on:
+            before = {name: above.copy() for name, above in self._above.items()}
+            self._log.add(setattr, self, "_above", before)
         gone = set(victims)
         over = {winner, *self.above(winner)}
         gone.update([name for name, above in self._above.items() if not gone.isdisjoint(above)])
@@ -43,19 +48,20 @@ class Precedence:
 
     def clear(self) -> None:
         """Something has happened outside."""
-        self._above.clear()
+        if self._log.is_on:
+            self._log.add(setattr, self, "_above", self._above)
+        self._above = {}
 
-    def copy(self) -> Self:
+    def branch(self, log: UndoLog) -> Self:
         """An equal for a branch."""
-        return type(self)(self._above)
+        return type(self)(log, self._above)
 
     def plain(self) -> dict[str, list[str]]:
         """All of it as plain data."""
         return {name: sorted(above) for name, above in self._above.items()}
 
     @classmethod
-    def of_plain(cls, data: Mapping[str, Iterable[str]]) -> Self:
+    def of_plain(cls, log: UndoLog, data: Mapping[str, Iterable[str]]) -> Self:
         """The order that plain data tell."""
-        return cls(
-            {name: [as_name(one, "precedence") for one in above] for name, above in data.items()}
-        )
+        above = {name: [as_name(one, "precedence") for one in data[name]] for name in data}
+        return cls(log, above)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
-from hivecore.scheduler.moves.places import places_for
 from hivecore.scheduler.moves.room import Room
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
@@ -31,6 +30,7 @@ __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 Victims = dict[str, str]
 #: These refuse because too little is idle, and name nobody.
 NAME_NOBODY = ("topology", "devices")
+_QUOTAS = "quotas"
 #: Why somebody leaves, rather for the first of these reasons than for the last.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _WHO_PLACE = ("cells", *NAME_NOBODY)
@@ -57,17 +57,16 @@ def find_victims(
     search = _Search(stages, jobs, running, unit, now, precedence)
     stopping = search.stopping()
     later = tuple(("started", owner_of(name)) for name in stopping)
-    if not stopping or stages.quotas is None:
+    if not stopping:
         victims = search.victims(refused, search.of_quotas(stages, refused))
     else:
         with stages.trial():
             # Quotas count both these and the jobs that they stop for, which is too much.
-            for name in stopping:
-                stages.quotas.part.evict(name)
-            if refused.refusal.stage == stages.quotas.name:
+            stages.uncharge(stopping)
+            if refused.refusal.stage == _QUOTAS:
                 with stages.trial():
                     tried = stages.start(unit.trial())
-                if isinstance(tried, Started) or tried.refusal.stage != stages.quotas.name:
+                if isinstance(tried, Started) or tried.refusal.stage != _QUOTAS:
                     return {}, later
                 refused = tried
             victims = search.victims(refused, search.of_quotas(stages, refused))
@@ -137,7 +136,7 @@ class _Search:
 
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
-        if self.stages.quotas is None:
+        if not self.stages.reclaims:
             return []
         return [
             unit.request
@@ -153,9 +152,9 @@ class _Search:
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """Whom quotas name, and why."""
         reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
-        if reclaimed or stages.quotas is None or refused.refusal.stage != stages.quotas.name:
+        if reclaimed or refused.refusal.stage != _QUOTAS:
             return reclaimed
-        owners = dict.fromkeys(map(owner_of, stages.quotas.less_important(self.unit)))
+        owners = dict.fromkeys(map(owner_of, stages.less_important(self.unit)))
         weak = {name for name in owners if name in self.jobs and self.jobs[name].is_weak}
         return {name: "opportunistic" if name in weak else "priority" for name in owners}
 
@@ -182,12 +181,12 @@ class _Search:
 
     def _may_help(self, refused: Refused, candidates: Victims) -> bool:
         """Whether others than those that stages name might help, at a glance."""
-        stage, quotas = refused.refusal.stage, self.stages.quotas
+        stage = refused.refusal.stage
         if stage == "cells":  # they do not look for victims in the way of named nodes
             needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
             return needs_nodes or "reclaim" in candidates.values()
-        if quotas is not None and stage == quotas.name:
-            return quotas.has_less_important(self.unit)
+        if stage == _QUOTAS:
+            return self.stages.has_less_important(self.unit)
         return stage in NAME_NOBODY
 
     def _tried(
@@ -227,9 +226,7 @@ class _Search:
 
     def _is_enough(self, refused: Refused) -> bool:
         """Whether the word of the stage that names them is enough: nobody is asked after it."""
-        if self.stages.devices is not None:
-            return False
-        return refused.is_sure and (bool(refused.cell_victims) or self.stages.place is None)
+        return refused.is_sure and self.stages.is_last(refused.refusal.stage)
 
     def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
         """Whether some of those who are named might stay: quotas name whoever runs beyond what he
@@ -333,7 +330,7 @@ class _Search:
 
     def _is_on_my_side(self, name: str) -> bool:
         """So that nobody leaves with another one's job who does not for this one."""
-        by_quota = self.stages.quotas is not None
+        by_quota = self.stages.reclaims
         others = [self.jobs[one].job for one in self.stages.members(name)]
         return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
 
@@ -342,57 +339,40 @@ class _Search:
         itself; whether the quotas would let each of them go first.
         """
         if self._known_borrowed is None:
-            self._known_borrowed = {}
-            quotas = self.stages.quotas
-            if quotas is not None and not self._borrows():
-                tree = quotas.part
-                over = tree.overused()
-                first = {owner_of(one) for quota in over for one in tree.overusers(quota)}
-                self._known_borrowed = {
-                    name: name in first
-                    for name, live in self.running.items()
-                    if name in first or live.job.quota in over
-                }
+            others = [live.job for live in self.running.values()]
+            self._known_borrowed = {} if self._borrows() else self.stages.overusers(others)
         return self._known_borrowed
 
     def _borrows(self) -> bool:
         """Whether this job would borrow itself, even without less important ones of its quota."""
-        quotas = self.stages.quotas
-        assert quotas is not None
-        if self.unit.has_quota:
-            tree = quotas.part
-            return any(self.unit.request in tree.overusers(quota) for quota in tree.overused())
-        decision = quotas.schedule(self.unit)
-        if decision.outcome == "wait" and quotas.has_less_important(self.unit):
-            with quotas.trial():
-                for name, live in self.running.items():
-                    mine = live.job.quota == self.job.quota and self._may_leave(name)
-                    if mine and (live.is_weak or live.job.priority < self.job.priority):
-                        for unit in live.placed:
-                            quotas.part.evict(unit.request)
-                decision = quotas.schedule(self.unit)
-        return decision.outcome == "wait" or decision.borrows
+        stages, mine = self.stages, self.job
+        if not stages.borrows(self.unit) or not stages.has_less_important(self.unit):
+            return stages.borrows(self.unit)
+        with stages.trial():
+            for name, live in self.running.items():
+                is_less = live.is_weak or live.job.priority < mine.priority
+                if live.job.quota == mine.quota and is_less and self._may_leave(name):
+                    stages.uncharge(self._requests(name))
+            return stages.borrows(self.unit)
+
+    def _requests(self, name: str) -> list[str]:
+        """The names by which quotas know the units of a job."""
+        return [unit.request for unit in self.jobs[name].placed]
 
     def _is_fair(self, names: Iterable[str]) -> bool:
         """Whether no quota of these loses more than what it has borrowed, but for parts of jobs."""
-        quotas, candidates = self.stages.quotas, self._candidates()
+        stages, candidates = self.stages, self._candidates()
         reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
-        if quotas is None or not reclaimed:
+        if not reclaimed:
             return True
-        with quotas.trial():
+        with stages.trial():
             for name in sorted(reclaimed, key=lambda name: self.jobs[name].job.gpus):
-                live = self.jobs[name]
-                over = quotas.part.overused()
-                if live.job.quota not in over and not any(
-                    owner_of(one) == name for quota in over for one in quotas.part.overusers(quota)
-                ):
+                if not stages.overusers([self.jobs[name].job]):
                     return False
-                for unit in live.placed:
-                    quotas.part.evict(unit.request)
+                stages.uncharge(self._requests(name))
             for name in set(names).difference(reclaimed):
-                for unit in self.jobs[name].placed:
-                    quotas.part.evict(unit.request)
-            return self.unit.has_quota or not quotas.schedule(self.unit).borrows
+                stages.uncharge(self._requests(name))
+            return self.unit.has_quota or not stages.borrows(self.unit)
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Candidates without which it starts where those that stages name are not enough."""
@@ -434,7 +414,7 @@ class _Search:
             return iter(())
         costs = {name: self._cost(name) for name in candidates}
         room = Room(self.stages, self.jobs, costs)
-        places = places_for(self.stages, self.job)
+        places = self.stages.domains_for(self.job)
         closed = frozenset(self.stages.unhealthy())
         return Proposals(room, self.unit, costs, closed, places).sets()
 

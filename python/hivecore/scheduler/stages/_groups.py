@@ -48,6 +48,14 @@ class Group:
         made.jobs, made.is_leaving = self.jobs.copy(), self.is_leaving
         return made
 
+    def state(self) -> tuple[Any, ...]:
+        """What may change, for `restore`."""
+        return self.jobs.copy(), self.is_leaving, self.is_placed
+
+    def restore(self, jobs: dict[str, Durations], is_leaving: bool, is_placed: bool) -> None:
+        """What it was; it is in no table."""
+        self.jobs, self.is_leaving, self.is_placed = jobs, is_leaving, is_placed
+
     def is_on(self, nodes: frozenset[str]) -> bool:
         """Whether it is on one of these nodes."""
         return any(pod.node in nodes for pod in self.placed)

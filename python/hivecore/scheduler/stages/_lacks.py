@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.lifecycle.units import Kind
@@ -33,21 +34,25 @@ LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
 class _Table:
     """Needs by kind, in rows without gaps."""
 
-    def __init__(self, columns: int) -> None:
+    def __init__(self, columns: int, log: UndoLog) -> None:
+        self.log = log
         self.rows: dict[int, int] = {}
         self._numbers: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self._at: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self._needs: npt.NDArray[np.int64] = np.zeros((16, columns), dtype=np.int64)
 
-    def copy(self) -> Self:
+    def copy(self, log: UndoLog) -> Self:
         """An equal of its own."""
         made = copy.copy(self)
+        made.log = log
         made.rows, made._numbers = self.rows.copy(), self._numbers.copy()
         made._at, made._needs = self._at.copy(), self._needs.copy()
         return made
 
-    def add(self, number: int, quota: int, needs: list[int]) -> None:
+    def add(self, number: int, quota: int, needs: Any) -> None:
         """A kind needs so much at a quota."""
+        if self.log.is_on:
+            self.log.add(self.drop, number)
         row = self.rows[number] = len(self.rows)
         if row == len(self._numbers):
             self._numbers = np.concatenate([self._numbers, self._numbers])
@@ -58,8 +63,12 @@ class _Table:
     def drop(self, number: int) -> None:
         """A kind needs it no more; one that is not known is no error."""
         row = self.rows.pop(number, None)
+        if row is None:
+            return
+        if self.log.is_on:
+            self.log.add(self.add, number, self._at[row], self._needs[row].copy())
         last = len(self.rows)
-        if row is not None and row < last:
+        if row < last:
             moved = int(self._numbers[last])
             self.rows[moved], self._numbers[row] = row, moved
             self._at[row], self._needs[row] = self._at[last], self._needs[last]
@@ -90,14 +99,14 @@ class Lacks:
     """
 
     def __init__(self, stage: "QuotaStage") -> None:
-        self._stage = stage
+        self._stage, self._log = stage, stage.log
         tree = stage.part
         names = tree.quotas
         self._quotas = {name: row for row, name in enumerate(names)}
         self._managed = {name: dict(tree.quota(name).max) for name in names}
         self._dimensions = sorted({one for of in self._managed.values() for one in of})
-        self._tables = {limit: _Table(len(self._dimensions)) for limit in LIMITS}
-        self._entitled = _Table(len(self._dimensions))
+        self._tables = {limit: _Table(len(self._dimensions), self._log) for limit in LIMITS}
+        self._entitled = _Table(len(self._dimensions), self._log)
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
         #: those for whom others would leave in vain, as far as is known
@@ -111,9 +120,9 @@ class Lacks:
         if stage is None:
             return None
         made = copy.copy(self)
-        made._stage = stage
-        made._tables = {limit: table.copy() for limit, table in self._tables.items()}
-        made._entitled = self._entitled.copy()
+        made._stage, made._log = stage, stage.log
+        made._tables = {limit: table.copy(stage.log) for limit, table in self._tables.items()}
+        made._entitled = self._entitled.copy(stage.log)
         made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
         made._own_quota, made._vain = self._own_quota.copy(), self._vain.copy()
         return made
@@ -134,11 +143,17 @@ class Lacks:
                 self._entitled.add(number, own, [0] * len(self._dimensions))
             elif refusal.part != job.quota:
                 self._entitled.add(number, own, self._needs(kind, job.quota))
-            self._own_quota[number] = job.quota
             urgent = _Urgent(limit, at, needs, job.priority)
-            self._urgent.setdefault(job.quota, {})[number] = urgent
+            if self._log.is_on:
+                self._log.keep(self._urgent, job.quota)
+            of_quota = self._urgent.setdefault(job.quota, {})
+            if self._log.is_on:
+                self._log.keep(self._own_quota, number)
+                self._log.keep(of_quota, number)
+            self._own_quota[number] = job.quota
+            of_quota[number] = urgent
             if hindered:
-                self._vain.add(number)
+                self._set_vain(number, True)
             else:
                 self._spare(number, job.quota, urgent)
 
@@ -146,9 +161,16 @@ class Lacks:
         managed, asked = self._managed[quota], kind.amounts
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 
+    def _set_vain(self, number: int, is_vain: bool) -> None:
+        if is_vain == (number in self._vain):
+            return
+        if self._log.is_on:
+            self._log.add(self._set_vain, number, not is_vain)
+        (self._vain.add if is_vain else self._vain.discard)(number)
+
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
         """A kind does not need what others may leave."""
-        self._vain.discard(number)
+        self._set_vain(number, False)
         below = self._stage.part.used_below(quota, urgent.priority)
         needs = [
             max(need - below.get(name, 0), 0)
@@ -161,11 +183,16 @@ class Lacks:
         """A kind is not refused any more; one that is not known is no error."""
         for table in (*self._tables.values(), self._entitled):
             table.drop(number)
-        quota = self._own_quota.pop(number, None)
+        quota = self._own_quota.get(number)
         if quota is not None:
-            self._vain.discard(number)
-            del self._urgent[quota][number]
-            if not self._urgent[quota]:
+            self._set_vain(number, False)
+            of_quota = self._urgent[quota]
+            if self._log.is_on:
+                self._log.keep(self._own_quota, number)
+                self._log.keep(of_quota, number)
+                self._log.keep(self._urgent, quota)
+            del self._own_quota[number], of_quota[number]
+            if not of_quota:
                 del self._urgent[quota]
 
     def plain(self) -> dict[str, list[Any]]:
@@ -186,11 +213,17 @@ class Lacks:
 
     def note_overused(self) -> None:
         """Somebody has been refused by placement beside those that use too much now."""
-        self._overused &= frozenset(self._stage.part.overused())
+        self._set_overused(self._overused & frozenset(self._stage.part.overused()))
+
+    def _set_overused(self, quotas: frozenset[str]) -> None:
+        if self._log.is_on:
+            self._log.add(setattr, self, "_overused", self._overused)
+        self._overused = quotas
 
     def is_one_more_overused(self) -> bool:
         """Whether a quota uses more than its runtime that did not when it was asked last."""
-        before, self._overused = self._overused, frozenset(self._stage.part.overused())
+        before = self._overused
+        self._set_overused(frozenset(self._stage.part.overused()))
         return not self._overused <= before
 
     def able(self) -> list[int]:
@@ -198,7 +231,7 @@ class Lacks:
         for quota in self._stage.stirred:
             for number, urgent in self._urgent.get(quota, {}).items():
                 self._spare(number, quota, urgent)
-        self._stage.stirred.clear()
+        self._stage.settle()
         found: list[int] = []
         for limit, table in self._tables.items():
             if table.rows:

@@ -1,26 +1,36 @@
 """Regrouping: running jobs that share GPUs change places where that is worth their restarts."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hivecore.interleaving import interleave
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.stages._regrouping import Regrouping
-from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.sharing import SharingStage
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["move_jobs"]
 
 
-def move_jobs(stages: Stages, units: Mapping[str, Unit], seconds: float) -> list[Move]:
+def move_jobs(
+    stages: "Stages",
+    sharing: SharingStage,
+    tree: QuotaTree | None,
+    units: Mapping[str, Unit],
+    seconds: float,
+) -> list[Move]:
     """Let jobs change places, and say who goes where.
 
+    :param tree: the quotas.
     :param units: by name those that run.
     :param seconds: how long the groups are to last.
     """
-    sharing = stages.sharing
-    changes = [] if sharing is None else sharing.regrouped(seconds)
-    if sharing is None or not changes:
+    changes = sharing.regrouped(seconds)
+    if not changes:
         return []
     come = {
         name: units[name].placed
@@ -28,7 +38,7 @@ def move_jobs(stages: Stages, units: Mapping[str, Unit], seconds: float) -> list
         for name in one.jobs
         if name not in one.group.jobs
     }
-    _hand_around(stages, units, changes)
+    _hand_around(stages, tree, units, changes)
     sharing.regroup(changes)
     for group, names in changes:
         for name in names:
@@ -44,7 +54,12 @@ def _move(change: Regrouping, name: str, before: tuple[PlacedPod, ...]) -> Move:
     return Move(name, change.group.placed, before, others, order.offsets if others else ())
 
 
-def _hand_around(stages: Stages, units: Mapping[str, Unit], changes: list[Regrouping]) -> None:
+def _hand_around(
+    stages: "Stages",
+    tree: QuotaTree | None,
+    units: Mapping[str, Unit],
+    changes: list[Regrouping],
+) -> None:
     """What the groups have is held by whom it is to be held then."""
     passed: list[tuple[str, str, bool]] = []
     for group, names in changes:
@@ -58,8 +73,8 @@ def _hand_around(stages: Stages, units: Mapping[str, Unit], changes: list[Regrou
         stages.rename(units[old], old, f"{old}//", is_placed)
     for old, new, is_placed in passed:
         stages.rename(units[old], f"{old}//", new, is_placed)
-    if stages.quotas is not None:
-        _exchange(stages.quotas.part, {old: new for old, new, _ in passed})
+    if tree is not None:
+        _exchange(tree, {old: new for old, new, _ in passed})
 
 
 def _exchange(tree: QuotaTree, holders: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
 """The jobs that read data, as columns in order of arrival."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,15 @@ class Readers:
         self.runs[row], self.rate[row], self.io[row] = False, self.full[row], 0.0
         self.hit[row] = self.began[row] = np.nan
         self.read[row] = self.at[row] = 0.0
+
+    def values(self, row: int) -> list[Any]:
+        """All columns of a row, for `put`."""
+        return [getattr(self, name)[row] for name in _COLUMNS]
+
+    def put(self, row: int, values: list[Any]) -> None:
+        """Restore a row."""
+        for name, value in zip(_COLUMNS, values, strict=True):
+            getattr(self, name)[row] = value
 
     def here(self) -> Indices:
         """The rows of all, in order of arrival."""

@@ -1,14 +1,17 @@
 """Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
 
 import copy
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
+from hivecore.decisions import Refusal
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
 from hivecore.scheduler.stages._cell_nodes import cells_of_level
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.stages._counting import Dimension, cell_domains, count_cells
+from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
 __all__ = ["CellStage"]
 
@@ -20,7 +23,9 @@ class CellStage(Stage):
 
     name = "cells"
     honours = frozenset(("leaf_type", "pinned_cell", "within", "nodes"))
+    keeps_nodes = True
     part: CellCluster
+    nodes: frozenset[str]
 
     def __init__(self, cluster: CellCluster) -> None:
         self.part = cluster
@@ -28,6 +33,7 @@ class CellStage(Stage):
 
     def forget(self) -> None:
         """The cluster is made of something else now."""
+        self._idle: CellCluster | None = None
         self.nodes = frozenset(self.part.nodes)
         chains = self.part.spec.chains
         self._chains = tuple(chains)
@@ -48,12 +54,9 @@ class CellStage(Stage):
         found = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
         return frozenset(nodes) if found is None else found
 
-    def impossible(
-        self, kind: Kind, empty: "CellStage", nodes: tuple[str, ...], growing: bool
-    ) -> str:
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
 
-        :param empty: that cluster.
         :param nodes: the only ones to use; none: all.
         :param growing: whether there may be others.
         """
@@ -66,52 +69,87 @@ class CellStage(Stage):
         joins = any(role.min_pods < role.pods for role in job.roles)
         if within in self._below_nodes and joins:
             return f"within={within!r} is below nodes, where pods that join later are not kept"
+        if self._idle is None:
+            self._idle = CellCluster(self.part.spec)
         try:
             allowed = NodeSet(nodes) if nodes else None
-            decision = empty.part.schedule(kind.affinity_group, suggested_nodes=allowed)
+            decision = self._idle.schedule(kind.affinity_group, suggested_nodes=allowed)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return "" if growing else decision.reason
 
-    def emptied(self) -> Self:
-        """An adapter of the same cluster, empty and healthy."""
-        return type(self)(CellCluster(self.part.spec))
-
-    def schedule(self, unit: Unit, allowed: NodeSet | None) -> GroupDecision | None:
-        """What would be decided; None: there is nothing to place."""
-        if not unit.kind.gpus:
+    def propose(self, offer: Offer) -> Refused | None:
+        """Choose node and GPUs of each pod that asks for GPUs."""
+        unit, allowed = offer.unit, offer.allowed
+        kind = unit.kind
+        if not kind.gpus:
             return None
-        group = unit.kind.affinity_group.replace(name=unit.name)
-        return self.part.schedule(group, suggested_nodes=allowed)
+        group = kind.affinity_group.replace(name=unit.name)
+        suggested = NodeSet(allowed) if allowed else None
+        decision = self.part.schedule(group, suggested_nodes=suggested)
+        if decision.outcome == "bind":
+            offer.decisions[self.name] = decision
+            offer.places = _places(unit, decision)
+            return None
+        keys = self._retry_on(kind, decision)
+        if decision.refusal is not None:
+            return Refused(decision.refusal, keys)
+        refusal = Refusal(self.name, "preempt", decision.reason)
+        return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
-    def hold(self, unit: Unit, decision: GroupDecision, leaving: Iterable[Unit]) -> None:
+    def commit(self, offer: Offer) -> None:
+        """Give the unit its cells."""
+        decision = offer.decisions.get(self.name)
+        if decision is not None:
+            self.part.commit(decision)
+
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Free the cells of a unit."""
+        if is_placed:
+            self.part.release(unit.name)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """Cells are another job's."""
+        if is_placed:
+            self.part.rename(old, new)
+
+    def is_downgraded(self, unit: str) -> bool:
+        """Whether a unit that runs has lost its guarantee."""
+        return not self.part.group(unit).guaranteed
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Give a unit its cells from under others; what it does not take of theirs they keep, as
         opportunistic groups.
-
-        :param decision: of a trial in which they have left.
-        :param leaving: those who have cells.
         """
-        others = list(leaving)
-        chains = self._chains_of(one.name for one in others)
-        for one in others:
+        decision: GroupDecision | None = offer.decisions.get(self.name)
+        if decision is None:
+            return
+        chains = self._chains_of(one.name for one in leaving)
+        for one in leaving:
             self.part.release(one.name)
         self.part.commit(copy.copy(decision))
         taken = {(pod.node, gpu) for pod in decision.placement for gpu in pod.leaf_indices}
-        for one in others:
+        for one in leaving:
             self._stay(one, chains, taken)
+        unit.is_placed = True
 
-    def let_go(self, unit: Unit, leaving: Iterable[Unit]) -> None:
-        """Take back the cells of a unit; what it took of others they have again.
-
-        :param leaving: those who are still there, and share with nobody who has cells for them.
-        """
-        others = list(leaving)
-        names = [one.name for one in (unit, *others) if one.is_placed]
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+        """Take back the cells of a unit; what it took of others they have again."""
+        if not unit.is_placed:
+            return
+        names = [one.name for one in (unit, *leaving) if one.is_placed]
         chains = self._chains_of(names)
         for name in names:
             self.part.release(name)
-        for one in others:
+        for one in leaving:
             self._stay(one, chains, frozenset())
+
+    def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
+        """The unit has its cells already."""
+        if unit.kind.gpus:
+            group = unit.kind.affinity_group.replace(name=unit.name)
+            offer.decisions[self.name] = self.part.schedule(group)
+        return None
 
     def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
         """The chain of each GPU of groups; those that the cells have no more have none."""
@@ -141,26 +179,12 @@ class CellStage(Stage):
             ]
             self.part.recover(group, placement)
 
-    def places(self, unit: Unit, decision: GroupDecision) -> Places:
-        """Node and GPUs of each pod."""
-        placed = iter(decision.placement)
-        found: Places = []
-        for role, pods in unit.kind.sizes:
-            for _ in range(pods):
-                if role.gpus:
-                    pod = next(placed)
-                    found.append((pod.node, pod.leaf_indices))
-                else:
-                    found.append(("", ()))
-        return found
-
     def chooses_node(self, role: Role) -> bool:
         """Whether cells choose the nodes of a role's pods."""
         return role.gpus > 0
 
-    def waits_for(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
-        """What has to happen before a refused unit is worth another try."""
-        by_others = decision.outcome == "preempt"  # who end by themselves, or are in the way
+    def _retry_on(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
+        by_others = decision.outcome == "preempt"  # which may end by themselves
         if (
             not kind.job.guaranteed
             or by_others
@@ -169,12 +193,11 @@ class CellStage(Stage):
             return (_ANY,)
         return (("cells", kind.job.tenant),)
 
-    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
-        """What happens when a unit gives back what it has."""
-        if kind.gpus:
-            yield _ANY
-            if kind.job.guaranteed:
-                yield "cells", kind.job.tenant
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Cells are free; those of a tenant if the unit is guaranteed."""
+        if not kind.gpus:
+            return ()
+        return (_ANY, ("cells", kind.job.tenant)) if kind.job.guaranteed else (_ANY,)
 
     def may_start(self, kind: Kind) -> bool:
         """Whether a waiting unit is worth a try: whether there are as many idle GPUs."""
@@ -185,10 +208,46 @@ class CellStage(Stage):
             idle += int(self.part.idle_leaves(chain).sum())
         return idle >= kind.gpus
 
+    def remove_node(self, node: str) -> None:
+        """A node has gone: it is bad, so that what tenants are promised stays promised."""
+        self.part.set_health(node, False)
+
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""
         return self.part.bad_nodes()
 
-    def knows(self, node: str) -> bool:
-        """Whether it has such a node."""
-        return node in self.nodes
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """The units that have cells are those that count as placed."""
+        for unit in audited.units:
+            if (unit.name in self.part) != unit.is_placed:
+                yield f"unit {unit.name!r}: its cells"
+
+    def ordered_nodes(self) -> tuple[str, ...]:
+        """The names of the nodes of the cells."""
+        return self.part.nodes
+
+    def dimensions(self, pods: Iterable[PlacedPod]) -> tuple[Dimension]:
+        """The GPUs of the cells."""
+        return (count_cells(self.part),)
+
+    def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
+        """The nodes of each cell of a level, by name."""
+        return dict(cells_of_level(self.part, layer))
+
+    def domains_for(self, job: Job) -> list[tuple[str, ...]]:
+        """The chains or cells that may hold a job."""
+        return cell_domains(self.part, job.where.leaf_type, job.where.within, self.domains)
+
+
+def _places(unit: Unit, decision: GroupDecision) -> Places:
+    """Node and GPUs of each pod."""
+    placed = iter(decision.placement)
+    places: Places = []
+    for role, pods in unit.kind.sizes:
+        for _ in range(pods):
+            if role.gpus:
+                pod = next(placed)
+                places.append((pod.node, pod.leaf_indices))
+            else:
+                places.append(("", ()))
+    return places

@@ -1,29 +1,22 @@
 """Devices: the very GPUs, NICs and shares that each pod of a unit gets."""
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple, Self
+import copy
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Self
 
-from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
+from hivecore.scheduler.stages._counting import Dimension, count_devices
+from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
-__all__ = ["DeviceStage", "Taken", "host_resources"]
+__all__ = ["DeviceStage", "host_resources"]
 
 _ANY = ("devices", "any")
 _MOST_VERDICTS = 4096  # that are remembered
-
-
-class Taken(NamedTuple):
-    """What the pods of a unit have, or why one of them gets nothing: then none has anything."""
-
-    decisions: list[DeviceDecision | None]
-    refusal: Refusal | None
-    pod: int
-    """The one that gets nothing."""
 
 
 class DeviceStage(Stage):
@@ -32,78 +25,60 @@ class DeviceStage(Stage):
     name = "devices"
     honours = frozenset(("devices", "joint", "nodes", "resources"))
     part: DeviceCluster
-
-    #: of idle nodes: why what pods ask for is impossible, by the roles and the nodes allowed
-    _verdicts: dict[tuple[Any, tuple[str, ...]], str]
+    nodes: frozenset[str]
 
     def __init__(self, cluster: DeviceCluster, hosts: frozenset[str] = frozenset()) -> None:
         """:param hosts: the resources of roles that pods take from the "host" of their node."""
         self.part, self.hosts = cluster, hosts
+        #: the only nodes to use where no other stage has chosen one; none: all
+        self.usable: tuple[str, ...] = ()
         self.forget()
 
     def forget(self) -> None:
         """There are other nodes now."""
         self.nodes = frozenset(self.part.nodes)
+        self._idle: DeviceCluster | None = None
+        #: why what pods ask for is impossible on idle nodes, by the roles and the nodes allowed
+        self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
 
     def branch(self) -> Self:
         """An adapter of a copy."""
-        made = object.__new__(type(self))
-        made.part, made.hosts, made.nodes = self.part.copy(), self.hosts, self.nodes
+        made = copy.copy(self)
+        made.part = self.part.copy()
         return made
 
-    def emptied(self) -> Self:
-        """An adapter of the same cluster, empty and healthy."""
-        made = object.__new__(type(self))
-        made.part, made.hosts, made.nodes = self.part.emptied(), self.hosts, self.nodes
-        made._verdicts = {}
-        return made
-
-    def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on idle, healthy nodes, too; "": they would not.
 
-        :param empty: the same nodes, idle and healthy.
         :param nodes: the only ones to use; none: all.
         """
+        if growing:
+            return ""
         asked = kind.sizes, nodes
-        reason = empty._verdicts.get(asked)
+        reason = self._verdicts.get(asked)
         if reason is None:
-            if len(empty._verdicts) >= _MOST_VERDICTS:
-                empty._verdicts.clear()
-            reason = empty._verdicts[asked] = self._impossible(kind, empty, nodes)
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            reason = self._verdicts[asked] = self._impossible(kind, nodes)
         return reason
 
-    def _impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
+    def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
+        if self._idle is None:
+            self._idle = self.part.emptied()
         try:
             pods = [one for one in kind.devices if one is not None]
-            reason = why_impossible(empty.part, pods, nodes or None)
+            reason = why_impossible(self._idle, pods, nodes or None)
             for request in () if reason else {id(one): one for one in pods}.values():
                 self.part.fits(request)  # which remembers what it will be asked again
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return reason
 
-    def take(self, unit: Unit, places: Places | None, allowed: tuple[str, ...]) -> Taken:
-        """Give all pods their devices, or none.
-
-        :param places: node and GPUs of each pod, as far as they are chosen; None: nothing is.
-        :param allowed: the only nodes to use where nothing is chosen; none: all.
-        """
+    def propose(self, offer: Offer) -> Refused | None:
+        """Give all pods their devices, one after the other, or none of them."""
+        part, unit, places = self.part, offer.unit, offer.places
+        where = offer.nodes or self.usable or None
         taken: list[DeviceDecision | None] = []
-        try:
-            return self._take(unit, places, allowed, taken)
-        except BaseException:
-            self.give_back([one.request.name for one in taken if one is not None])
-            raise
-
-    def _take(
-        self,
-        unit: Unit,
-        places: Places | None,
-        allowed: tuple[str, ...],
-        taken: list[DeviceDecision | None],
-    ) -> Taken:
-        """The same; what is taken stands in ``taken``."""
-        part, where = self.part, allowed or None
         for i, (request, (role, number)) in enumerate(
             zip(unit.kind.devices, unit.pods, strict=True)
         ):
@@ -118,44 +93,65 @@ class DeviceStage(Stage):
                 decision = part.schedule(mine, nodes=(node,), gpus=gpus)
             else:
                 decision = part.schedule(mine, nodes=(node,))
-            if decision.outcome != "bind":
-                self.give_back([one.request.name for one in taken if one is not None])
-                return Taken([], decision.refusal, i)
+            if decision.refusal is not None:
+                for other in taken:
+                    if other is not None:
+                        part.release(other.request.name)
+                offer.refusing = node
+                return Refused(decision.refusal, (_ANY,))
             part.commit(decision)
             taken.append(decision)
-        return Taken(taken, None, -1)
+        offer.taken = taken
+        return None
 
-    def hold(self, taken: Iterable[DeviceDecision | None]) -> None:
-        """Charge pods for what they get when others have left, who are charged still.
+    def fitting(self, kind: Kind) -> set[str]:
+        """The nodes on which some pod of a unit of a kind could run now."""
+        fitting: set[str] = set()
+        for request in {id(one): one for one in kind.devices if one is not None}.values():
+            fitting.update(self.part.filter(request).fitting)
+        return fitting
 
-        :param taken: of each pod, in a trial in which these have left.
-        """
-        for one in taken:
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Free the devices of all pods of a unit."""
+        for name in unit.device_owners():
+            self.part.release(name)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """The devices are another job's."""
+        for pod in unit.device_owners():
+            end = pod.removeprefix(unit.owner)
+            self.part.rename(old + end, new + end)
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
+        """Charge pods for what they get when others have left, who are charged still."""
+        for one in offer.taken:
             if one is not None:
                 request = one.request
                 self.part.recover(request.name, one.node, one.placement, priority=request.priority)
 
-    def fulfil(self, unit: Unit, gpus_are_chosen: bool) -> Taken:
-        """Decide anew on the devices of each pod of a unit for which they were held, on its node.
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+        """Free the devices."""
+        self.vacate(unit, False)
 
-        :param gpus_are_chosen: cells say which GPUs.
-        """
-        taken: list[DeviceDecision | None] = []
-        for i, (pod, request) in enumerate(zip(unit.placed, unit.kind.devices, strict=True)):
+    def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
+        """Decide again on the devices of each pod on its node, as others have left."""
+        pods: list[PlacedPod] = []
+        for pod, request in zip(unit.placed, unit.kind.devices, strict=True):
             if request is None:
-                taken.append(None)
+                pods.append(pod)
                 continue
             mine = request.replace(name=f"{unit.owner}/{pod.role}/{pod.index}")
             held = self.part.allocations(mine.name)
             self.part.release(mine.name)
-            gpus = pod.gpus if gpus_are_chosen and pod.gpus else None
+            gpus = pod.gpus if "cells" in offer.decisions and pod.gpus else None
             decision = self.part.schedule(mine, nodes=(pod.node,), gpus=gpus)
-            if decision.outcome != "bind":
+            if decision.refusal is not None:
                 self.part.recover(mine.name, pod.node, held, priority=mine.priority)
-                return Taken([], decision.refusal, i)
+                return Refused(decision.refusal, ())
             self.part.commit(decision)
-            taken.append(decision)
-        return Taken(taken, None, -1)
+            pods.append(PlacedPod(pod.role, pod.index, decision.node, decision.minors, decision))
+        unit.placed = tuple(pods)
+        return None
 
     def chooses_node(self, role: Role) -> bool:
         """Whether the pods of a role have devices."""
@@ -169,25 +165,9 @@ class DeviceStage(Stage):
         """Whether nodes have so much of a resource, and no more."""
         return resource in self.hosts
 
-    def give_back(self, pods: Iterable[str]) -> None:
-        """The end of what pods have."""
-        for name in pods:
-            self.part.release(name)
-
-    def fitting(self, kind: Kind) -> set[str]:
-        """The nodes on which some pod of this kind could run now."""
-        found: set[str] = set()
-        for request in {id(one): one for one in kind.devices if one is not None}.values():
-            found.update(self.part.filter(request).fitting)
-        return found
-
-    def waits_for(self) -> tuple[Key, ...]:
-        """What has to happen before a refused unit is worth another try."""
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Devices are free."""
         return (_ANY,)
-
-    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
-        """What happens when a unit gives back what it has."""
-        yield _ANY
 
     def may_start(self, kind: Kind) -> bool:
         """Whether a waiting unit is worth a try: whether there is a node for its largest pods."""
@@ -198,9 +178,22 @@ class DeviceStage(Stage):
         """The nodes that are marked so, at least in part."""
         return self.part.unhealthy_nodes()
 
-    def knows(self, node: str) -> bool:
-        """Whether it has such a node."""
-        return node in self.nodes
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """The pods that have devices are those of units that hold resources of their own."""
+        for unit in audited.units:
+            nodes = {pod.node for pod in unit.placed if pod.node}
+            owners = {owner for node in nodes for owner in self.part.owners(node)}
+            for owner in unit.device_owners() if unit.placed else ():
+                if (owner in owners) != (unit.name in audited.holders):
+                    yield f"pod {owner!r}: its devices"
+
+    def ordered_nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that have devices."""
+        return self.part.nodes
+
+    def dimensions(self, pods: Iterable[PlacedPod]) -> tuple[Dimension]:
+        """GPUs that a pod does not share."""
+        return (count_devices(self.part, pods),)
 
 
 def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:

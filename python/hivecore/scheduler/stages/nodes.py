@@ -6,51 +6,27 @@ Where devices are handed out, cells use no GPU that the devices of its node do n
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from hivecore.devices import NodeDevices
 from hivecore.scheduler.stages._cell_nodes import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.stages.transaction import Stages
 
-__all__ = ["add_node", "check_removal", "knowing", "remove_node", "set_health", "shun_missing"]
+__all__ = ["Place", "add_node", "shun_missing"]
 
-
-def knowing(stages: Stages, node: str) -> list[Any]:
-    """The parts that have a node.
-
-    :raises KeyError: there is none.
-    """
-    parts = [one for one in (stages.place, stages.devices) if one is not None]
-    known = [one for one in parts if one.knows(node)]
-    is_gone = isinstance(stages.place, CellStage) and stages.devices not in (None, *known)
-    if not known or is_gone:
-        raise KeyError(f"node={node!r}: no part knows it")
-    return known
-
-
-def set_health(stages: Stages, node: str, healthy: bool) -> None:
-    """A node is lost, or back.
-
-    :raises KeyError: no part knows it.
-    """
-    for one in knowing(stages, node):
-        one.part.set_health(node, healthy)
-    if healthy:
-        shun_missing(stages, [node])
-    stages.note_health()
+Place = CellStage | TopologyStage
 
 
 def add_node(
-    stages: Stages,
+    place: Place | None,
+    devices: DeviceStage | None,
     node: str,
     labels: Mapping[str, str] | None,
     free: Mapping[str, int] | None,
     inventory: NodeDevices | None,
 ) -> None:
     """A node comes; see `Scheduler.add_node`."""
-    place, devices = stages.place, stages.devices
     if place is None and devices is None:
         raise ValueError(f"node={node!r}: there is no part that has nodes")
     if not isinstance(place, TopologyStage):
@@ -66,7 +42,7 @@ def add_node(
     more = {} if labels is None else labels, {} if free is None else free
     if isinstance(place, TopologyStage):
         if joins_place:
-            with place.trial():
+            with place.part.trial():
                 place.part.add_node(node, *more)  # or it is refused here
         elif labels is not None or free is not None or not joins_devices:
             raise ValueError(f"node={node!r}: is there already")
@@ -84,34 +60,10 @@ def add_node(
             place.part.set_health(node, True)
     elif place is not None:
         place.part.set_health(node, True)
-    for one in (place, devices):
-        if one is not None:
-            one.forget()
-    shun_missing(stages, [node])
 
 
-def check_removal(stages: Stages, node: str) -> None:
-    """Whether a node can go.
-
-    :raises KeyError: no part knows it.
-    """
-    knowing(stages, node)
-
-
-def remove_node(stages: Stages, node: str) -> None:
-    """A node that can go is gone."""
-    for one in knowing(stages, node):
-        if isinstance(one, CellStage):
-            one.part.set_health(node, False)
-        else:
-            one.part.remove_node(node)
-
-
-def shun_missing(stages: Stages, nodes: Iterable[str]) -> None:
+def shun_missing(place: Place, devices: DeviceStage, nodes: Iterable[str]) -> None:
     """Mark nodes as bad that devices do not know, and GPUs of cells without a device."""
-    place, devices = stages.place, stages.devices
-    if place is None or devices is None:
-        return
     asked = frozenset(nodes)
     for node in asked:
         if place.knows(node) and not devices.knows(node):

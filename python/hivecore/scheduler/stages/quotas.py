@@ -1,15 +1,14 @@
 """Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import Key, Kind, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit, owner_of
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
 __all__ = ["QuotaStage"]
 
@@ -22,6 +21,7 @@ class QuotaStage(Stage):
 
     name = "quotas"
     honours = frozenset(("quota", "resources"))
+    reclaims = True
     part: QuotaTree
 
     def __init__(self, tree: QuotaTree) -> None:
@@ -36,21 +36,8 @@ class QuotaStage(Stage):
         made.stirred = self.stirred.copy()
         return made
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """A context whose changes to the quotas are undone at its end."""
-        stirred, self.stirred = self.stirred, self.stirred.copy()
-        try:
-            with super().trial():
-                yield
-        finally:
-            self.stirred = stirred
-
-    def impossible(self, kind: Kind, growing: bool) -> str:
-        """Why units of this kind could never be admitted; "": they could.
-
-        :param growing: whether there may be more to share out.
-        """
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
+        """Why units of this kind could never be admitted; "": they could."""
         job = kind.job
         if job.quota not in self.part.quotas:
             return f"there is no quota {job.quota!r}"
@@ -106,41 +93,81 @@ class QuotaStage(Stage):
         return self.part.quota(quota).outside
 
     def submit(self, unit: Unit) -> None:
-        """From now on it asks for its part."""
+        """The unit is in the tree from now on, so that its quota counts what it asks for."""
         self.part.submit(unit.kind.quota_request.replace(name=unit.name))
 
-    def admit(self, unit: Unit, decision: QuotaDecision) -> None:
-        """It uses its part from now on."""
-        self.part.commit(decision)
-        self.stirred.add(unit.kind.job.quota)
-
-    def evict(self, unit: Unit, *, reclaimed: bool = False) -> None:
-        """It uses its part no more, and asks for it still.
-
-        :param reclaimed: others take it back, so that it does not borrow again at once.
-        """
-        self.part.evict(unit.request, reclaimed=reclaimed)
-        self.stirred.add(unit.kind.job.quota)
-
-    def release(self, unit: Unit) -> None:
-        """It asks for nothing any more."""
+    def withdraw(self, unit: Unit) -> None:
+        """The tree forgets the unit."""
         self.part.release(unit.request)
-        self.stirred.add(unit.kind.job.quota)
+        self._stir(unit)
 
-    def hold(self, unit: Unit) -> None:
-        """Charge a unit for what it gets when others have left, who are charged still."""
-        self.stirred.add(unit.kind.job.quota)
+    def evict(self, unit: Unit, reclaimed: bool) -> None:
+        """The unit is admitted no more; one that is reclaimed does not borrow again at once."""
+        self.part.evict(unit.request, reclaimed=reclaimed)
+        self._stir(unit)
+
+    def _stir(self, unit: Unit) -> None:
+        """Others run in the quota of a unit now."""
+        quota = unit.kind.job.quota
+        if quota not in self.stirred:
+            if self.log.is_on:
+                self.log.add(self.stirred.discard, quota)
+            self.stirred.add(quota)
+
+    def settle(self) -> None:
+        """It was looked at what runs in which quota."""
+        if self.log.is_on:
+            self.log.add(setattr, self, "stirred", self.stirred)
+        self.stirred = set()
+
+    def propose(self, offer: Offer) -> Refused | None:
+        """Admit a unit that no other unit of its job stands for."""
+        if offer.unit.has_quota:
+            return None
+        decision = self.part.schedule(offer.unit.request)
+        if decision.outcome == "bind":
+            offer.decisions[self.name] = decision
+            return None
+        return self._refused(offer.unit, decision)
+
+    def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
+        """Which of these is refused first when they are admitted in turn; None: none is."""
+        for at, decision in enumerate(self.part.schedule_many([one.request for one in units])):
+            if decision.outcome != "bind":
+                return at, self._refused(units[at], decision)
+        return None
+
+    def _refused(self, unit: Unit, decision: QuotaDecision) -> Refused:
+        if decision.refusal is not None:
+            return Refused(decision.refusal, self._retry_on(decision.refusal))
+        refusal = Refusal(self.name, "reclaim", decision.reason, unit.kind.job.quota)
+        return Refused(refusal, (_ANY,), decision.victims)
+
+    def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
+        return (HEADROOM if refusal.code in LIMITS else _ANY,)
+
+    def still_refused(self, request: str) -> Refused | None:
+        """Why the unit of this name that waits is refused now; None: it is worth another try."""
+        refusal = self.part.schedule(request).refusal
+        return None if refusal is None else Refused(refusal, self._retry_on(refusal))
+
+    def commit(self, offer: Offer) -> None:
+        """Charge the quota."""
+        decision = offer.decisions.get(self.name)
+        if decision is not None:
+            self.part.commit(decision)
+            self._stir(offer.unit)
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
+        """Charge a unit for what it gets when others have stopped, who are charged still."""
+        self._stir(unit)
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)
 
-    def schedule(self, unit: Unit) -> QuotaDecision:
-        """What would be decided."""
-        return self.part.schedule(unit.request)
-
-    def schedule_many(self, units: Iterable[Unit]) -> tuple[QuotaDecision, ...]:
-        """What would be decided for one after the other."""
-        return self.part.schedule_many([unit.request for unit in units])
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+        """Charge the unit no more."""
+        self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Those of lower priority in the same quota without whom a unit is admitted; none: there
@@ -153,15 +180,13 @@ class QuotaStage(Stage):
         asked = unit.kind.quota_request
         return bool(self.part.used_below(asked.quota, asked.priority))
 
-    def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
-        """What has to happen before a refused unit is worth another try."""
-        return (HEADROOM if refusal.code in LIMITS else _ANY,)
+    def requested(self) -> tuple[Key, ...]:
+        """Runtimes move."""
+        return HEADROOM, _ANY, OVERUSED
 
-    def touched(self) -> Iterator[Key]:
-        """What happens when a unit asks for something, or gives something back: runtimes move."""
-        yield HEADROOM
-        yield _ANY
-        yield OVERUSED
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Runtimes move."""
+        return HEADROOM, _ANY, OVERUSED
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and those above it."""
@@ -173,6 +198,37 @@ class QuotaStage(Stage):
             found = self._paths[name] = tuple(path)
         return found
 
-    def forget_paths(self) -> None:
-        """Quotas have other parents now."""
+    def forget(self) -> None:
+        """Quotas may have other parents now."""
         self._paths.clear()
+
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """The units that hold resources are admitted, and no others."""
+        for unit in audited.units:
+            members = self.part.members(unit.request)
+            if not unit.kind.is_lent and members != (
+                unit.name in audited.holders or unit.has_quota
+            ):
+                yield f"unit {unit.name!r}: {members} members are admitted"
+
+    def not_admitted(self, unit: Unit) -> str:
+        """Why the quotas would not admit a unit now; "": they would."""
+        decision = self.part.schedule(unit.request)
+        return "" if decision.outcome == "bind" else decision.reason
+
+    def borrows(self, unit: Unit) -> bool:
+        """Whether a unit uses, or would use, more than its quota is entitled to, or is refused."""
+        if unit.has_quota:
+            return any(unit.request in self.part.overusers(name) for name in self.part.overused())
+        decision = self.part.schedule(unit.request)
+        return decision.outcome == "wait" or decision.borrows
+
+    def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
+        """Of jobs, given with their quotas, those whose quota, or one above it, uses too much."""
+        over = self.part.overused()
+        first = {owner_of(name) for quota in over for name in self.part.overusers(quota)}
+        return {name: name in first for name, quota in names if name in first or quota in over}
+
+    def uncharge(self, request: str) -> None:
+        """Charge the quotas no more for a unit."""
+        self.part.evict(request)

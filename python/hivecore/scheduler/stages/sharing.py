@@ -7,12 +7,13 @@ next can hold what they share when the first one leaves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from hivecore._arguments import as_bool, as_name
+from hivecore._trial import UndoLog
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role, Where
@@ -20,7 +21,7 @@ from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._groups import ROUNDING, Group, Table
 from hivecore.scheduler.stages._regrouping import Regrouping, regroup
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
 __all__ = ["Joined", "Left", "SharingStage"]
 
@@ -62,79 +63,63 @@ class SharingStage(Stage):
     name = "sharing"
     honours = frozenset(("stages",))
 
-    def __init__(self, terms: Sharing, *, has_quotas: bool, has_cells: bool) -> None:
-        self.terms = terms
+    def __init__(self, terms: Sharing, log: UndoLog, *, has_quotas: bool, has_cells: bool) -> None:
+        self.terms, self.log = terms, log
         self._has_quotas, self._has_cells = has_quotas, has_cells
         self._of: dict[str, Group] = {}
         #: by number
         self._groups: dict[int, Group] = {}
         self._begun = 0
-        #: by what they have in common and how many jobs they have: those that may be joined; None
-        #: in a trial that has not looked for them
-        self._open: dict[Any, list[Table]] | None = {}
-        #: in a trial the groups that are its own, not those from before; None: there is no trial
-        self._copied: set[int] | None = None
+        #: by what they have in common and how many jobs they have: those that may be joined
+        self._open: dict[Any, list[Table]] = {}
         #: those that are others now than when it was asked last who could join them
         self._fresh: dict[int, None] = {}
         self._unhealthy: frozenset[str] = frozenset()
         #: why kinds that differ only in their stages find nothing of their own in this round
         self._refused: dict[Any, Refused] = {}
 
-    def branch(self) -> Self:
+    def branch(self, log: UndoLog) -> Self:
         """An adapter that goes its own way."""
-        made = type(self)(self.terms, has_quotas=self._has_quotas, has_cells=self._has_cells)
+        made = type(self)(self.terms, log, has_quotas=self._has_quotas, has_cells=self._has_cells)
         made._unhealthy, made._begun = self._unhealthy, self._begun
-        for group in self._groups.values():
-            made._add(group.copy())
+        for number in sorted(self._groups):
+            made._add(self._groups[number].copy())
         made._fresh = self._fresh.copy()
         return made
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """A context whose changes to the groups are undone at its end.
-
-        Cost: a copy of three dictionaries; that of a branch where a job looks for others to join.
-        """
-        before = self.__dict__
-        self.__dict__ = before | {
-            "_of": self._of.copy(),
-            "_groups": self._groups.copy(),
-            "_fresh": self._fresh.copy(),
-            "_refused": {},
-            "_open": None,
-            "_copied": set(),
-        }
-        try:
-            yield
-        finally:
-            self.__dict__ = before
-
-    def _own(self, group: Group) -> Group:
-        """The same to be changed, in a trial a copy."""
-        if self._copied is None or group.number in self._copied:
-            return group
-        self._copied.add(group.number)
-        made = self._groups[group.number] = group.copy()
-        self._of.update(dict.fromkeys(made.jobs, made))
-        return made
-
-    def _tables(self) -> dict[Any, list[Table]]:
-        """Those that may be joined."""
-        if self._open is None:
-            fresh, self._fresh, self._open = self._fresh, {}, {}
-            for group in list(self._groups.values()):
-                self._open_again(self._own(group))
-            self._fresh = fresh
-        return self._open
+    def trial(self) -> AbstractContextManager[None]:
+        """The log undoes all changes."""
+        return nullcontext()
 
     def _add(self, group: Group) -> None:
         self._groups[group.number] = group
         self._of.update(dict.fromkeys(group.jobs, group))
         self._open_again(group)
 
+    def _log(self, group: Group, *names: str) -> None:
+        """Let the log restore a group and where jobs of these names are, before they change."""
+        if self.log.is_on:
+            self.log.keep(self._fresh, group.number)  # the last to be undone
+            self.log.add(self._restore, group, *group.state())
+            self.log.keep(self._of, *names)
+            self.log.keep(self._groups, group.number)
+
+    def _restore(self, group: Group, *state: Any) -> None:
+        self._close(group)
+        group.restore(*state)
+        if group.number in self._groups:
+            self._open_again(group)
+
+    def _set(self, **attributes: Any) -> None:
+        """Change attributes so that the log can restore them."""
+        for name, value in attributes.items():
+            if self.log.is_on:
+                self.log.add(setattr, self, name, getattr(self, name))
+            setattr(self, name, value)
+
     # --- who may share
 
-    def impossible(self, kind: Kind) -> str:
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why jobs of this kind could never share as they want to; "": they could."""
         stages = len(kind.job.stages)
         if stages and stages != self.terms.resources:
@@ -156,8 +141,8 @@ class SharingStage(Stage):
         """Who is lent idle cells has them for itself: it may have to leave at any time."""
         return not kind.is_lent and self._alike(kind.job) is not None
 
-    def keys(self, kind: Kind) -> tuple[Key, ...]:
-        """What has to happen before it is worth another try to join somebody."""
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Jobs that are like a unit of this kind may share what it had or has."""
         return ((self.name, str(kind.gpus)),) if self._may_share(kind) else ()
 
     def known_refusal(self, kind: Kind) -> Refused | None:
@@ -169,35 +154,33 @@ class SharingStage(Stage):
     def note_refusal(self, kind: Kind, refused: Refused) -> None:
         """A kind finds nothing of its own until somebody starts or gives something back."""
         if not kind.is_alone and self._may_share(kind):
-            self._refused[self._demand(kind.job)] = refused
+            demand = self._demand(kind.job)
+            if self.log.is_on:
+                self.log.keep(self._refused, demand)
+            self._refused[demand] = refused
 
     def forget_refusals(self) -> None:
         """Something else may be free now."""
-        self._refused.clear()
+        if self._refused:
+            self._set(_refused={})
 
     def _demand(self, job: Job) -> Any:
         return self._alike(job), job.tenant, job.quota, job.data and job.data.dataset
 
-    def nodes(self) -> set[str]:
+    def used_nodes(self) -> set[str]:
         """Those on which somebody runs who may share."""
         return {pod.node for group in self._groups.values() for pod in group.placed if pod.node}
 
-    @property
-    def unhealthy(self) -> frozenset[str]:
-        """Where nobody may start."""
-        return self._unhealthy
-
-    @unhealthy.setter
-    def unhealthy(self, nodes: frozenset[str]) -> None:
-        self._unhealthy = nodes
-        self._fresh = dict.fromkeys(self._groups)
+    def avoid(self, nodes: frozenset[str]) -> None:
+        """No job joins another one on these nodes."""
+        self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
 
     # --- who joins whom
 
     def best(self, job: Job) -> Group | None:
         """The group to which a job would bring most; of equal ones the one that began first."""
         best, found = self.terms.min_gain - ROUNDING, None
-        for table in self._tables().get(self._alike(job), ()):
+        for table in self._open.get(self._alike(job), ()):
             if not table.groups:
                 continue
             gains = table.gains(job.stages, self.terms.max_slowdown)
@@ -215,7 +198,8 @@ class SharingStage(Stage):
 
     def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
         """Of kinds that could join nobody when they were tried, the numbers of those that can."""
-        tables, fresh, self._fresh = self._tables(), self._fresh, {}
+        fresh = self._fresh
+        self._set(_fresh={})
         asking: dict[Any, list[Kind]] = {}
         for kind in kinds if fresh else ():
             asking.setdefault(self._alike(kind.job), []).append(kind)
@@ -225,7 +209,7 @@ class SharingStage(Stage):
                 continue
             those = asking.get(group.alike)
             if those:
-                table = tables[group.alike][len(group.jobs) - 1]
+                table = self._open[group.alike][len(group.jobs) - 1]
                 stages = [kind.job.stages for kind in those]
                 gains = table.gains_of(group, stages, self.terms.max_slowdown)
                 for at in np.flatnonzero(gains >= self.terms.min_gain - ROUNDING):
@@ -266,19 +250,17 @@ class SharingStage(Stage):
 
     def begin(self, unit: Unit) -> None:
         """A unit has started on what is its own, where others may join it."""
-        self._refused.clear()
-        job = unit.kind.job
-        alike = self._alike(job)
+        self.forget_refusals()
+        alike = self._alike(unit.kind.job)
         if alike is not None and not unit.kind.is_lent:
-            self._begun += 1
+            self._set(_begun=self._begun + 1)
             group = Group(self._begun, alike, unit.placed, unit.is_placed)
+            self._log(group)
             self._groups[group.number] = group
-            if self._copied is not None:
-                self._copied.add(group.number)
-            self._enter(unit.name, job, group)
+            self._enter(unit.name, unit.kind.job, group)
 
     def _enter(self, name: str, job: Job, group: Group) -> None:
-        group = self._own(group)
+        self._log(group, name)
         self._close(group)
         group.jobs[name] = job.stages
         self._of[name] = group
@@ -286,14 +268,14 @@ class SharingStage(Stage):
 
     def _close(self, group: Group) -> None:
         """Nobody joins a group for now."""
-        if self._open is not None and group.place >= 0:
+        if group.place >= 0:
             self._open[group.alike][len(group.jobs) - 1].remove(group)
 
     def _open_again(self, group: Group) -> None:
         """A group as it is now may be joined, if it has room."""
         self._fresh[group.number] = None
         is_full = len(group.jobs) >= self.terms.max_group
-        if self._open is None or group.is_leaving or is_full:
+        if group.is_leaving or is_full or not group.jobs:
             return
         tables = self._open.get(group.alike)
         if tables is None:
@@ -304,10 +286,11 @@ class SharingStage(Stage):
 
     def leave(self, name: str) -> Left | None:
         """A unit that ran does so no more; None: it could not share."""
-        self._refused.clear()
+        self.forget_refusals()
         if name not in self._of:
             return None
-        group = self._own(self._of[name])
+        group = self._of[name]
+        self._log(group, name)
         del self._of[name]
         held = next(iter(group.jobs)) == name
         self._close(group)
@@ -322,14 +305,26 @@ class SharingStage(Stage):
     def stop(self, name: str) -> None:
         """A job was told to stop: nobody joins it any more."""
         if name in self._of:
-            group = self._own(self._of[name])
+            group = self._of[name]
+            self._log(group)
             self._close(group)
             group.is_leaving = True
 
-    def set_placed(self, name: str, is_placed: bool) -> None:
-        """Cells have placed what a job holds, or have nothing for it any more."""
-        if name in self._of:
-            self._own(self._of[name]).is_placed = is_placed
+    def _set_placed(self, units: Iterable[Unit]) -> None:
+        """Cells have placed what units hold, or have nothing for them any more."""
+        for unit in units:
+            if unit.name in self._of:
+                group = self._of[unit.name]
+                self._log(group)
+                group.is_placed = unit.is_placed
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
+        """Note what cells have left to the units that have to stop."""
+        self._set_placed(leaving)
+
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+        """Note what cells have given back to the units that had to stop."""
+        self._set_placed(leaving)
 
     def members(self, name: str) -> tuple[str, ...]:
         """A job and those that it shares with, who holds what they share first."""
@@ -344,8 +339,7 @@ class SharingStage(Stage):
         :param seconds: how long the groups are to last.
         """
         alike: dict[_Alike, list[Group]] = {}
-        self._tables()  # so that those that change are this trial's own
-        for group in self._groups.values():
+        for _, group in sorted(self._groups.items()):
             stays = group.is_leaving or group.is_on(self._unhealthy)
             if group.alike.preemptible and not stays:
                 alike.setdefault(group.alike, []).append(group)
@@ -365,9 +359,10 @@ class SharingStage(Stage):
 
     def regroup(self, changes: Iterable[Regrouping]) -> None:
         """Groups are of other jobs now."""
-        self._refused.clear()
+        self.forget_refusals()
         stages = {name: one for change in changes for name, one in change.group.jobs.items()}
         for group, names in changes:
+            self._log(group, *names)
             self._close(group)
             group.jobs = {name: stages[name] for name in names}
             self._of.update(dict.fromkeys(names, group))
@@ -384,8 +379,8 @@ class SharingStage(Stage):
         terms = self.terms
         return {
             "terms": {name: getattr(terms, name) for name in Sharing.__slots__},
-            "groups": [[list(one.jobs), one.is_leaving] for one in self._groups.values()],
-            "fresh": [next(iter(self._groups[number].jobs)) for number in self._fresh],
+            "groups": [[list(of.jobs), of.is_leaving] for _, of in sorted(self._groups.items())],
+            "fresh": [next(iter(self._groups[number].jobs)) for number in sorted(self._fresh)],
         }
 
     @staticmethod
@@ -415,15 +410,14 @@ class SharingStage(Stage):
         names = [as_name(name, "fresh") for name in data["fresh"]]
         self._fresh = {self._of[name].number: None for name in names}
 
-    def faults(self, running: Iterable[Unit]) -> Iterator[str]:
+    def faults(self, audited: Audited) -> Iterator[str]:
         """What is wrong about the groups of those that run."""
-        units = {unit.name: unit for unit in running}
+        units = {unit.name: unit for unit in audited.running if not unit.kind.is_lent}
         if {name for name, unit in units.items() if self._alike(unit.kind.job)} != set(self._of):
             yield "groups are not of those that run and may share"
             return
         if sum(len(group.jobs) for group in self._groups.values()) != len(self._of):
             yield "a job is in two groups"
-        self._tables()
         for group in self._groups.values():
             yield from self._faults_of(group, [units[name] for name in group.jobs])
 

@@ -1,7 +1,7 @@
 """Storage: cache and remote IO shared out anew whenever the running jobs have changed (SiloD)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name
+from hivecore._trial import UndoLog
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.stages._readers import Floats, Indices, Readers
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.stages.stage import Audited, Stage
 from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throughput
 
 __all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]
@@ -107,8 +108,8 @@ class StorageStage(Stage):
     name = "storage"
     honours = frozenset(("data",))
 
-    def __init__(self, pool: StoragePool) -> None:
-        self.pool = pool
+    def __init__(self, pool: StoragePool, log: UndoLog | None = None) -> None:
+        self.pool, self.log = pool, log or UndoLog()
         self._names = [name for name, _ in pool.datasets_gb]
         self._code = {name: code for code, name in enumerate(self._names)}
         self._size = np.array([gb for _, gb in pool.datasets_gb], dtype=np.float64)
@@ -117,23 +118,24 @@ class StorageStage(Stage):
         self._held = np.full(len(self._size), np.nan)
         self._readers = Readers()
         self.is_stale = False
-        self._trials = 0
 
-    def branch(self) -> Self:
+    def branch(self, log: UndoLog) -> Self:
         """An adapter that goes its own way."""
-        made = type(self)(self.pool)
+        made = type(self)(self.pool, log)
         made._cache, made._held = self._cache.copy(), self._held.copy()
         made._readers, made.is_stale = self._readers.copy(), self.is_stale
         return made
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """A context in which no job begins or stops to read: what is read decides on no start."""
-        self._trials += 1
-        try:
-            yield
-        finally:
-            self._trials -= 1
+    def trial(self) -> AbstractContextManager[None]:
+        """The log undoes all changes."""
+        return nullcontext()
+
+    def _set(self, **attributes: Any) -> None:
+        """Change attributes so that the log can restore them."""
+        for name, value in attributes.items():
+            if self.log.is_on:
+                self.log.add(setattr, self, name, getattr(self, name))
+            setattr(self, name, value)
 
     def plain(self) -> dict[str, Any]:
         """All of it as plain data, but for who runs and who waits."""
@@ -160,17 +162,16 @@ class StorageStage(Stage):
             "is_stale": self.is_stale,
         }
 
-    @classmethod
-    def of_plain(cls, data: Mapping[str, Any]) -> Self:
-        """What plain data say of the pool; those of logs from before know of no observations."""
-        made = cls(StoragePool(data["datasets_gb"], *data["limits"], **data.get("terms", {})))
-        for known, field in ((made._cache, "cache"), (made._held, "held")):
-            for name, gb in data.get(field, {}).items():
-                known[made._code[name]] = _within(gb, field)
-        return made
+    @staticmethod
+    def pool_of_plain(data: Mapping[str, Any]) -> StoragePool:
+        """What plain data say of the pool; those of logs from before know of no terms."""
+        return StoragePool(data["datasets_gb"], *data["limits"], **data.get("terms", {}))
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """What plain data say of the jobs, when it is known who runs and who waits."""
+        """What plain data say of the rest, when it is known which jobs run and wait."""
+        for known, field in ((self._cache, "cache"), (self._held, "held")):
+            for name, gb in data.get(field, {}).items():
+                known[self._code[name]] = _within(gb, field)
         readers = self._readers
         columns = ((readers.io, "remote_io"), (readers.hit, "hits"), (readers.rate, "rates"))
         for column, field in columns:
@@ -183,7 +184,7 @@ class StorageStage(Stage):
                     column[row] = _within(value, "progress")
         self.is_stale = as_bool(data["is_stale"], "is_stale")
 
-    def impossible(self, kind: Kind) -> str:
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why jobs of this kind could never run; "": they could."""
         data = kind.job.data
         if data is not None and data.dataset not in self._code:
@@ -201,27 +202,31 @@ class StorageStage(Stage):
         data = job.data
         if data is not None:
             code = self._code[data.dataset]
+            if self.log.is_on:
+                self._set(_readers=self._readers.copy())
             self._readers.come(job.name, code, data.rate_mbps, data.total_gb)
-            self.is_stale |= self.pool.ahead
+            self._set(is_stale=self.is_stale or self.pool.ahead)
 
     def go(self, job: str) -> None:
         """A job is gone that has not run, or runs no more."""
         if job in self._readers.row:
+            if self.log.is_on:
+                self._set(_readers=self._readers.copy())
             self._readers.go(job)
-            self.is_stale |= self.pool.ahead
+            self._set(is_stale=self.is_stale or self.pool.ahead)
 
-    def begin(self, job: str) -> None:
-        """A job runs; others do not read."""
+    def read(self, job: str, runs: bool) -> None:
+        """A job reads from now on; or it waits, and will begin from nothing."""
         row = self._readers.row.get(job)
-        if row is not None and not self._trials:
-            self._readers.runs[row] = self.is_stale = True
-
-    def stop(self, job: str) -> None:
-        """A job that ran has ended, or begins again from nothing."""
-        row = self._readers.row.get(job)
-        if row is not None and not self._trials:
+        if row is None:
+            return
+        if self.log.is_on:
+            self.log.add(self._readers.put, row, self._readers.values(row))
+        if runs:
+            self._readers.runs[row] = True
+        else:
             self._readers.stop(row)
-            self.is_stale = True
+        self._set(is_stale=True)
 
     def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
         """What was observed, checked.
@@ -259,7 +264,9 @@ class StorageStage(Stage):
 
     def allot(self, now: float) -> list[SetCache | SetRemoteIO]:
         """What is another share now: first what shrinks, so that what grows has room."""
-        self.is_stale = False
+        if self.log.is_on:
+            self._set(_readers=self._readers.copy())
+        self._set(is_stale=False)
         readers, pool = self._readers, self.pool
         rows = readers.running()
         code = readers.dataset[rows]
@@ -284,7 +291,8 @@ class StorageStage(Stage):
 
     def _told_cache(self, cache: Floats) -> tuple[list[SetCache], list[SetCache]]:
         """Who has less and who has more, in full: remote IO is shared out as if it were there."""
-        more, self._cache = cache - self._cache, cache
+        more = cache - self._cache
+        self._set(_cache=cache)
         found = [
             [
                 SetCache(self._names[at], int(cache[at] * _GB + _ROUNDING))
@@ -383,6 +391,11 @@ class StorageStage(Stage):
             eps=pool.eps,
             gpu_capacity=gpu_capacity,
         )
+
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """It knows which jobs read, and which of them run."""
+        if self.reads() != audited.reading:
+            yield "storage knows other jobs"
 
     # --- who should run
 

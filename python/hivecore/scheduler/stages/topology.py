@@ -1,14 +1,18 @@
 """Topology: a unit's pods near to each other in a network of domains."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Self
 
+from hivecore.errors import StaleDecisionError
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler.stages._counting import Dimension, network_domains
+from hivecore.scheduler.stages.stage import Audited, Offer, Stage, refused
 from hivecore.topology import (
     NetworkTopology,
     NodePods,
@@ -29,6 +33,7 @@ class TopologyStage(Stage):
     name = "topology"
     honours = frozenset(("must", "prefer", "multiple", "nodes", "resources"))
     part: NetworkTopology
+    nodes: frozenset[str]
 
     def __init__(self, network: NetworkTopology) -> None:
         self.part = network
@@ -36,6 +41,7 @@ class TopologyStage(Stage):
 
     def forget(self) -> None:
         """The network is made of something else now."""
+        self._idle: NetworkTopology | None = None
         #: the resources that it counts
         self.known = frozenset(self.part.resources)
         self.nodes = frozenset(self.part.nodes)
@@ -49,7 +55,7 @@ class TopologyStage(Stage):
         made = object.__new__(type(self))
         made.part = self.part.copy()
         made.known, made.nodes, made._requests = self.known, self.nodes, self._requests
-        made._is_blank = self._is_blank
+        made._is_blank, made._idle = self._is_blank, self._idle
         return made
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
@@ -59,27 +65,21 @@ class TopologyStage(Stage):
         domains = map(frozenset, self.part.domains(job.where.must))
         return next((domain for domain in domains if not domain.isdisjoint(nodes)), None)
 
-    def emptied(self) -> Self:
-        """An adapter of the same network, empty and healthy."""
-        made = self.branch()
-        for name in made.part.owners:
-            made.part.release(name)
-        for node in made.part.unhealthy:
-            made.part.set_health(node, True)
-        return made
-
-    def impossible(
-        self, kind: Kind, empty: "TopologyStage", nodes: tuple[str, ...], growing: bool
-    ) -> str:
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
-        :param empty: that network.
         :param nodes: the only ones to use; none: all.
         :param growing: whether there may be others.
         """
+        if self._idle is None:
+            self._idle = self.part.copy()
+            for name in self._idle.owners:
+                self._idle.release(name)
+            for node in self._idle.unhealthy:
+                self._idle.set_health(node, True)
         try:
             request = self.request(kind, "anybody")
-            decision = request and empty.part.schedule(request, nodes=nodes or None)
+            decision = request and self._idle.schedule(request, nodes=nodes or None)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return decision.reason if decision and not growing else ""
@@ -138,36 +138,64 @@ class TopologyStage(Stage):
         """Whether the network limits a resource: with slots, it limits nothing else."""
         return self._is_blank or (resource in self.known and "slots" not in self.known)
 
-    def schedule(self, unit: Unit, allowed: tuple[str, ...] | None) -> TopologyDecision | None:
-        """What would be decided; None: there is nothing to place."""
+    def propose(self, offer: Offer) -> Refused | None:
+        """Choose the node of each pod that takes of its node what the network counts."""
+        unit, allowed = offer.unit, offer.allowed
         request = self.request(unit.kind, unit.name)
-        return None if request is None else self.part.schedule(request, nodes=allowed)
+        if request is None:
+            return None
+        decision = self.part.schedule(request, nodes=allowed or None)
+        if decision.refusal is not None:
+            return Refused(decision.refusal, (_ANY,))
+        offer.decisions[self.name] = decision
+        offer.places = self._places(unit, decision)
+        return None
 
-    def hold(self, unit: Unit, leaving: Iterable[Unit]) -> None:
-        """Keep for a unit what it needs of its nodes beside what others leave there.
+    def commit(self, offer: Offer) -> None:
+        """Let the unit take of its nodes what it needs."""
+        decision = offer.decisions.get(self.name)
+        if decision is not None:
+            self.part.commit(decision)
 
-        :param leaving: those who are placed.
-        """
-        there = self._taken(leaving)
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Free what a unit takes of its nodes."""
+        if is_placed:
+            self.part.release(unit.name)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """It is another job's."""
+        if is_placed:
+            self.part.rename(old, new)
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
+        """Keep for a unit what it needs of its nodes beside what others leave there."""
+        if not offer.is_placed:
+            return
+        left = self._taken(leaving)
         for node, needed in self._taken([unit]).items():
-            rest = needed - there[node]
+            rest = needed - left[node]
             if rest:
                 request = TopologyRequest(_held(unit, node), 1, amounts=rest)
                 self.part.commit(TopologyDecision(request, "bind", (NodePods(node, 1),)))
 
-    def let_go(self, unit: Unit) -> None:
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Keep nothing for a unit any more."""
         for node in {pod.node for pod in unit.placed}:
             with suppress(KeyError):  # others leave all that it needs there
                 self.part.release(_held(unit, node))
+        self.vacate(unit, unit.is_placed)
 
-    def fulfil(self, unit: Unit) -> TopologyDecision | None:
-        """Give a unit what was kept for it; None: there is nothing to place.
-
-        :raises StaleDecisionError: somebody else has changed the network.
-        """
-        self.let_go(unit)
-        return self.commit_as_placed(unit)
+    def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
+        """Give a unit what was kept for it, unless the network was changed from outside."""
+        self.let_go(unit, ())
+        try:
+            decision = self.commit_as_placed(unit)
+        except StaleDecisionError as error:
+            return refused(self.name, "changed", str(error))
+        unit.is_placed = decision is not None
+        if decision is not None:
+            offer.decisions[self.name] = decision
+        return None
 
     def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
         """Give a unit what it needs where its pods are said to be; None: that is nothing.
@@ -200,7 +228,7 @@ class TopologyStage(Stage):
     def _amounts_by_role(self, unit: Unit) -> dict[str, tuple[tuple[str, int], ...]]:
         return {role.name: self.amounts(role) for role, _ in unit.kind.sizes}
 
-    def places(self, unit: Unit, decision: TopologyDecision) -> Places:
+    def _places(self, unit: Unit, decision: TopologyDecision) -> Places:
         """Node of each pod: those of a role on neighbouring nodes."""
         if len(unit.pods) == 1:
             return [(decision.placement[0].node, ())]
@@ -215,13 +243,9 @@ class TopologyStage(Stage):
                 found.append((node, ()))
         return found
 
-    def waits_for(self, kind: Kind, decision: TopologyDecision) -> tuple[Key, ...]:
-        """What has to happen before a refused unit is worth another try."""
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Nodes have more room."""
         return (_ANY,)
-
-    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
-        """What happens when a unit gives back what it has."""
-        yield _ANY
 
     def may_start(self, kind: Kind) -> bool:
         """Whether a waiting unit is worth a try: whether there are as many slots for its pods."""
@@ -241,9 +265,34 @@ class TopologyStage(Stage):
         """The nodes that are marked so, at least in part."""
         return self.part.unhealthy
 
-    def knows(self, node: str) -> bool:
-        """Whether it has such a node."""
-        return node in self.nodes
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """The units that have a place are those that count as placed."""
+        owners = frozenset(self.part.owners)
+        for unit in audited.units:
+            if (unit.name in owners) != unit.is_placed:
+                yield f"unit {unit.name!r}: its place"
+
+    def ordered_nodes(self) -> tuple[str, ...]:
+        """The names of the nodes of the network."""
+        return self.part.nodes
+
+    def dimensions(self, pods: Iterable[PlacedPod]) -> Iterator[Dimension]:
+        """Each resource of the network."""
+        for resource in sorted(self.known):
+            need = partial(self._amount, resource)
+            idle = self.part.slots("node", amounts=((resource, 1),))
+            yield Dimension(idle, need, lambda role, _, need=need: need(role))  # type: ignore[misc]
+
+    def _amount(self, resource: str, role: Role) -> int:
+        return dict(self.amounts(role)).get(resource, 0)
+
+    def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
+        """The nodes of each domain of a layer, by name."""
+        return network_domains(self.part, layer)
+
+    def domains_for(self, job: Job) -> list[tuple[str, ...]]:
+        """The domains of the layer that has to hold a job."""
+        return list(self.part.domains(job.where.must)) if job.where.must else []
 
 
 def _held(unit: Unit, node: str) -> str:
