@@ -30,6 +30,16 @@ def answers(cluster, asked):
     )
 
 
+def committed(cluster, asked, node, most):
+    """How many of so many pods a node takes one after the other; nothing has changed."""
+    with cluster.trial():
+        for pod in range(most):
+            mine = asked.replace(name=f"{asked.name}/{pod}")
+            if cluster.allocate(mine, node).outcome != "bind":
+                return pod
+    return most
+
+
 class TriedCluster(RuleBasedStateMachine):
     """A ``cluster`` in trials, and what the test knows of it: attributes that are named `known`."""
 
@@ -56,6 +66,18 @@ class TriedCluster(RuleBasedStateMachine):
             if decision.outcome == "bind":
                 return decision
         return None
+
+    @precondition(lambda self: hasattr(self, "cluster"))
+    @rule(seed=SEEDS, most=st.integers(0, 5))
+    def capacity_is_how_many_are_committed_in_turn(self, seed, most):
+        for asked in self.probes(seed):
+            try:
+                found = self.cluster.capacity(asked, most).tolist()
+            except ValueError:  # the mode does not know such a request
+                continue
+            assert found == [
+                committed(self.cluster, asked, node, most) for node in self.cluster.nodes
+            ]
 
     @precondition(lambda self: hasattr(self, "cluster") and len(self.trials) < 3)
     @rule(seed=SEEDS)

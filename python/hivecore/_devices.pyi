@@ -85,6 +85,9 @@ class DeviceKernel(KernelObject):
     ) -> tuple[
         npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int64]
     ]: ...
+    def capacity(
+        self, query: Query, policy: int, most: int, nodes: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int32]: ...
     def schedule(
         self,
         query: Query,

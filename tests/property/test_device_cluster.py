@@ -13,7 +13,7 @@ from profiles import examples
 
 from hivecore.devices import DeviceCluster
 from hivecore.errors import StaleDecisionError
-from hivecore.reference.devices.choice import CODES, Choice, choose
+from hivecore.reference.devices.choice import CODES, Choice, capacity, choose
 from hivecore.reference.devices.eligible import View
 from hivecore.reference.devices.node_state import NodeState
 from hivecore.reference.devices.score import node_score
@@ -74,6 +74,13 @@ class ClusterAndTwins(LivingCluster):
             self.twins[node].charge(asked.name, choice.charges)
             with pytest.raises(StaleDecisionError):
                 self.cluster.commit(decision)
+
+    @rule(seed=SEEDS, policy=POLICIES, most=st.integers(0, 4))
+    def capacity_is_that_of_the_twins(self, seed, policy, most):
+        for asked in self.probes(seed):
+            found = self.cluster.capacity(asked, most, policy=policy, nodes=sorted(self.twins))
+            ours = [capacity(self.twins[name], asked, most, policy) for name in sorted(self.twins)]
+            assert found.tolist() == ours
 
     @rule(seed=SEEDS, policy=POLICIES)
     def schedule_many_is_one_after_another(self, seed, policy):

@@ -650,6 +650,41 @@ def test_a_node_that_left_can_come_back_without_its_owners():
     assert bound(cluster, "x", 8)["gpu"] == list(range(8))
 
 
+# --- capacity
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_capacity_is_how_many_equal_pods_a_node_takes(policy):
+    mix = TaskMix({Task(30, True, 1, 0, ()): 3}) if policy == "fgd" else None
+    node = NodeDevices.uniform(gpus=4, gpu_memory=8 * GIB, nics=2)
+    cluster = DeviceCluster(dict.fromkeys("abcd", node), policy=policy, mix=mix)
+    cluster.remove_node("b")
+    cluster.allocate(DeviceRequest("half", gpus=1, memory_percent=50), "a")
+    cluster.set_health("d", False)
+    third = DeviceRequest("third", gpus=1, memory_percent=30)
+    assert cluster.capacity(third, 100).tolist() == [10, 12, 0]
+    assert cluster.capacity(third, 11).tolist() == [10, 11, 0]
+    assert cluster.capacity(third, 100, nodes=["c", "a"]).tolist() == [12, 10]
+    pair = DeviceRequest("pair", gpus=1, nics=1, **JOINT)
+    assert cluster.capacity(pair, 2**31 - 1).tolist() == [2, 2, 0]
+    cluster.set_health("c", False, type="rdma", minor=0)
+    cluster.set_health("d", True)
+    assert cluster.capacity(pair, 3).tolist() == [2, 1, 2]
+    assert cluster.capacity(pair, 0).tolist() == [0, 0, 0]
+
+
+def test_capacity_refuses_what_is_no_number_no_node_and_no_request():
+    cluster = one_node(EIGHT)
+    pod = DeviceRequest("pod", gpus=1)
+    with pytest.raises(ValueError, match="most=-1"):
+        cluster.capacity(pod, -1)
+    with pytest.raises(KeyError, match="there is no such node"):
+        cluster.capacity(pod, 1, nodes=["elsewhere"])
+    with pytest.raises(TypeError, match="request must be a DeviceRequest"):
+        cluster.capacity("pod", 1)
+    assert DeviceCluster({}).capacity(pod, 1).tolist() == []
+
+
 # --- owners
 
 

@@ -6,6 +6,9 @@ from hashlib import blake2b
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
@@ -319,6 +322,53 @@ class DeviceCluster(Trials, Stateful):
             if not self._is_strict and scores.any():
                 scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
+
+    def capacity(
+        self,
+        request: DeviceRequest,
+        most: int,
+        *,
+        nodes: Iterable[str] | None = None,
+        policy: Policy | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """How many pods with this request each node can hold now, if ``schedule`` and ``commit``
+        place them one after the other.
+
+        :param most: up to which number pods are counted, 0 to 2**31 - 1.
+        :param nodes: names of the nodes to look at; ``None``: all.
+        :param policy: how devices are chosen; ``None``: as the cluster says. The devices that
+            "random" draws depend on the pods' names: it counts as "bin-pack" does.
+        :returns: int32[nodes], in the order of ``nodes``.
+        :raises KeyError: there is no such node.
+        :raises ValueError: there is no such policy, or ``most`` is out of range.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(nodes); for each different state that nodes are in, and that was not counted for an
+        equal request before, some microseconds a pod.
+
+        >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+        >>> node = NodeDevices.uniform(gpus=8, nics=2)
+        >>> cluster = DeviceCluster({"n0": node, "n1": node})
+        >>> pod = DeviceRequest("pod", gpus=1, nics=1, joint=("gpu", "rdma"))
+        >>> cluster.commit(cluster.schedule(pod))
+        >>> cluster.capacity(pod, 8)
+        array([1, 2], dtype=int32)
+        """
+        _check_request(request)
+        limit = as_int(most, "most", 0, 2**31 - 1)
+        names = None if nodes is None else as_tuple(nodes, "nodes")
+        with self._lock:
+            number = self._policy_number(policy)
+            if number == _RANDOM:
+                number = _NUMBERS["bin-pack"]
+            self._prepare(number)
+            asked = self._nodes.asked
+            if names is not None:
+                asked = [self._nodes.number(name) for name in names]
+            found: npt.NDArray[np.int32] = self._core.capacity(
+                self._nodes.query(request), number, limit, asked
+            )
+            return found
 
     def fits(self, request: DeviceRequest) -> bool:
         """Whether the request could be served now."""

@@ -58,7 +58,8 @@ bool is_sharing(Policy policy) {
 std::uint64_t Query::bytes() const {
     std::uint64_t sum = sizeof *this + 8 * fitted.capacity();
     for (const auto& ranking : rankings) {
-        sum += sizeof(Answer) * ranking.answers.capacity() + 8 * ranking.tree.capacity();
+        sum += sizeof(Answer) * ranking.answers.capacity() + 8 * ranking.tree.capacity() +
+               sizeof(Capacity) * ranking.capacities.capacity();
     }
     for (const auto& one : fitted) {
         for (std::size_t i = 0; one && i < one->needs.size(); ++i) {
@@ -551,6 +552,7 @@ void DeviceCluster::forget_outdated(Query& query, Policy policy) const {
     if (ranking.version != version_of(policy)) {
         ranking.version = version_of(policy);
         ranking.answers.clear();
+        ranking.capacities.clear();
         ranking.is_built = false;
     }
 }
@@ -622,6 +624,51 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
         }
     }
     return best;
+}
+
+void DeviceCluster::capacity(Query& query, Policy policy, const std::int64_t* nodes,
+                             std::int64_t count, std::int32_t most, std::int32_t* pods) {
+    forget_outdated(query, policy);
+    auto& known = query.rankings[static_cast<int>(policy)].capacities;
+    known.resize(std::max(known.size(), states_.size()));
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto node = static_cast<std::int32_t>(nodes == nullptr ? i : nodes[i]);
+        const auto state = nodes_[node].state;
+        if (state < 0) {
+            pods[i] = 0;
+            continue;
+        }
+        auto& of_state = known[state];
+        const bool is_full = of_state.pods < of_state.most;
+        if (of_state.born != states_.born(state) || (!is_full && of_state.most < most)) {
+            of_state = {states_.born(state), count_pods(query, policy, node, most), most};
+        }
+        pods[i] = std::min(of_state.pods, most);
+    }
+}
+
+std::int32_t DeviceCluster::count_pods(Query& query, Policy policy, std::int32_t node,
+                                       std::int32_t most) {
+    const auto number = nodes_[node].shape;
+    const auto& shape = states_.shape(number);
+    const auto* now = states_.words(nodes_[node].state);
+    std::vector<std::uint64_t> words(now, now + shape.words()), before;
+    std::vector<Charge> charges;
+    bool idle = false;
+    for (std::int32_t pods = 0; pods < most && words != before; ++pods) {
+        const auto verdict =
+            is_koordinator_
+                ? examine_as_koordinator(query, policy, number, words.data(), nullptr, &charges,
+                                         &idle)
+                : decide(query, policy, node, {}, words.data(), nullptr, false, &charges, &idle);
+        if (verdict.code != Code::kFits) {
+            return pods;
+        }
+        before = words;
+        apply(shape, words, charges);
+        add_up(shape, words);
+    }
+    return most;  // or the pods take nothing that is counted
 }
 
 std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std::int64_t> nodes) {

@@ -42,11 +42,19 @@ struct Answer {
     std::int64_t score = 0;
 };
 
+// How many pods fit in a state, of at most so many that were asked for.
+struct Capacity {
+    std::uint32_t born = 0;  // of the state; 0: not counted
+    std::int32_t pods = 0;
+    std::int32_t most = 0;
+};
+
 // The nodes by how good they are for a query.
 struct Ranking {
-    std::uint64_t version = 0;       // of what the policy goes by beside states
-    std::vector<Answer> answers;     // by state
-    std::vector<std::int64_t> tree;  // leaf of node i: tree[leaves + i]
+    std::uint64_t version = 0;         // of what the policy goes by beside states
+    std::vector<Answer> answers;       // by state
+    std::vector<Capacity> capacities;  // by state
+    std::vector<std::int64_t> tree;    // leaf of node i: tree[leaves + i]
     std::size_t leaves = 0;
     std::uint64_t position = 0;  // in the log
     bool is_built = false;
@@ -149,6 +157,10 @@ class DeviceCluster {
     // The best node, the lowest of equals; -1: none serves the request.
     std::int32_t best(Query& query, Policy policy);
     std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
+    // How many such pods each of these nodes can hold, `most` at the most, if each in turn gets
+    // what `choose` gives it; nullptr: of the first so many. Nodes in one state are counted once.
+    void capacity(Query& query, Policy policy, const std::int64_t* nodes, std::int64_t count,
+                  std::int32_t most, std::int32_t* pods);
     // Any node that serves it, drawn by a seed and the request's number; empty: of all nodes.
     std::int32_t random(Query& query, Draw draw, std::span<const std::int64_t> nodes);
     // What a node gives that serves the request.
@@ -217,6 +229,7 @@ class DeviceCluster {
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
                    const std::uint64_t* words, const Visible* visible, bool is_confined,
                    std::vector<Charge>* charges, bool* idle);
+    std::int32_t count_pods(Query& query, Policy policy, std::int32_t node, std::int32_t most);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
 

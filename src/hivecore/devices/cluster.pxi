@@ -81,6 +81,9 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         ) except +
         int32_t best(QueryKernel&, PolicyNumber) except +
         int32_t best_of(QueryKernel&, PolicyNumber, Values) except +
+        void capacity(
+            QueryKernel&, PolicyNumber, const int64_t*, int64_t, int32_t, int32_t*
+        ) except +
         int32_t random(QueryKernel&, DrawRecord, Values) except +
         vector[ChargeRecord] choose(
             QueryKernel&, PolicyNumber, int32_t, DrawRecord, bool_t&
@@ -507,6 +510,30 @@ cdef class DeviceKernel(KernelObject):
         with nogil:
             self.kernel.answer(query.kernel[0], number, numbers, count, columns)
         return codes, types, resolvable, scores
+
+    def capacity(self, Query query not None, policy, most, nodes=None):
+        """For each node how many such pods it can hold one after the other, `most` at the most."""
+        cdef Guard guard
+        cdef PolicyNumber number = as_policy(policy)
+        cdef int32_t limit = <int32_t> within(most, 0, 2**31 - 1)
+        cdef const int64_t* numbers = NULL
+        cdef cnp.npy_intp count
+        cdef cnp.ndarray asked = None
+        if nodes is not None:
+            asked = as_int64_array(nodes, "nodes", 0)
+        guard.lock(self.mutex)
+        self.use(query)
+        count = self.kernel.nodes()
+        if asked is not None:
+            check_range(asked, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
+            count = cnp.PyArray_SIZE(asked)
+        cdef cnp.ndarray pods = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT32)
+        cdef int32_t* into = <int32_t*> cnp.PyArray_DATA(pods)
+        guard.keep()
+        with nogil:
+            self.kernel.capacity(query.kernel[0], number, numbers, count, limit, into)
+        return pods
 
     def schedule(self, Query query not None, policy, nodes=None, seed=0, number=0):
         """The plan for the best node, or None.

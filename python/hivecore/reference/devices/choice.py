@@ -29,7 +29,7 @@ from hivecore.reference.devices.eligible import View, charge_of, left_after
 from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.reference.devices.templates import template_of
 
-__all__ = ["CODES", "Choice", "Failure", "choose", "choose_in", "scope_of"]
+__all__ = ["CODES", "Choice", "Failure", "capacity", "choose", "choose_in", "scope_of"]
 
 #: Why a node cannot serve a request, from what no owner's end can mend to what it can.
 CODES = (
@@ -80,6 +80,19 @@ def choose(
 ) -> Choice | Failure:
     """The best choice on a node, or why there is none."""
     return choose_in(View(node, numa, without), request, policy)
+
+
+def capacity(node: NodeState, request: Any, most: int, policy: str = "bin-pack") -> int:
+    """How many pods with this request, up to ``most``, a node holds if each in turn has the best
+    choice.
+    """
+    tried = node.copy()
+    for pods in range(most):
+        choice = choose(tried, request, policy)
+        if not isinstance(choice, Choice):
+            return pods
+        tried.charge(f"pod {pods}", choice.charges)
+    return most
 
 
 def choose_in(view: View, request: Any, policy: str) -> Choice | Failure:
