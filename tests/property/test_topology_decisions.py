@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -67,11 +68,16 @@ def test_decisions_of_every_method_are_verified_committed_and_saved():
         network = random_network(rng)
         request = random_request(rng, network)
         nodes = rng.sample(network.nodes, rng.randint(0, len(network.nodes)))
+        shape = rng.choice([(), (3,)])
+        counts = Random(seed).choices(range(6), k=3 * len(network.nodes))
+        limits = np.resize(counts, (*shape, len(network.nodes)))
         for method in METHODS[:1] if request.role else METHODS:
-            for within in (None, nodes):
+            for within, most in product((None, nodes), (None, limits)):
                 for work in (2**28, 20, 0):
-                    decision = network.schedule(request, nodes=within, method=method, work=work)
-                    decision.verify(network)
+                    decision = network.schedule(
+                        request, nodes=within, most=most, method=method, work=work
+                    )
+                    decision.verify(network, most=most)
                     if decision.outcome == "bind":
                         bound[method] += 1
                         branch = network.copy()

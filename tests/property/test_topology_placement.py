@@ -51,12 +51,23 @@ def request_of(wish, layers):
     )
 
 
-def answer(network, wish, **asked):
+def random_limits(rng, nodes, pods):
+    return [rng.choice([*range(pods + 1), 2**31]) for _ in range(nodes)]
+
+
+def limited(slots, limits, pods):
+    """What slots there are where nodes may get no more pods of so many."""
+    return [
+        one if most >= pods else min(one, most) for one, most in zip(slots, limits, strict=True)
+    ]
+
+
+def answer(network, wish, most=None, **asked):
     """What the kernel says, in the twin's words."""
     if wish.narrowest == 0:  # only the whole network, which has no name of a layer
         wish = wish._replace(narrowest=None)
-    decision = network.schedule(request_of(wish, network.layers).replace(**asked))
-    decision.verify(network)
+    decision = network.schedule(request_of(wish, network.layers).replace(**asked), most=most)
+    decision.verify(network, most=most)
     if decision.outcome == "wait":
         return None
     levels = ["", *network.layers, "node"]
@@ -84,8 +95,11 @@ def test_kernel_twin_and_all_placements_agree():
         best = brute_force(labels, slots, wish)
         assert place(build(labels), slots, wish) == best, seed
         assert answer(network, wish) == best, seed
-        network.check()
         placed += best is not None
+        most = random_limits(rng, len(slots), wish.pods)
+        best = brute_force(labels, limited(slots, most, wish.pods), wish)
+        assert answer(network, wish, most) == best, seed
+        network.check()
     assert placed > 0
 
 
@@ -119,6 +133,9 @@ def test_kernel_and_twin_agree_in_larger_networks():
         network = network_of(labels)
         network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
         assert answer(network, wish) == place(build(labels), slots, wish), seed
+        most = random_limits(rng, len(slots), wish.pods)
+        best = place(build(labels), limited(slots, most, wish.pods), wish)
+        assert answer(network, wish, most) == best, seed
 
 
 def random_roles(rng, layers, nodes, most):
@@ -142,7 +159,6 @@ def random_roles(rng, layers, nodes, most):
         [(pods, others) for pods in many for others in many if has_room(node, pods, others)]
         for node in range(nodes)
     ]
-    slots = [max(one[0] for one in pairs) + max(one[1] for one in pairs) for pairs in rooms]
     wish = random_wish(rng, layers, nodes, 2 * most)
     wish = wish._replace(multiples={}, others=rng.randint(1, most), rooms=rooms)
     if wish.narrowest == 0:
@@ -151,7 +167,33 @@ def random_roles(rng, layers, nodes, most):
     for node, amounts in enumerate(free):
         network.set_free(f"n{node}", amounts)
     asked = {"amounts": takes[0], "role": TopologyRole("leader", wish.others, takes[1])}
-    return labels, slots, wish, network, asked
+    return labels, slots_of(wish), wish, network, asked
+
+
+def slots_of(wish, limits=None):
+    """Of pods and of others together, as far as limits leave them."""
+    sums = [0] * len(wish.rooms)
+    for row, pods in enumerate((wish.pods, wish.others)):
+        slots = [max(pair[row] for pair in pairs) for pairs in wish.rooms]
+        if limits is not None:
+            most = list(map(min, limits[row], limits[2]))
+            slots = limited(slots, most, pods)
+        sums = [sum(pair) for pair in zip(sums, slots, strict=True)]
+    return sums
+
+
+def within(wish, limits):
+    """The wish where nodes may get no more than this."""
+
+    def may_get(node, pods, others):
+        return all(
+            count <= limits[row][node] for row, count in enumerate((pods, others, pods + others))
+        )
+
+    rooms = [
+        [pair for pair in pairs if may_get(node, *pair)] for node, pairs in enumerate(wish.rooms)
+    ]
+    return wish._replace(rooms=rooms)
 
 
 def test_with_two_roles_kernel_twin_and_all_placements_agree():
@@ -164,8 +206,11 @@ def test_with_two_roles_kernel_twin_and_all_placements_agree():
         best = brute_force(labels, slots, wish)
         assert place(build(labels), slots, wish) == best, seed
         assert answer(network, wish, **asked) == best, seed
-        network.check()
         placed += best is not None
+        most = [random_limits(rng, len(labels), 4) for _ in range(3)]
+        best = brute_force(labels, slots_of(wish, most), within(wish, most))
+        assert answer(network, wish, most, **asked) == best, seed
+        network.check()
     assert placed > 0
 
 
@@ -176,6 +221,9 @@ def test_with_two_roles_kernel_and_twin_agree_in_larger_networks():
             rng, rng.randint(1, 4), rng.randint(8, 16), 5
         )
         assert answer(network, wish, **asked) == place(build(labels), slots, wish), seed
+        most = [random_limits(rng, len(labels), 6) for _ in range(3)]
+        best = place(build(labels), slots_of(wish, most), within(wish, most))
+        assert answer(network, wish, most, **asked) == best, seed
 
 
 def test_an_integer_program_finds_nothing_better():

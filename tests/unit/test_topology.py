@@ -468,6 +468,37 @@ def test_the_proof_knows_which_nodes_may_be_used():
         made.schedule(TopologyRequest("g", 1), nodes=["x"])
 
 
+def test_a_node_gets_no_more_pods_than_most_says():
+    made = NetworkTopology([], {"a": {}, "b": {}, "c": {}})
+    made.set_slots([8, 4, 8])
+    gang = TopologyRequest("g", 3)
+    decision = made.schedule(gang, most=[2, 2, 2])
+    assert decision.placement == (NodePods("a", 2), NodePods("b", 1))
+    decision.verify(made, most=[2, 2, 2])
+    with pytest.raises(CertificateError, match="node 'a' has more pods than it may get"):
+        decision.verify(made, most=[1, 2, 2])
+    with pytest.raises(CertificateError, match="a domain of layer 'node' has room for all"):
+        decision.verify(made)
+    assert made.schedule(gang, most=[2, 2, 2], nodes=["a", "c"]).ranks == ("a", "a", "c")
+    assert made.schedule(gang, most=np.array([9, 3, 3], np.int32)) == made.schedule(gang)
+    refused = made.schedule(gang, most=[1, 0, 1])
+    assert refused.reason == "3 pods need as many slots: the network has 2 slots"
+    made.commit(decision)
+    assert made.slots() == {"a": 6, "b": 3, "c": 8}
+
+
+def test_most_is_a_number_for_each_node():
+    made = NetworkTopology([], {"a": {}, "b": {}})
+    with pytest.raises(ValueError, match=r"most must have shape \(2,\), not \(1,\)"):
+        made.schedule(TopologyRequest("g", 1), most=[1])
+    with pytest.raises(ValueError, match=r"most must have shape \(3, 2\), not \(2, 2\)"):
+        made.schedule(TopologyRequest("g", 1), most=[[1, 1], [1, 1]])
+    with pytest.raises(ValueError, match="most: allowed are 0 to"):
+        made.schedule(TopologyRequest("g", 1), most=[1, -1])
+    with pytest.raises(TypeError, match="most must hold integers"):
+        made.schedule(TopologyRequest("g", 1), most=[1.0, 1.0])
+
+
 def test_threads_take_turns():
     made = small()
     made.set_slots([50] * 8)

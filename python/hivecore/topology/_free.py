@@ -74,14 +74,6 @@ class Free:
         """The nodes that are not usable."""
         return [] if self.usable is None else np.flatnonzero(~self.usable).tolist()
 
-    def within(self, nodes: Ints) -> Self:
-        """The same where only these nodes are usable, as far as they are."""
-        made = self.copy()
-        mask = np.zeros(self.nodes, dtype=bool)
-        mask[nodes] = True
-        made.usable = mask if self.usable is None else mask & self.usable
-        return made
-
     def of_nodes(self, nodes: list[int]) -> Self:
         """The same for these nodes in this order; -1: a new one, on which nothing is free."""
         made = type(self)(len(nodes))

@@ -13,15 +13,21 @@ _MOST_PAIRS = 2**20
 
 
 def pairs_by_node(
-    free: Free, request: TopologyRequest, role: TopologyRole
+    free: Free, request: TopologyRequest, role: TopologyRole, limits: Ints | None
 ) -> tuple[Ints, Ints, Ints]:
     """Where each node's part begins and the last one ends, pods, and others beside them.
+
+    :param limits: how many pods, others, and both together a node may get; ``None``: any number.
 
     None of a node's pairs is less than another one of them, and no more than the gang has. For a
     gang that is too large for a search there is one pair, all of it, on the nodes with room for it.
     """
     if (request.pods + 1) * (role.pods + 1) > _MOST_PAIRS:
-        where = np.flatnonzero(_has_room_for_all(free, request, role))
+        has_room = _has_room_for_all(free, request, role)
+        if limits is not None:
+            all_of = np.array([[request.pods], [role.pods], [request.pods + role.pods]])
+            has_room &= (all_of <= limits).all(axis=0)
+        where = np.flatnonzero(has_room)
         return _begins(where, free.nodes), where * 0 + request.pods, where * 0 + role.pods
     alone = [free.of(resource) // amount for resource, amount in role.amounts]
     most = min(role.pods, int(np.minimum.reduce(alone).max()))
@@ -29,6 +35,9 @@ def pairs_by_node(
     found = []
     for others in range(most, -1, -1):
         room = _room_beside(free, request, role, others)
+        if limits is not None:
+            room = np.minimum(room, np.minimum(limits[0], limits[2] - others))
+            room = np.where(others > limits[1], -1, room)
         where = np.flatnonzero((room > best) & (room + others > 0))
         found.append((where, room[where], where * 0 + others))
         best = np.maximum(best, room)

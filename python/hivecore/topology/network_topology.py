@@ -1,7 +1,6 @@
 """A network of domains: what is free on its nodes, and where gangs go."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from threading import RLock
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState, counted, shown
+from hivecore._topology import TopologyKernel
 from hivecore._trial import LoggedTrials, UndoLog
 from hivecore._turns import in_turn
 from hivecore.decisions import Explanation
@@ -238,10 +238,10 @@ class NetworkTopology(LoggedTrials, PlainState):
         :raises TypeError: an argument is of a wrong type.
         """
         named = None if nodes is None else as_tuple(nodes, "nodes")
-        given = _as_array(counts)
+        given = _as_array(counts, "counts")
         with self._lock:
             numbers = self._numbers(named)
-            values = _as_counts(given, len(numbers))
+            values = _as_counts(given, (len(numbers),), "counts")
             self._log_free(("slots",), numbers)
             self._free.set("slots", numbers, values)
             self._kernels.touch(numbers.tolist(), "slots")
@@ -335,12 +335,10 @@ class NetworkTopology(LoggedTrials, PlainState):
         with self._lock:
             level = self._domains.level(layer, "layer")
             sums: dict[str, int] = {}
-            for name, count in self._slots_of_domains(level, wanted):
+            names = self._domains.names[level]
+            for name, count in zip(names, self._counts(level, wanted), strict=True):
                 sums[name] = sums.get(name, 0) + count
             return sums
-
-    def _slots_of_domains(self, level: int, amounts: Pairs) -> list[tuple[str, int]]:
-        return list(zip(self._domains.names[level], self._counts(level, amounts), strict=True))
 
     def _counts(self, level: int, amounts: Pairs) -> list[int]:
         if not self.nodes:
@@ -394,6 +392,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         request: TopologyRequest,
         *,
         nodes: Iterable[str] | None = None,
+        most: npt.ArrayLike | None = None,
         method: Method = "exact",
         work: int = 2**28,
     ) -> TopologyDecision:
@@ -401,6 +400,11 @@ class NetworkTopology(LoggedTrials, PlainState):
 
         :param nodes: names of the only nodes to use, which costs O(nodes of the network);
             ``None``: all.
+        :param most: how many of the gang's pods each node may get, as
+            `hivecore.devices.DeviceCluster.capacity` counts them: int[nodes], 0 to 2**31 each, in
+            the order of ``nodes`` of the network; or int[3, nodes]: of its pods, of those of its
+            other role, of both together. A node has so many slots then, where it had more and the
+            gang would fill them. Costs O(nodes). ``None``: as many as there is room for.
         :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
             ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
             not read, so a narrower layer may hold all. "koordinator, dear first": and of equals
@@ -408,14 +412,16 @@ class NetworkTopology(LoggedTrials, PlainState):
         :param work: how much may be tried for each layer: about the domains that are searched times
             the pods. Beyond it the decision is not optimal, and says so.
         :raises KeyError: there is no such layer or node.
-        :raises ValueError: there is an owner of this name, or ``prefer`` is wider than ``must``.
-        :raises TypeError: ``request`` is none.
+        :raises ValueError: there is an owner of this name, ``prefer`` is wider than ``must``, or
+            ``most`` is out of range or of another shape.
+        :raises TypeError: ``request`` is none, or an argument is of a wrong type.
         """
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
         as_choice(method, "method", _METHODS)
         named = None if nodes is None else as_tuple(nodes, "nodes")
+        given = None if most is None else _as_array(most, "most")
         with self._lock:
             levels = self._domains.levels
             widest = self._domains.level(request.must, "request.must")
@@ -424,18 +430,20 @@ class NetworkTopology(LoggedTrials, PlainState):
                 raise ValueError(
                     f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
                 )
-            allowed = None if named is None else self._numbers(named)
+            limits = self._limits(named, given)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
-            if allowed is not None:
-                found = self._within(allowed).schedule(request, method=method, work=work)
-                found = replace(found, nodes=tuple(self.nodes[one] for one in allowed.tolist()))
-                return made_decision(found, self._domains.marks)
-            level, pods, optimal, fewest = self._place(request, widest, narrowest, method, work)
+            kernels = self._kernels_for(request, limits)
+            level, pods, optimal, fewest = self._place(
+                request, widest, narrowest, kernels, limits, method, work
+            )
             if level < 0:
-                slots = partial(self._slots_of_domains, widest)
+                names = self._domains.names[widest]
+                slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
                 refusal = refused(request, slots, optimal or method != "exact")
-                return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
+                return TopologyDecision(
+                    request, "wait", refusal=refusal, optimal=optimal, nodes=named
+                )
             placed = self._placed(pods)
             found = TopologyDecision(
                 request,
@@ -445,18 +453,57 @@ class NetworkTopology(LoggedTrials, PlainState):
                 self._domains.around(placed[0].node)[:level],
                 optimal=optimal,
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
+                nodes=named,
             )
             return made_decision(found, self._domains.marks)
 
-    def _within(self, nodes: Ints) -> Self:
-        """A network where nothing is free but on these nodes; it has no owners."""
-        made = object.__new__(type(self))
-        made._start(self._domains)
-        made._free = self._free.within(nodes)
-        return made
+    def _limits(self, nodes: tuple[str, ...] | None, given: Any) -> Ints | None:
+        """Of each node how many pods, others, and both together it may get; ``None``: any number.
+
+        :param nodes: the only ones that may get any; ``None``: all.
+        :param given: the limits of these, int[nodes] or int[3, nodes]; ``None``: there are none.
+        """
+        if nodes is None and given is None:
+            return None
+        limits = np.full((3, len(self.nodes)), MOST)
+        if given is not None:
+            shape = limits.shape if given.ndim == 2 else limits.shape[1:]
+            limits[:] = _as_counts(given, shape, "most")
+        if nodes is not None:
+            others = np.ones(len(self.nodes), dtype=bool)
+            others[self._numbers(nodes)] = False
+            limits[:, others] = 0
+        return limits
+
+    def _kernels_for(self, request: TopologyRequest, limits: Ints | None) -> list[TopologyKernel]:
+        """That of its pods, and that of its other role; nodes have no more slots than they may get
+        of them, where that is too few for all.
+        """
+        found = []
+        wanted = [(request.pods, request.amounts)]
+        if request.role is not None:
+            wanted.append((request.role.pods, request.role.amounts))
+        for row, (pods, amounts) in enumerate(wanted if self.nodes else ()):
+            kernel = self._kernels.of(amounts, self._free)
+            if limits is not None:
+                most = np.minimum(limits[row], limits[2])
+                slots = kernel.slots(len(self.layers) + 1)
+                fewer = np.flatnonzero(most < np.minimum(slots, pods))
+                if fewer.size:
+                    kernel = kernel.copy()
+                    kernel.set_slots(fewer, most[fewer])
+            found.append(kernel)
+        return found
 
     def _place(
-        self, request: TopologyRequest, widest: int, narrowest: int, method: Method, work: int
+        self,
+        request: TopologyRequest,
+        widest: int,
+        narrowest: int,
+        kernels: list[TopologyKernel],
+        limits: Ints | None,
+        method: Method,
+        work: int,
     ) -> tuple[int, list[tuple[int, int, int]], bool, list[int]]:
         """The level of the domain that holds all, or -1: none does; (node, pods, others); whether
         this is proved; and the fewest domains of the levels below, as far as they are known.
@@ -467,11 +514,11 @@ class NetworkTopology(LoggedTrials, PlainState):
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
-        kernel = self._kernels.of(request.amounts, self._free)
+        kernel = kernels[0]
         if role is not None:
             if method != "exact":
                 raise ValueError(f"method={method!r}: has no roles")
-            others = self._kernels.of(role.amounts, self._free)
+            others = kernels[1]
             level, _, pods, optimal, fewest = kernel.place_roles(
                 request.pods,
                 widest,
@@ -481,7 +528,7 @@ class NetworkTopology(LoggedTrials, PlainState):
                 work,
                 others.copy() if others is kernel else others,
                 role.pods,
-                *pairs_by_node(self._free, request, role),
+                *pairs_by_node(self._free, request, role, limits),
             )
         elif method == "exact":
             level, _, pods, optimal, fewest = kernel.place(
@@ -721,23 +768,23 @@ class NetworkTopology(LoggedTrials, PlainState):
         return object.__sizeof__(self) + kernels + free
 
 
-def _as_array(counts: npt.ArrayLike) -> npt.NDArray[Any]:
+def _as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     try:
-        return np.asarray(counts)
+        return np.asarray(values)
     except ValueError:
-        raise ValueError("counts must be an array of integers") from None
+        raise ValueError(f"{name} must be an array of integers") from None
 
 
-def _as_counts(values: npt.NDArray[Any], length: int) -> Ints:
-    if values.size == 0 and length == 0:
-        return np.empty(0, dtype=np.int64)
+def _as_counts(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> Ints:
+    if values.size == 0 and 0 in shape:
+        return np.empty(shape, dtype=np.int64)
     if values.dtype.kind not in "iu":
-        raise TypeError(f"counts must hold integers, not {values.dtype}")
-    if values.shape != (length,):
-        raise ValueError(f"counts must have shape {(length,)}, not {values.shape}")
+        raise TypeError(f"{name} must hold integers, not {values.dtype}")
+    if values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, not {values.shape}")
     if values.dtype != np.int64 and values.size and int(values.max()) > MOST:
-        raise ValueError(f"counts: allowed are 0 to {MOST}")
+        raise ValueError(f"{name}: allowed are 0 to {MOST}")
     checked = values.astype(np.int64)
     if checked.size and checked.view(np.uint64).max() > MOST:
-        raise ValueError(f"counts: allowed are 0 to {MOST}")
+        raise ValueError(f"{name}: allowed are 0 to {MOST}")
     return checked

@@ -1,6 +1,10 @@
 """A decision is checked by the domains of nodes and by what is free on them, by name."""
 
+from operator import gt
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from hivecore.errors import CertificateError
 
@@ -11,8 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["check_decision"]
 
 
-def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> None:
-    """Raise `CertificateError` with the first rule that a decision breaks."""
+def check_decision(
+    decision: "TopologyDecision", network: "NetworkTopology", most: npt.ArrayLike | None
+) -> None:
+    """Raise `CertificateError` with the first rule that a decision breaks.
+
+    :param most: how many pods each node may get, as of `NetworkTopology.schedule`.
+    """
     if decision.outcome != "bind":
         return
     request = decision.request
@@ -25,6 +34,7 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     if sum(others.values()) != wanted:
         raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
     allowed = None if decision.nodes is None else set(decision.nodes)
+    limits = {} if most is None else _limits(network.nodes, most)
     for node, count in pods.items():
         if allowed is not None and node not in allowed:
             raise CertificateError(f"node {node!r} is not one of those that may be used")
@@ -32,6 +42,9 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
         taken = {resource: count * amount for resource, amount in request.amounts}
         for resource, amount in request.role.amounts if request.role else ():
             taken[resource] = taken.get(resource, 0) + others[node] * amount
+        given = count, others[node], count + others[node]
+        if limits and any(map(gt, given, limits[node])):
+            raise CertificateError(f"node {node!r} has more pods than it may get")
         if min(count, others[node]) < 0 or count + others[node] == 0:
             raise CertificateError(f"node {node!r} has {count} and {others[node]} pods")
         if any(amount > free.get(resource, 0) for resource, amount in taken.items()):
@@ -57,9 +70,16 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
         for node in network.nodes
         if allowed is None or node in allowed
     }
+    room |= {node: min(room.get(node, 0), pods, both) for node, (pods, _, both) in limits.items()}
     for layer in layers[held + 1 : narrowest + 1]:
         if max(_sums(network, room, layer)) >= request.pods:
             raise CertificateError(f"a domain of layer {layer!r} has room for all")
+
+
+def _limits(nodes: tuple[str, ...], most: npt.ArrayLike) -> dict[str, tuple[int, ...]]:
+    """By node how many pods, others, and both together it may get."""
+    rows = np.broadcast_to(np.asarray(most), (3, len(nodes))).tolist()
+    return dict(zip(nodes, zip(*rows, strict=True), strict=True))
 
 
 def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> None:

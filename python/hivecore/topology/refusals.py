@@ -1,30 +1,29 @@
 """Why a gang cannot be placed, in words."""
 
-from collections.abc import Callable
-
 from hivecore.decisions import Refusal
-from hivecore.topology.topology_request import Pairs, TopologyRequest
+from hivecore.topology.topology_request import TopologyRequest
 
 __all__ = ["refused"]
 
 _NAMED = 3  # domains that a reason tells of
 
-#: By domain, for how many pods that take this there is room.
-_Slots = Callable[[Pairs], list[tuple[str, int]]]
+#: By domain, for how many pods there is room.
+_Slots = list[tuple[str, int]]
 
 
-def refused(request: TopologyRequest, slots: _Slots, searched: bool) -> Refusal:
+def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Refusal:
     """Of a gang that was not placed.
 
-    :param slots: of the domains one of which must hold all.
+    :param slots: of the domains one of which must hold all, for its pods and for its other role's;
+        empty where there are no nodes.
     :param searched: whether the search came to its end.
     """
     layer, role = request.must, request.role
-    wanted = [(request.pods, "pods", request.amounts)]
+    wanted = [(request.pods, "pods")]
     if role:
-        wanted.append((role.pods, f"pods of role {role.name!r}", role.amounts))
-    for count, pods, amounts in wanted:
-        if lacks := _lacks(layer, count, pods, slots(amounts)):
+        wanted.append((role.pods, f"pods of role {role.name!r}"))
+    for (count, pods), of in zip(wanted, slots or [[], []], strict=False):
+        if lacks := _lacks(layer, count, pods, of):
             return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
@@ -36,7 +35,7 @@ def refused(request: TopologyRequest, slots: _Slots, searched: bool) -> Refusal:
     return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 
-def _lacks(layer: str, count: int, pods: str, slots: list[tuple[str, int]]) -> Refusal | None:
+def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
     """That no domain has slots enough, if so."""
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]

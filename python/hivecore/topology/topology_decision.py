@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.decisions import Outcome, Refusal
 from hivecore.errors import CertificateError
@@ -80,19 +82,20 @@ class TopologyDecision(_Marked):
         """
         return tuple(one.node for one in self.placement for _ in range(one.pods))
 
-    def verify(self, network: "NetworkTopology") -> None:
+    def verify(self, network: "NetworkTopology", *, most: npt.ArrayLike | None = None) -> None:
         """Check in plain Python that the gang fits where it would go, that one domain of the layer
         holds all, and, of an optimal decision without multiples and roles, that none of a narrower
         one that may be has room for it.
 
         :param network: as it was when the decision was made.
+        :param most: as it was given to ``schedule``.
         :raises CertificateError: something is not so, which the message says.
         """
         given: Iterable[object] = self.placement  # decisions may be made by hand
         for one in given:
             if not isinstance(one, NodePods):
                 raise CertificateError(f"the placement has {one!r}, which is no NodePods")
-        check_decision(self, network.copy())
+        check_decision(self, network.copy(), most)
 
 
 def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> TopologyDecision:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+import numpy.typing as npt
+
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import Job, Role, Scheduler, Sharing
 from hivecore.sim.preemptive.jobs import Jobs
@@ -59,13 +61,14 @@ class _FirstNodes(NetworkTopology):
         request: TopologyRequest,
         *,
         nodes: Iterable[str] | None = None,
+        most: npt.ArrayLike | None = None,
         method: Method = "exact",
         work: int = 2**28,
     ) -> TopologyDecision:
         """See `NetworkTopology`."""
         alike = _at_rising_costs(request.pods, request.amounts, request.role, self.nodes)
         return super().schedule(
-            alike.replace(name=request.name), nodes=nodes, method=method, work=work
+            alike.replace(name=request.name), nodes=nodes, most=most, method=method, work=work
         )
 
 
