@@ -2,6 +2,7 @@
 
 import random
 from copy import deepcopy
+from itertools import pairwise
 
 from devices_cases import machine, request
 from hypothesis import strategies as st
@@ -31,13 +32,20 @@ def answers(cluster, asked):
 
 
 def committed(cluster, asked, node, most):
-    """How many of so many pods a node takes one after the other; nothing has changed."""
-    with cluster.trial():
-        for pod in range(most):
-            mine = asked.replace(name=f"{asked.name}/{pod}")
-            if cluster.allocate(mine, node).outcome != "bind":
-                return pod
+    """How many of so many pods a node takes one after the other, and has then."""
+    for pod in range(most):
+        mine = asked.replace(name=f"{asked.name}/{pod}")
+        if cluster.allocate(mine, node).outcome != "bind":
+            return pod
     return most
+
+
+def capacity(cluster, asked, node, most, other, many):
+    """The same after so many other pods, -1: they do not fit; nothing has changed."""
+    with cluster.trial():
+        if committed(cluster, other, node, many) < many:
+            return -1
+        return committed(cluster, asked, node, most)
 
 
 class TriedCluster(RuleBasedStateMachine):
@@ -68,15 +76,16 @@ class TriedCluster(RuleBasedStateMachine):
         return None
 
     @precondition(lambda self: hasattr(self, "cluster"))
-    @rule(seed=SEEDS, most=st.integers(0, 5))
-    def capacity_is_how_many_are_committed_in_turn(self, seed, most):
-        for asked in self.probes(seed):
+    @rule(seed=SEEDS, most=st.integers(0, 5), many=st.sampled_from((0, 0, 1, 2)))
+    def capacity_is_how_many_are_committed_in_turn(self, seed, most, many):
+        for asked, other in pairwise(self.probes(seed)):
             try:
-                found = self.cluster.capacity(asked, most).tolist()
+                found = self.cluster.capacity(asked, most, after=(other, many)).tolist()
             except ValueError:  # the mode does not know such a request
                 continue
             assert found == [
-                committed(self.cluster, asked, node, most) for node in self.cluster.nodes
+                capacity(self.cluster, asked, node, most, other, many)
+                for node in self.cluster.nodes
             ]
 
     @precondition(lambda self: hasattr(self, "cluster") and len(self.trials) < 3)

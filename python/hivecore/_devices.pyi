@@ -86,7 +86,13 @@ class DeviceKernel(KernelObject):
         npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int64]
     ]: ...
     def capacity(
-        self, query: Query, policy: int, most: int, nodes: npt.ArrayLike | None = None
+        self,
+        query: Query,
+        policy: int,
+        most: int,
+        nodes: npt.ArrayLike | None = None,
+        first: Query | None = None,
+        before: int = 0,
     ) -> npt.NDArray[np.int32]: ...
     def schedule(
         self,

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import numpy as np
 import pytest
 from peers.topology_program import integer_program
 from profiles import seeds
@@ -175,20 +176,29 @@ def slots_of(wish, limits=None):
     sums = [0] * len(wish.rooms)
     for row, pods in enumerate((wish.pods, wish.others)):
         slots = [max(pair[row] for pair in pairs) for pairs in wish.rooms]
-        if limits is not None:
-            most = list(map(min, limits[row], limits[2]))
-            slots = limited(slots, most, pods)
+        if limits is not None and limits.ndim == 1:
+            slots = limited(slots, limits, pods)
+        elif limits is not None:
+            both = [[(most, b) for b, most in enumerate(of) if most >= 0] for of in limits.T]
+            slots = limited(slots, [max([p[row] for p in of], default=0) for of in both], pods)
         sums = [sum(pair) for pair in zip(sums, slots, strict=True)]
     return sums
+
+
+def random_limits_of_roles(rng, nodes, wish):
+    if rng.random() < 0.5:
+        return np.array([rng.randint(0, wish.pods + wish.others + 1) for _ in range(nodes)])
+    width = rng.randint(1, wish.others + 2)
+    return np.array([[rng.randint(-1, wish.pods + 1) for _ in range(nodes)] for _ in range(width)])
 
 
 def within(wish, limits):
     """The wish where nodes may get no more than this."""
 
     def may_get(node, pods, others):
-        return all(
-            count <= limits[row][node] for row, count in enumerate((pods, others, pods + others))
-        )
+        if limits.ndim == 1:
+            return pods + others <= max(limits[node], 0)
+        return pods <= max(limits[others:, node], default=-1) or not pods + others
 
     rooms = [
         [pair for pair in pairs if may_get(node, *pair)] for node, pairs in enumerate(wish.rooms)
@@ -207,7 +217,7 @@ def test_with_two_roles_kernel_twin_and_all_placements_agree():
         assert place(build(labels), slots, wish) == best, seed
         assert answer(network, wish, **asked) == best, seed
         placed += best is not None
-        most = [random_limits(rng, len(labels), 4) for _ in range(3)]
+        most = random_limits_of_roles(rng, len(labels), wish)
         best = brute_force(labels, slots_of(wish, most), within(wish, most))
         assert answer(network, wish, most, **asked) == best, seed
         network.check()
@@ -221,7 +231,7 @@ def test_with_two_roles_kernel_and_twin_agree_in_larger_networks():
             rng, rng.randint(1, 4), rng.randint(8, 16), 5
         )
         assert answer(network, wish, **asked) == place(build(labels), slots, wish), seed
-        most = [random_limits(rng, len(labels), 6) for _ in range(3)]
+        most = random_limits_of_roles(rng, len(labels), wish)
         best = place(build(labels), slots_of(wish, most), within(wish, most))
         assert answer(network, wish, most, **asked) == best, seed
 

@@ -671,6 +671,7 @@ def test_capacity_is_how_many_equal_pods_a_node_takes(policy):
     cluster.set_health("d", True)
     assert cluster.capacity(pair, 3).tolist() == [2, 1, 2]
     assert cluster.capacity(pair, 0).tolist() == [0, 0, 0]
+    assert cluster.capacity(third, 100, after=(pair, 2)).tolist() == [4, -1, 6]
 
 
 def test_capacity_refuses_what_is_no_number_no_node_and_no_request():
@@ -682,6 +683,10 @@ def test_capacity_refuses_what_is_no_number_no_node_and_no_request():
         cluster.capacity(pod, 1, nodes=["elsewhere"])
     with pytest.raises(TypeError, match="request must be a DeviceRequest"):
         cluster.capacity("pod", 1)
+    with pytest.raises(TypeError, match=r"after\[0\] must be a DeviceRequest"):
+        cluster.capacity(pod, 1, after=("pod", 1))
+    with pytest.raises(ValueError, match=r"after\[1\]=-1"):
+        cluster.capacity(pod, 1, after=(pod, -1))
     assert DeviceCluster({}).capacity(pod, 1).tolist() == []
 
 

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from hivecore.topology._free import Free, Ints, together
 from hivecore.topology.topology_request import TopologyRequest, TopologyRole
 
-__all__ = ["pairs_by_node"]
+__all__ = ["most_of", "pairs_by_node"]
 
 #: Of (pods, others) that a search has a cell for.
 _MOST_PAIRS = 2**20
@@ -17,7 +17,7 @@ def pairs_by_node(
 ) -> tuple[Ints, Ints, Ints]:
     """Where each node's part begins and the last one ends, pods, and others beside them.
 
-    :param limits: how many pods, others, and both together a node may get; ``None``: any number.
+    :param limits: see `most_of`; ``None``: there are none.
 
     None of a node's pairs is less than another one of them, and no more than the gang has. For a
     gang that is too large for a search there is one pair, all of it, on the nodes with room for it.
@@ -25,8 +25,7 @@ def pairs_by_node(
     if (request.pods + 1) * (role.pods + 1) > _MOST_PAIRS:
         has_room = _has_room_for_all(free, request, role)
         if limits is not None:
-            all_of = np.array([[request.pods], [role.pods], [request.pods + role.pods]])
-            has_room &= (all_of <= limits).all(axis=0)
+            has_room &= _most_beside(limits, role.pods) >= request.pods
         where = np.flatnonzero(has_room)
         return _begins(where, free.nodes), where * 0 + request.pods, where * 0 + role.pods
     alone = [free.of(resource) // amount for resource, amount in role.amounts]
@@ -36,14 +35,33 @@ def pairs_by_node(
     for others in range(most, -1, -1):
         room = _room_beside(free, request, role, others)
         if limits is not None:
-            room = np.minimum(room, np.minimum(limits[0], limits[2] - others))
-            room = np.where(others > limits[1], -1, room)
+            room = np.minimum(room, _most_beside(limits, others))
         where = np.flatnonzero((room > best) & (room + others > 0))
         found.append((where, room[where], where * 0 + others))
         best = np.maximum(best, room)
     of, pods, beside = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.argsort(of, kind="stable")
     return _begins(of, free.nodes), pods[order], beside[order]
+
+
+def _most_beside(limits: Ints, others: int) -> Ints:
+    """How many pods each node may get beside so many others; negative: not beside so many."""
+    if limits.ndim == 1:
+        return limits - others
+    return limits[others] if others < len(limits) else np.full_like(limits[0], -1)
+
+
+def most_of(limits: Ints) -> tuple[Ints, Ints]:
+    """How many pods each node may get, and how many others.
+
+    :param limits: int[nodes]: of both together; int[k, nodes]: of pods beside 0 to k - 1 others,
+        -1: not beside so many.
+    """
+    if limits.ndim == 1:
+        both = np.maximum(limits, 0)
+        return both, both
+    beside = np.arange(len(limits))[:, np.newaxis]
+    return limits.max(axis=0, initial=0), np.where(limits < 0, 0, beside).max(axis=0, initial=0)
 
 
 def _begins(where: Ints, nodes: int) -> Ints:

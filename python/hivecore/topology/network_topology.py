@@ -19,7 +19,7 @@ from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
 from hivecore.topology._free import Free, Ints, Owner
 from hivecore.topology._kernels import Kernels
-from hivecore.topology._roles import pairs_by_node
+from hivecore.topology._roles import most_of, pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
@@ -241,7 +241,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         given = _as_array(counts, "counts")
         with self._lock:
             numbers = self._numbers(named)
-            values = _as_counts(given, (len(numbers),), "counts")
+            values = _as_counts(given, len(numbers))
             self._log_free(("slots",), numbers)
             self._free.set("slots", numbers, values)
             self._kernels.touch(numbers.tolist(), "slots")
@@ -401,9 +401,10 @@ class NetworkTopology(LoggedTrials, PlainState):
         :param nodes: names of the only nodes to use, which costs O(nodes of the network);
             ``None``: all.
         :param most: how many of the gang's pods each node may get, as
-            `hivecore.devices.DeviceCluster.capacity` counts them: int[nodes], 0 to 2**31 each, in
-            the order of ``nodes`` of the network; or int[3, nodes]: of its pods, of those of its
-            other role, of both together. A node has so many slots then, where it had more and the
+            `hivecore.devices.DeviceCluster.capacity` counts them: int[nodes], in the order of
+            ``nodes`` of the network. Of a gang with a role: of both kinds together; or int[k,
+            nodes]: of its pods beside 0, 1, ... k - 1 of the role or fewer, k - 1 being the most of
+            these; -1: not beside so many. A node has so many slots then, where it had more and the
             gang would fill them. Costs O(nodes). ``None``: as many as there is room for.
         :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
             ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
@@ -413,7 +414,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             the pods. Beyond it the decision is not optimal, and says so.
         :raises KeyError: there is no such layer or node.
         :raises ValueError: there is an owner of this name, ``prefer`` is wider than ``must``, or
-            ``most`` is out of range or of another shape.
+            ``most`` is of another shape.
         :raises TypeError: ``request`` is none, or an argument is of a wrong type.
         """
         if not isinstance(request, TopologyRequest):
@@ -430,7 +431,7 @@ class NetworkTopology(LoggedTrials, PlainState):
                 raise ValueError(
                     f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
                 )
-            limits = self._limits(named, given)
+            limits = self._limits(named, given, request.role is not None)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
             kernels = self._kernels_for(request, limits)
@@ -457,23 +458,18 @@ class NetworkTopology(LoggedTrials, PlainState):
             )
             return made_decision(found, self._domains.marks)
 
-    def _limits(self, nodes: tuple[str, ...] | None, given: Any) -> Ints | None:
-        """Of each node how many pods, others, and both together it may get; ``None``: any number.
-
-        :param nodes: the only ones that may get any; ``None``: all.
-        :param given: the limits of these, int[nodes] or int[3, nodes]; ``None``: there are none.
-        """
-        if nodes is None and given is None:
-            return None
-        limits = np.full((3, len(self.nodes)), MOST)
-        if given is not None:
-            shape = limits.shape if given.ndim == 2 else limits.shape[1:]
-            limits[:] = _as_counts(given, shape, "most")
+    def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints | None:
+        """``most`` where only these nodes may get any; ``None``: there is no limit."""
+        if most is not None:
+            shape = (*most.shape[: -1 if has_role else 0], len(self.nodes))[:2]
+            limits = np.clip(_as_integers(most, shape, "most"), -1, MOST).astype(np.int64)
+            if limits.ndim == 2:  # what goes beside more goes beside fewer
+                limits = np.maximum.accumulate(limits[::-1])[::-1]
         if nodes is not None:
-            others = np.ones(len(self.nodes), dtype=bool)
-            others[self._numbers(nodes)] = False
-            limits[:, others] = 0
-        return limits
+            allowed = np.zeros(len(self.nodes), dtype=bool)
+            allowed[self._numbers(nodes)] = True
+            limits = np.where(allowed, 2 * MOST if most is None else limits, -1)
+        return None if nodes is None and most is None else limits
 
     def _kernels_for(self, request: TopologyRequest, limits: Ints | None) -> list[TopologyKernel]:
         """That of its pods, and that of its other role; nodes have no more slots than they may get
@@ -486,7 +482,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         for row, (pods, amounts) in enumerate(wanted if self.nodes else ()):
             kernel = self._kernels.of(amounts, self._free)
             if limits is not None:
-                most = np.minimum(limits[row], limits[2])
+                most = most_of(limits)[row]
                 slots = kernel.slots(len(self.layers) + 1)
                 fewer = np.flatnonzero(most < np.minimum(slots, pods))
                 if fewer.size:
@@ -775,16 +771,21 @@ def _as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must be an array of integers") from None
 
 
-def _as_counts(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> Ints:
+def _as_integers(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> npt.NDArray[Any]:
     if values.size == 0 and 0 in shape:
         return np.empty(shape, dtype=np.int64)
     if values.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, not {values.dtype}")
     if values.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, not {values.shape}")
+    return values
+
+
+def _as_counts(values: npt.NDArray[Any], length: int) -> Ints:
+    values = _as_integers(values, (length,), "counts")
     if values.dtype != np.int64 and values.size and int(values.max()) > MOST:
-        raise ValueError(f"{name}: allowed are 0 to {MOST}")
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
     checked = values.astype(np.int64)
     if checked.size and checked.view(np.uint64).max() > MOST:
-        raise ValueError(f"{name}: allowed are 0 to {MOST}")
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
     return checked

@@ -1,7 +1,6 @@
 """A decision is checked by the domains of nodes and by what is free on them, by name."""
 
-from operator import gt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ def check_decision(
     if sum(others.values()) != wanted:
         raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
     allowed = None if decision.nodes is None else set(decision.nodes)
-    limits = {} if most is None else _limits(network.nodes, most)
+    limits = {} if most is None else dict(zip(network.nodes, np.transpose(most), strict=True))
     for node, count in pods.items():
         if allowed is not None and node not in allowed:
             raise CertificateError(f"node {node!r} is not one of those that may be used")
@@ -42,8 +41,7 @@ def check_decision(
         taken = {resource: count * amount for resource, amount in request.amounts}
         for resource, amount in request.role.amounts if request.role else ():
             taken[resource] = taken.get(resource, 0) + others[node] * amount
-        given = count, others[node], count + others[node]
-        if limits and any(map(gt, given, limits[node])):
+        if node in limits and count > _most_beside(limits[node], others[node]):
             raise CertificateError(f"node {node!r} has more pods than it may get")
         if min(count, others[node]) < 0 or count + others[node] == 0:
             raise CertificateError(f"node {node!r} has {count} and {others[node]} pods")
@@ -70,16 +68,17 @@ def check_decision(
         for node in network.nodes
         if allowed is None or node in allowed
     }
-    room |= {node: min(room.get(node, 0), pods, both) for node, (pods, _, both) in limits.items()}
+    room |= {node: min(room.get(node, 0), int(most)) for node, most in limits.items()}
     for layer in layers[held + 1 : narrowest + 1]:
         if max(_sums(network, room, layer)) >= request.pods:
             raise CertificateError(f"a domain of layer {layer!r} has room for all")
 
 
-def _limits(nodes: tuple[str, ...], most: npt.ArrayLike) -> dict[str, tuple[int, ...]]:
-    """By node how many pods, others, and both together it may get."""
-    rows = np.broadcast_to(np.asarray(most), (3, len(nodes))).tolist()
-    return dict(zip(nodes, zip(*rows, strict=True), strict=True))
+def _most_beside(limit: npt.NDArray[Any], others: int) -> int:
+    """How many pods a node may get beside so many others."""
+    if limit.ndim == 0:
+        return int(limit) - others
+    return int(max(limit[others:], default=-1))
 
 
 def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> None:

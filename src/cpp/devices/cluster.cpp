@@ -627,32 +627,39 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
 }
 
 void DeviceCluster::capacity(Query& query, Policy policy, const std::int64_t* nodes,
-                             std::int64_t count, std::int32_t most, std::int32_t* pods) {
+                             std::int64_t count, std::int32_t most, Query* first,
+                             std::int32_t before, std::int32_t* pods) {
     forget_outdated(query, policy);
-    auto& known = query.rankings[static_cast<int>(policy)].capacities;
+    std::vector<Capacity> of_call;  // what comes after other pods is not kept
+    auto& known = first == nullptr ? query.rankings[static_cast<int>(policy)].capacities : of_call;
     known.resize(std::max(known.size(), states_.size()));
     for (std::int64_t i = 0; i < count; ++i) {
         const auto node = static_cast<std::int32_t>(nodes == nullptr ? i : nodes[i]);
         const auto state = nodes_[node].state;
         if (state < 0) {
-            pods[i] = 0;
+            pods[i] = before > 0 ? -1 : 0;
             continue;
         }
         auto& of_state = known[state];
         const bool is_full = of_state.pods < of_state.most;
         if (of_state.born != states_.born(state) || (!is_full && of_state.most < most)) {
-            of_state = {states_.born(state), count_pods(query, policy, node, most), most};
+            const auto* now = states_.words(state);
+            std::vector<std::uint64_t> words(now, now + states_.shape(nodes_[node].shape).words());
+            const bool has_room =
+                first == nullptr || count_pods(*first, policy, node, before, words) == before;
+            of_state = {states_.born(state),
+                        has_room ? count_pods(query, policy, node, most, words) : -1, most};
         }
         pods[i] = std::min(of_state.pods, most);
     }
 }
 
+// The words become those with all that it counts.
 std::int32_t DeviceCluster::count_pods(Query& query, Policy policy, std::int32_t node,
-                                       std::int32_t most) {
+                                       std::int32_t most, std::vector<std::uint64_t>& words) {
     const auto number = nodes_[node].shape;
     const auto& shape = states_.shape(number);
-    const auto* now = states_.words(nodes_[node].state);
-    std::vector<std::uint64_t> words(now, now + shape.words()), before;
+    std::vector<std::uint64_t> before;
     std::vector<Charge> charges;
     bool idle = false;
     for (std::int32_t pods = 0; pods < most && words != before; ++pods) {

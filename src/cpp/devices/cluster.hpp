@@ -158,9 +158,10 @@ class DeviceCluster {
     std::int32_t best(Query& query, Policy policy);
     std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
     // How many such pods each of these nodes can hold, `most` at the most, if each in turn gets
-    // what `choose` gives it; nullptr: of the first so many. Nodes in one state are counted once.
+    // what `choose` gives it; nullptr: of the first so many. With `first` after so many of those;
+    // -1: they do not fit. Nodes in one state are counted once.
     void capacity(Query& query, Policy policy, const std::int64_t* nodes, std::int64_t count,
-                  std::int32_t most, std::int32_t* pods);
+                  std::int32_t most, Query* first, std::int32_t before, std::int32_t* pods);
     // Any node that serves it, drawn by a seed and the request's number; empty: of all nodes.
     std::int32_t random(Query& query, Draw draw, std::span<const std::int64_t> nodes);
     // What a node gives that serves the request.
@@ -229,7 +230,8 @@ class DeviceCluster {
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
                    const std::uint64_t* words, const Visible* visible, bool is_confined,
                    std::vector<Charge>* charges, bool* idle);
-    std::int32_t count_pods(Query& query, Policy policy, std::int32_t node, std::int32_t most);
+    std::int32_t count_pods(Query& query, Policy policy, std::int32_t node, std::int32_t most,
+                            std::vector<std::uint64_t>& words);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
 

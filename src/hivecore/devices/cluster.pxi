@@ -82,7 +82,8 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int32_t best(QueryKernel&, PolicyNumber) except +
         int32_t best_of(QueryKernel&, PolicyNumber, Values) except +
         void capacity(
-            QueryKernel&, PolicyNumber, const int64_t*, int64_t, int32_t, int32_t*
+            QueryKernel&, PolicyNumber, const int64_t*, int64_t, int32_t, QueryKernel*, int32_t,
+            int32_t*
         ) except +
         int32_t random(QueryKernel&, DrawRecord, Values) except +
         vector[ChargeRecord] choose(
@@ -511,11 +512,16 @@ cdef class DeviceKernel(KernelObject):
             self.kernel.answer(query.kernel[0], number, numbers, count, columns)
         return codes, types, resolvable, scores
 
-    def capacity(self, Query query not None, policy, most, nodes=None):
-        """For each node how many such pods it can hold one after the other, `most` at the most."""
+    def capacity(self, Query query not None, policy, most, nodes=None, Query first=None, before=0):
+        """For each node how many such pods it can hold one after the other, `most` at the most.
+
+        :param first: the query of other pods, of which `before` come first; -1: they do not fit.
+        """
         cdef Guard guard
         cdef PolicyNumber number = as_policy(policy)
         cdef int32_t limit = <int32_t> within(most, 0, 2**31 - 1)
+        cdef int32_t others = <int32_t> within(before, 0, 2**31 - 1)
+        cdef QueryKernel* of_others = NULL
         cdef const int64_t* numbers = NULL
         cdef cnp.npy_intp count
         cdef cnp.ndarray asked = None
@@ -528,11 +534,16 @@ cdef class DeviceKernel(KernelObject):
             check_range(asked, 0, count - 1, "nodes", 0)
             numbers = <const int64_t*> cnp.PyArray_DATA(asked)
             count = cnp.PyArray_SIZE(asked)
+        if first is not None:
+            self.use(first)
+            of_others = first.kernel
         cdef cnp.ndarray pods = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT32)
         cdef int32_t* into = <int32_t*> cnp.PyArray_DATA(pods)
         guard.keep()
         with nogil:
-            self.kernel.capacity(query.kernel[0], number, numbers, count, limit, into)
+            self.kernel.capacity(
+                query.kernel[0], number, numbers, count, limit, of_others, others, into
+            )
         return pods
 
     def schedule(self, Query query not None, policy, nodes=None, seed=0, number=0):
