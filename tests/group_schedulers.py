@@ -1,5 +1,7 @@
 """Group schedulers of all implementations side by side: asked the same, they answer the same."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -34,9 +36,10 @@ def schedule(
     suggested=None,
     units=None,
     evictions=PACKING,
+    most=None,
 ):
     """The plan of a group; its options by their names."""
-    shape = sizes, within, group_within, spread, merge, suggested, units, evictions
+    shape = sizes, within, group_within, spread, merge, suggested, units, evictions, most
     return scheduler.schedule(vc, chain, pool, priority, *shape)
 
 
@@ -196,11 +199,11 @@ class SideBySide:
         return plans
 
     def _judge(self, request, plan):
-        vc, chain, pool, priority, sizes, within, group_within, _, _, suggested, *_ = request
+        vc, chain, pool, priority, sizes, within, group_within, *_, suggested, _, _, most = request
         widths, node = self.widths[chain], self.chains[chain][2]
         gave_up = plan.outcome == PREEMPT and plan.reason == SEARCH_LIMIT
         assert gave_up or (plan.outcome == WAIT) == (plan.reason != FITS)
-        unconstrained = suggested is None and within is None
+        unconstrained = suggested is within is most is None
         if unconstrained and not 0 <= group_within < node and not len(self.twin.bad_leaves(chain)):
             assert plan.reason != MAPPING  # what is owned can always be bound
         if plan.outcome == WAIT:
@@ -214,6 +217,8 @@ class SideBySide:
         local = [[leaf - self.first[chain] for leaf in pod] for pod in plan.pods]
         nodes = {leaf // widths[node] for pod in local for leaf in pod}
         assert suggested is None or nodes <= set(suggested)
+        pods_on = Counter(pod[0] // widths[node] for pod in local)
+        assert most is None or all(pods <= most[of] for of, pods in pods_on.items())
         for pod, level in zip(local, within or [-1] * len(sizes), strict=True):
             limit = node if level < 0 else min(level, node)
             assert len({leaf // widths[limit] for leaf in pod}) == 1

@@ -114,6 +114,7 @@ class GroupScheduler(KernelObject):
         suggested: Iterable[int] | None,
         units: Iterable[int] | None,
         evictions: int = 0,
+        most: Iterable[int] | None = None,
         /,
     ) -> Plan: ...
     def holds(self, plan: Plan, /) -> bool: ...

@@ -160,9 +160,12 @@ class Cluster(RuleBasedStateMachine):
         suggested = None
         if data.draw(st.integers(0, 3)) == 0:
             suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
+        most = None
+        if data.draw(st.integers(0, 3)) == 0:
+            most = [data.draw(st.integers(0, 3)) for _ in self.cluster.nodes]
         before = self.cluster.to_bytes()
         try:
-            decision = self.cluster.schedule(group, suggested_nodes=suggested)
+            decision = self.cluster.schedule(group, suggested_nodes=suggested, most=most)
         except ValueError as error:
             assert "can never be served" in str(error)
             assert self.cluster.to_bytes() == before
@@ -170,7 +173,7 @@ class Cluster(RuleBasedStateMachine):
             return
         if decision.outcome == "wait":
             assert not self.never_fits(group)
-        if suggested is None:
+        if suggested is most is None:
             assert self.cluster.fits(group) == (decision.outcome == "bind")
         assert self.cluster.to_bytes() == before
         bad = set(self.cluster.bad_leaves())
@@ -182,6 +185,10 @@ class Cluster(RuleBasedStateMachine):
         for pod in decision.placement:
             assert not bad & {(pod.node, device) for device in pod.leaf_indices}
             assert suggested is None or pod.node in suggested
+        if most is not None:
+            limits = dict(zip(self.cluster.nodes, most, strict=True))
+            pods_on = Counter(pod.node for pod in decision.placement)
+            assert all(pods <= limits[node] for node, pods in pods_on.items())
         if decision.outcome == "preempt":
             live = {name: self.cluster.group(name) for name in decision.victims}
             assert live
@@ -572,3 +579,31 @@ def test_every_proposed_change_admits_the_group_and_the_cheapest_comes_first(see
         assert costs == sorted(costs)
         assert found.cheapest == (found.changes[0] if found.changes else None)
         assert cluster.to_bytes() == before
+
+
+@pytest.mark.parametrize("priority", [-1, 0])
+def test_a_gang_waits_only_where_no_placement_keeps_to_what_nodes_may_get(priority):
+    """Pods of single leaves: what is idle and what nodes may get are all that there is."""
+    outcomes = Counter()
+    for seed in seeds(200):
+        rng = random.Random(seed)
+        fanouts = rng.choice([(2, 2), (2, 2, 2)])
+        chain = Chain(LEVELS[: len(fanouts) + 1], fanouts, 4)
+        level = rng.choice(chain.levels[2:])
+        owns = 4 if level == chain.levels[-1] else 8
+        cluster = CellCluster(owned({"A": {level: owns}}, chain))
+        idle = dict.fromkeys(cluster.nodes, 4)
+        for number, node in enumerate(rng.choices(cluster.nodes, k=rng.randint(0, len(idle)))):
+            leaves = rng.randint(1, 3)
+            other = AffinityGroup(f"o{number}", "A", [(1, leaves)], priority=priority)
+            decision = cluster.schedule(other, suggested_nodes=[node])
+            if decision.outcome == "bind":
+                cluster.commit(decision)
+                idle[node] -= leaves
+        most = [rng.choice([0, 1, 1, 2, 3, 4]) for _ in cluster.nodes]
+        room = sum(map(min, idle.values(), most))
+        gang = AffinityGroup("gang", "A", [(rng.randint(1, 12), 1)], priority=priority)
+        decision = cluster.schedule(gang, most=most)
+        assert (decision.outcome == "bind") == (room >= len(gang.sizes)), seed
+        outcomes[decision.outcome] += 1
+    assert len(outcomes) == 2

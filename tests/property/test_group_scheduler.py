@@ -81,9 +81,18 @@ class Machine(RuleBasedStateMachine):
         return *request, *self.some_options(data, *request)
 
     def some_options(self, data, vc, chain, pool, priority, sizes):
-        """Mostly none; else within, group_within, spread, merge, nodes, units, evictions."""
+        """Mostly none; else within, group_within, spread, merge, nodes, units, evictions, most."""
         draw = data.draw
-        options = ["within", "group_within", "spread", "merge", "nodes", "units", "evictions"]
+        options = [
+            "within",
+            "group_within",
+            "spread",
+            "merge",
+            "nodes",
+            "units",
+            "evictions",
+            "most",
+        ]
         names = st.sampled_from(options)
         one = names.map(lambda name: [name])
         some = draw(st.just([]) | one | st.lists(names), label="options")
@@ -103,7 +112,9 @@ class Machine(RuleBasedStateMachine):
             units = draw(st.lists(number, min_size=many, max_size=many), label="units")
         flags = "spread" in some, "merge" in some
         evictions = draw(st.integers(0, 2), label="evictions") if "evictions" in some else 0
-        return within, group_within, *flags, suggested, units, evictions
+        limits = st.lists(st.integers(0, 3), min_size=(of := self.both.nodes(chain)), max_size=of)
+        most = draw(limits, label="most") if "most" in some else None
+        return within, group_within, *flags, suggested, units, evictions, most
 
     def some_handle(self, data, such=lambda group: True):
         twin = self.both.twin
@@ -145,7 +156,8 @@ class Machine(RuleBasedStateMachine):
         vc, chain, pool = self.some_request(data)[:3]
         empty = [unit for unit in self.both.twin.units(vc, chain, pool) if unit[4] == 0]
         if empty and not len(self.both.twin.bad_leaves(chain)):
-            request = vc, chain, pool, 0, [empty[0][2]], None, -1, False, False, None, None
+            options = None, -1, False, False, None, None, 0, None
+            request = vc, chain, pool, 0, [empty[0][2]], *options
             assert self.both.schedule(request)[0].outcome in (BIND, PREEMPT)
 
     @rule(data=st.data(), verb=st.sampled_from(["release", "release", "confirm", "cancel"]))

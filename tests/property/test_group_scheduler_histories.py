@@ -65,7 +65,8 @@ class History:
         if priority >= 0 and numbers and self.one_in(8):
             units = [chance.randrange(numbers) for _ in range(many)]
         shape = sizes, within, group_within, self.one_in(4), self.one_in(2), suggested, units
-        return vc, chain, pool, priority, *shape, chance.choice([0, 0, 0, 0, 1, 2])
+        most = [chance.randint(0, 3) for _ in nodes] if self.one_in(4) else None
+        return vc, chain, pool, priority, *shape, chance.choice([0, 0, 0, 0, 1, 2]), most
 
     def some_group_to_recover(self):
         both, chance = self.both, self.random

@@ -6,6 +6,7 @@ import json
 import pickle
 import pydoc
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -274,6 +275,22 @@ def test_help_shows_what_a_decision_says_and_no_internals():
         GroupDecision()
 
 
+@pytest.mark.parametrize("priority", [-1, 0])
+def test_a_node_gets_no_more_pods_of_a_group_than_most_says(priority):
+    cluster = CellCluster(owned({"A": {"node": 4}}))
+    gang = AffinityGroup("gang", "A", [(4, 1)], priority=priority)
+    assert len(set(nodes_of(cluster.schedule(gang)))) == 1
+    for most, pods in (([2, 2, 2, 2], [2, 2]), ([1, 1, 1, 1], [1] * 4), ([0, 3, 0, 1], [3, 1])):
+        decision = cluster.schedule(gang, most=most)
+        on = Counter(nodes_of(decision))
+        assert sorted(on.values(), reverse=True) == pods
+        assert all(on[node] <= limit for node, limit in zip(cluster.nodes, most, strict=True))
+    assert cluster.schedule(gang, most=[9, 9, 4, 9]).placement == cluster.schedule(gang).placement
+    assert cluster.schedule(gang, most=[0, 1, 1, 1]).outcome == "wait"
+    only = cluster.schedule(gang, most=[2] * 4, suggested_nodes=["c/1", "c/3"])
+    assert Counter(nodes_of(only)) == {"c/1": 2, "c/3": 2}
+
+
 def test_wrong_arguments_of_methods_are_named():
     cluster = two_tenants()
     group = AffinityGroup("g", "A", [(1, 1)])
@@ -283,6 +300,10 @@ def test_wrong_arguments_of_methods_are_named():
         cluster.schedule(group, suggested_nodes="c/0")
     with pytest.raises(TypeError, match="suggested_nodes must be"):
         cluster.schedule(group, suggested_nodes=5)
+    with pytest.raises(ValueError, match=r"most must have shape \(4,\), not \(1,\)"):
+        cluster.schedule(group, most=[1])
+    with pytest.raises(TypeError, match="most must hold integers"):
+        cluster.schedule(group, most=[1.0] * 4)
     with pytest.raises(TypeError, match="decision must be"):
         cluster.commit(group)
     with pytest.raises(KeyError, match="'g'"):

@@ -150,16 +150,25 @@ class CellCluster(Trials, Stateful):
         return self.schedule(group).outcome == "bind"
 
     def schedule(
-        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | NodeSet | None = None
+        self,
+        group: AffinityGroup,
+        *,
+        suggested_nodes: Iterable[str] | NodeSet | None = None,
+        most: npt.ArrayLike | None = None,
     ) -> GroupDecision:
         """Decide where a group could go now; nothing changes.
 
         :param suggested_nodes: names of the only nodes to use, best as a `NodeSet` if they are the
             same often; ``None``: all.
+        :param most: int[nodes], how many of the group's pods each node may get, in the order of
+            ``nodes``, as `hivecore.devices.DeviceCluster.capacity` counts them; ``None``: as many
+            as there is room for. A live group stays where it is. Some placements are missed where
+            the tenant's cells are smaller than nodes.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
         :raises ValueError: a live group of another request has this name; or in each chain that it
             may use a pod is larger than a node, or than the cell that it must be ``within``, so
-            that it would wait for ever; or the tenant's policy chose no virtual nodes of its view.
+            that it would wait for ever; the tenant's policy chose no virtual nodes of its view; or
+            ``most`` is of another shape.
         :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
         :raises TypeError: an argument is of a wrong type.
 
@@ -179,14 +188,15 @@ class CellCluster(Trials, Stateful):
             suggested = None
             if suggested_nodes is not None:
                 suggested = suggested_nodes.numbers(books.names)
+            limits = None if most is None else books.names.by_chain(most)
             live = books.live.get(group.name)
             if live is None:
-                decision = find(books, group, suggested)
+                decision = find(books, group, suggested, limits)
                 if decision.outcome != "bind" or books is not self._books:
                     self._check(decision, books)
                 return decision
             known = books.decide_live(live, group, suggested)
-            return self._decide_anew(group, suggested) if known is None else known
+            return self._decide_anew(group, suggested, limits) if known is None else known
 
     def _check(self, decision: GroupDecision, books: GroupBooks) -> None:
         if books is not self._books:
@@ -195,12 +205,14 @@ class CellCluster(Trials, Stateful):
         if decision.outcome == "wait":
             check_possible(books.names, decision)
 
-    def _decide_anew(self, group: AffinityGroup, suggested: Suggested | None) -> GroupDecision:
+    def _decide_anew(
+        self, group: AffinityGroup, suggested: Suggested | None, most: list[Any] | None
+    ) -> GroupDecision:
         """Decide as if the group had reserved nothing."""
         books = self._books
         trial = books.copy()
         trial.groups.release(group.name)
-        decision = find(trial, group, suggested)
+        decision = find(trial, group, suggested, most)
         self._check(decision, books)
         if decision.outcome == "wait":
             return decision

@@ -61,7 +61,7 @@ bool GroupScheduler::first_success(const Request& request) {
         return true;
     }
     if (request.priority >= 0 && request.merge && mergeable(request)) {
-        if (merged() && !is_refused()) {
+        if (merged() && !has_too_many() && !is_refused()) {
             return true;
         }
         unit_choice_.start(task_, Reach::opportunistic, may_rank());
@@ -134,6 +134,20 @@ bool GroupScheduler::lasts(const Request& request) {
     }
     take(std::move(lasting));
     return true;
+}
+
+// Whether the way that was found last has more pods on a node than that may get.
+bool GroupScheduler::has_too_many() {
+    if (task_.most.empty()) {
+        return false;
+    }
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    pods_on_.assign(task_.most.size(), 0);
+    return std::ranges::any_of(first_, [&](std::uint64_t first) {
+        const CellIndex leaf = placed_[first].leaf - groups_.first_leaf(task_.chain);
+        const CellIndex node = physical.shape().ancestor(0, leaf, physical.node_level());
+        return ++pods_on_[node] > task_.most[node];
+    });
 }
 
 // Whether the way that was found last is known not to last.
@@ -244,6 +258,16 @@ void GroupScheduler::prepare(const Request& request) {
         for (const CellIndex node : request.suggested) {
             suggested_[node] = 1;
         }
+    }
+    if (std::ranges::any_of(request.most, [&](auto most) { return most < demands_.size(); })) {
+        suggested_.resize(request.most.size(), request.has_suggested ? 0 : 1);
+        for (std::size_t node = 0; node < suggested_.size(); ++node) {
+            suggested_[node] &= request.most[node] > 0 ? 1 : 0;
+            task_.most_of_any =
+                std::max(task_.most_of_any, suggested_[node] != 0 ? request.most[node] : 0);
+        }
+        task_.most = request.most;
+        task_.constrained = true;
     }
     task_.chain = request.chain;
     task_.priority = request.priority;

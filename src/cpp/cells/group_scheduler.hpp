@@ -115,6 +115,7 @@ class GroupScheduler {
     bool make_lasting(const Request& request);
     bool lasts(const Request& request);
     bool is_refused() const;
+    bool has_too_many();
     bool found_without(const Request& request, std::span<const Handle> victims);
     void unwind();
     bool reservable(Way& way);
@@ -168,6 +169,7 @@ class GroupScheduler {
     Task task_;
     std::vector<Demand> demands_;
     std::vector<std::uint8_t> suggested_;
+    std::vector<CellIndex> pods_on_;  // nodes
     std::vector<std::uint64_t> first_;
     std::vector<Placed> placed_;
     std::vector<Handle> downgrades_;

@@ -33,6 +33,7 @@ struct Request {
     bool has_units = false;
     std::vector<CellIndex> suggested;  // nodes of the chain
     std::vector<std::int64_t> units;   // per pod: a policy's choice
+    std::vector<CellIndex> most;       // per node of the chain: pods that it may get; empty: any
 };
 
 // A leaf of a group, counted over all chains, with the virtual leaf that it is held by.

@@ -49,6 +49,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         bint has_units
         vector[CellIndex] suggested
         vector[int64_t] units
+        vector[CellIndex] most
 
     cdef cppclass KernelPlan "hivecore::cells::Plan":
         PlanOutcome outcome

@@ -17,8 +17,10 @@ cdef enum:
     MAX_CELLS = 0x7FFFFFFF
 
 
-cdef int read_nodes(object nodes, int64_t number, vector[CellIndex]& found) except -1:
-    """Numbers of nodes below `number`: an array of int32, or any integers."""
+cdef int read_numbers(
+    object nodes, str name, int64_t number, vector[CellIndex]& found
+) except -1:
+    """Numbers below `number`: an array of int32, or any integers."""
     cdef cnp.ndarray listed
     cdef CellIndex highest = 0
     cdef CellIndex node
@@ -32,10 +34,10 @@ cdef int read_nodes(object nodes, int64_t number, vector[CellIndex]& found) exce
             highest = max(highest, node)  # a negative number is a huge one
         if highest >= number:
             for node in found:
-                as_bounded(<int32_t> node, "suggested", 0, number - 1)
+                as_bounded(<int32_t> node, name, 0, number - 1)
         return 0
     for value in nodes:
-        found.push_back(as_bounded(value, "suggested", 0, number - 1))
+        found.push_back(as_bounded(value, name, 0, number - 1))
     return 0
 
 
@@ -137,7 +139,7 @@ cdef class GroupScheduler(KernelObject):
 
     def schedule(
         self, vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested,
-        units, evictions=0, /
+        units, evictions=0, most=None, /
     ):
         """Plan a group; nothing changes.
 
@@ -152,6 +154,7 @@ cdef class GroupScheduler(KernelObject):
         :param units: per pod the number of its unit, see ``units``; None: the scheduler chooses.
         :param evictions: 0: as few as packing allows; 1: as few as possible; 2: the units are those
             of a cluster without others, and only where they are bound is up to evictions.
+        :param most: per node of the chain how many pods it may get; None: any number.
         :raises ValueError: a number is out of range, or lengths differ.
         """
         cdef Guard guard
@@ -190,7 +193,12 @@ cdef class GroupScheduler(KernelObject):
         request.has_suggested = suggested is not None
         if suggested is not None:
             number = physical.shape().size[physical.node_level()]
-            read_nodes(suggested, number, request.suggested)
+            read_numbers(suggested, "suggested", number, request.suggested)
+        if most is not None:
+            number = physical.shape().size[physical.node_level()]
+            read_numbers(most, "most", <int64_t> 1 << 31, request.most)
+            if <int64_t> request.most.size() != number:
+                raise ValueError(f"most has {request.most.size()} numbers, the nodes are {number}")
         request.has_units = units is not None
         if units is not None:
             if request.priority < 0:
@@ -465,7 +473,7 @@ cdef class GroupScheduler(KernelObject):
                     nodes = physical.shape().size[physical.node_level()]
                     allowed[chain].resize(nodes)
                     listed.clear()
-                    read_nodes(suggested[chain], nodes, listed)
+                    read_numbers(suggested[chain], "suggested", nodes, listed)
                     for node in listed:
                         allowed[chain][node] = 1
         cdef int32_t live = self.as_handle(handle, guard)

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
@@ -60,6 +61,8 @@ class ClusterNames:
         )
         self.nodes: dict[str, tuple[tuple[int, int], ...]] = {}
         self.names_in: tuple[frozenset[str], ...] | None = None  # per chain, when first asked for
+        #: per chain the numbers of its nodes among all, when first asked for
+        self.positions: list[np.ndarray[Any, np.dtype[np.int64]]] | None = None
         self._collect_nodes()
         self.tenants = {name: i for i, name in enumerate(spec.virtual_clusters)}
         self.pools = self._pools()
@@ -254,6 +257,24 @@ class ClusterNames:
             raise KeyError(f"leaf_type={leaf_type!r}: known are {known}")
         self.searches[leaf_type, tenant] = found
         return found
+
+    def by_chain(self, most: npt.ArrayLike) -> list[Any]:
+        """Per chain a number of pods for each of its nodes.
+
+        :param most: int[nodes], of all nodes.
+        """
+        given = np.asarray(most)
+        if given.dtype.kind not in "iu" and given.size:
+            raise TypeError(f"most must hold integers, not {given.dtype}")
+        if given.shape != (len(self.nodes),):
+            raise ValueError(f"most must have shape {(len(self.nodes),)}, not {given.shape}")
+        if self.positions is None:
+            numbers = {name: i for i, name in enumerate(self.nodes)}
+            self.positions = [
+                np.array([numbers[name] for name in names], np.int64) for names in self.node_names
+            ]
+        limits = np.clip(given, 0, 2**31 - 1).astype(np.int32)
+        return [limits[positions] for positions in self.positions]
 
     def suggested(self, nodes: frozenset[str]) -> Suggested:
         """Per chain the nodes with these names; names of no chain are somebody else's nodes."""

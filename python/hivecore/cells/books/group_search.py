@@ -13,12 +13,18 @@ from hivecore.cells.node_set import Suggested
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
 
 
-def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -> GroupDecision:
+def find(
+    books: GroupBooks,
+    group: AffinityGroup,
+    suggested: Suggested | None,
+    most: list[Any] | None = None,
+) -> GroupDecision:
     """The plan of the first chain that serves, for the least evictions the one that evicts least.
 
     Nothing changes.
 
     :param suggested: per chain the nodes that may be used; ``None``: all.
+    :param most: per chain how many pods each node may get; ``None``: any number.
     """
     names, core = books.names, books.core
     tenant = names.tenants.get(group.virtual_cluster)
@@ -72,6 +78,7 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
             None if suggested is None else suggested[chain],
             units,
             weighed,
+            None if most is None else most[chain],
         )
         outcome = plan.outcome
         if outcome == "bind" and plan.is_harmless:

@@ -133,8 +133,10 @@ class _Finder:
         nodes = self._many(unit, self.forest.node_level)
         if suggested is not None and index // nodes not in suggested:
             return False
-        within = self.request.group_within
+        within, most = self.request.group_within, self.request.most
         demands = self.pods[unit]
+        if most is not None and len(demands) > most[index // nodes]:
+            return False
         found = choose_leaves(
             self.forest, unit.level, index, demands, within, self.leaf_class, self.budget
         )

@@ -13,6 +13,7 @@ first pairing is looked at.
 
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
+from math import inf
 
 from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
 from hivecore.reference.cells.leaf_choice import Budget
@@ -57,7 +58,7 @@ class _Foresight:
         ]
         confined = request.group_within >= 0 or any(pod.within >= 0 for pod in request.demands)
         levels = (min(root.level, self.forest.node_level) for root in self.roots)
-        self.lowest = 0 if confined else min(levels, default=0)
+        self.lowest = 0 if confined or request.most is not None else min(levels, default=0)
         self.seen: set[tuple[int, frozenset[PhysicalCell]]] = set()
 
     # Roots
@@ -105,7 +106,7 @@ class _Foresight:
         def kind_of(cell: PhysicalCell) -> _Kind:
             if state.is_root(cell):
                 return ("root",)
-            free = state.touched[cell] == 0
+            free = state.touched[cell] == 0, self._most(cell)
             if cell.level == self.lowest:
                 return free, self.usable(cell)
             below = self.forest.inside(cell.level, cell.number, cell.level - 1)
@@ -114,12 +115,13 @@ class _Foresight:
 
         return kind_of
 
-    def _preference(self, state: State, cell: PhysicalCell) -> tuple[int, ...]:
+    def _preference(self, state: State, cell: PhysicalCell) -> tuple[float, ...]:
         """Room for most pods, most leaves, the fewest cells to split, most leaves around it."""
         node = min(cell.level, self.forest.node_level)
         parts = self.forest.inside(cell.level, cell.number, node)
-        usable = [self.usable(PhysicalCell(cell.chain, node, part)) for part in parts]
-        pods = sum(leaves // self.largest for leaves in usable)
+        inside = [PhysicalCell(cell.chain, node, part) for part in parts]
+        usable = [self.usable(each) for each in inside]
+        pods = sum(min(self.usable(each) // self.largest, self._most(each)) for each in inside)
         source = around = cell
         while not state.is_listed(source):
             source = state.parent(source)
@@ -128,6 +130,13 @@ class _Foresight:
             around = state.parent(around)
             outside.append(-self.usable(around))
         return -pods, -sum(usable), source.level, *outside, cell.number
+
+    def _most(self, cell: PhysicalCell) -> float:
+        """Pods that the node may get that a cell is or is in; inf: any number."""
+        most, node = self.request.most, self.forest.node_level
+        if most is None or cell.level > node:
+            return inf
+        return most[cell.number // (self.forest.widths[node] // self.forest.widths[cell.level])]
 
     def _usable(self, cell: PhysicalCell) -> int:
         leaves = self.forest.leaves(cell.level, cell.number)

@@ -99,6 +99,7 @@ class GroupScheduler:
         suggested: Sequence[int] | None,
         units: Sequence[int] | None,
         evictions: int = PACKING,
+        most: Sequence[int] | None = None,
     ) -> Plan:
         request = request_of(
             instance_of(self._state, vc, chain, pool),
@@ -111,6 +112,7 @@ class GroupScheduler:
             suggested,
             units,
             evictions,
+            most,
         )
         return Planner(self._state, request).plan()
 

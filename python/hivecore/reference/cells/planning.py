@@ -494,7 +494,7 @@ class Planner:
         """A choice in physical cells."""
         trial, downgrades = self._downgraded_trial(chooser, choice)
         mapper = Mapper(trial, chooser, _NEW, places)
-        if not mapper.map(choice):
+        if not mapper.map(choice) or self._has_too_many(mapper.placed):
             self.failures += 1
             return None
         if self._is_single:
@@ -502,6 +502,12 @@ class Planner:
         else:
             packing = chooser.opened(choice)
         return self._unless_refused(_Way(mapper.placed, downgrades, packing, choice))
+
+    def _has_too_many(self, placed: Placed) -> bool:
+        """Whether a node has more pods than it may get."""
+        forest, most = self._forest, self.request.most
+        nodes = Counter(forest.above(pod[0][0], forest.node_level) for pod in placed.values())
+        return most is not None and any(pods > most[node] for node, pods in nodes.items())
 
     def _unless_refused(self, way: _Way | None) -> _Way | None:
         return None if way is None or self._victims(way) in self.refused else way
@@ -583,7 +589,7 @@ class Planner:
             if merged is None:
                 return None
             trial, placed[demand.position] = merged.state, merged.placed[demand.position]
-        return _Way(placed, [])
+        return None if self._has_too_many(placed) else _Way(placed, [])
 
     def _merge_one(self, state: State, chooser: Chooser, demand: Demand) -> Mapper | None:
         """One pod on several virtual cells of one node (or of the cell that it must be within)."""

@@ -68,8 +68,15 @@ def request_of(
     suggested: Sequence[int] | None,
     units: Sequence[int] | None,
     evictions: int,
+    most: Sequence[int] | None,
 ) -> Request:
     """The request; its pods ascend in size."""
+    allowed = None if suggested is None else frozenset(suggested)
+    if most is not None and all(pods >= len(sizes) for pods in most):
+        most = None
+    elif most is not None:
+        named = range(len(most)) if allowed is None else allowed
+        allowed = frozenset(node for node in named if most[node] > 0)
     levels = [-1] * len(sizes) if within is None else within
     demands = map(Demand, sizes, levels, range(len(sizes)))
     return Request(
@@ -79,7 +86,8 @@ def request_of(
         group_within,
         spread,
         merge,
-        None if suggested is None else frozenset(suggested),
+        allowed,
         None if units is None else tuple(units),
         evictions,
+        None if most is None else tuple(most),
     )

@@ -65,6 +65,7 @@ class Request:
     suggested: frozenset[int] | None
     units: tuple[int, ...] | None  # a policy's choice, by position
     evictions: int = PACKING
+    most: tuple[int, ...] | None = None  # by node: pods that it may get
 
     @property
     def total(self) -> int:
@@ -318,6 +319,8 @@ class Chooser:
             return False
         if not self._constrained:
             return True
+        if not self.may_get(unit, len(demands)):
+            return False
         cell, leaf_class = unit.cell, self.leaf_class
         if cell is None:
             cell, leaf_class = 0, _free
@@ -325,10 +328,21 @@ class Chooser:
         found = choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class, budget)
         return found is not None
 
+    def may_get(self, unit: Unit, pods: int) -> bool:
+        """Whether the node that a unit is on, or any of those allowed, may get so many pods."""
+        most, allowed = self.request.most, self.request.suggested
+        if most is None or allowed is None:
+            return True
+        if unit.cell is None:
+            return pods <= max((most[node] for node in allowed), default=0)
+        nodes = self.forest.widths[self.forest.node_level] // self.forest.widths[unit.level]
+        return pods <= most[unit.cell // nodes]
+
     @property
     def _constrained(self) -> bool:
         request = self.request
-        return request.group_within >= 0 or any(demand.within >= 0 for demand in request.demands)
+        confined = request.group_within >= 0 or any(pod.within >= 0 for pod in request.demands)
+        return confined or request.most is not None
 
     def _search(self, domain: list[Unit]) -> Choice | None:
         """Depth first, biggest pods first, tightest units first; one unit of every kind.

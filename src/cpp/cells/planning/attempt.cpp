@@ -552,7 +552,7 @@ bool GroupScheduler::maps() {
     const bool all = cell_mapping_.map(choice_);
     groups_.virtual_cells().undo(before);
     cell_mapping_.forget();
-    if (!all) {
+    if (!all || has_too_many()) {
         ++failures_;
         return false;
     }

@@ -181,10 +181,11 @@ bool CellMapping::serves_anything(int level, CellIndex cell) const {
 }
 
 bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
-    if (!task_.allows(physical_->shape().ancestor(unit_level_, cell, physical_->node_level()))) {
+    const auto pods = choice_->pods_of(wanted.number);
+    const auto node = physical_->shape().ancestor(unit_level_, cell, physical_->node_level());
+    if (!task_.allows(node) || !task_.allows(node, pods.size())) {
         return false;
     }
-    const auto pods = choice_->pods_of(wanted.number);
     std::uint64_t total = 0;
     for (const Demand& pod : pods) {
         total += pod.leaves;

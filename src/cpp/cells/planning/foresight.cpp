@@ -214,7 +214,10 @@ std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
             continue;
         }
         for (CellIndex node = cell * many; node < (cell + 1) * many; ++node) {
-            offer.pods += usable(part, node) / task_.pods.back().leaves;
+            const std::int64_t pods = usable(part, node) / task_.pods.back().leaves;
+            const auto around = shape.ancestor(part, node, physical_->node_level());
+            offer.pods +=
+                task_.most.empty() ? pods : std::min<std::int64_t>(pods, task_.most[around]);
         }
         if (!is_large() || found.empty()) {
             found.push_back(offer);
@@ -265,6 +268,9 @@ void Foresight::find_kinds() {
                     const auto begin = below.begin() + static_cast<std::ptrdiff_t>(child);
                     key.insert(key.end(), begin, begin + shape.fanout[level - 1]);
                     std::sort(key.begin() + 2, key.end());
+                }
+                if (level == physical_->node_level() && !task_.most.empty()) {
+                    key.push_back(task_.most[cell]);
                 }
             }
             kind_[static_cast<std::size_t>(level)][cell] =

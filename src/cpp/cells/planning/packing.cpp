@@ -43,6 +43,13 @@ bool UnitChoice::accepts(const Unit& unit, std::span<const Demand> pods, std::in
     if (!task_.constrained) {
         return true;
     }
+    if (unit.cell == kNoCell
+            ? !task_.most.empty() && pods.size() > task_.most_of_any
+            : !task_.allows(physical_->shape().ancestor(unit_level(unit.pool), unit.cell,
+                                                        physical_->node_level()),
+                            pods.size())) {
+        return false;
+    }
     if (unit.cell == kNoCell) {
         leaves_.start(physical_->shape(), unit_level(unit.pool), 0);
         leaves_.count();

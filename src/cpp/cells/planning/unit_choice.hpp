@@ -38,13 +38,18 @@ struct Task {
     bool spread = false;
     Evictions evictions = Evictions::packing;
     std::int32_t group_within = -1;
-    bool constrained = false;  // some leaves must be close together
+    bool constrained = false;  // units have to be looked into before they get pods
     std::uint64_t total = 0;
     std::span<const Demand> pods;             // ascending
     std::span<const std::uint8_t> suggested;  // per node; empty: all
     std::span<const std::int64_t> units;      // per pod by position, a policy's; empty: none
+    std::span<const CellIndex> most;          // per node: pods that it may get; empty: any number
+    CellIndex most_of_any = 0;                // the largest of these
 
     bool allows(CellIndex node) const { return suggested.empty() || suggested[node] != 0; }
+    bool allows(CellIndex node, std::size_t pods_there) const {
+        return most.empty() || pods_there <= most[node];
+    }
 };
 
 // How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
