@@ -431,15 +431,19 @@ class NetworkTopology(LoggedTrials, PlainState):
                 raise ValueError(
                     f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
                 )
-            limits = self._limits(named, given, request.role is not None)
+            limits = kernels = None
+            if named is not None or given is not None:
+                limits = self._limits(named, given, request.role is not None)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
-            kernels = self._kernels_for(request, limits)
+            if limits is not None or request.role is not None:
+                kernels = self._kernels_for(request, limits)
             level, pods, optimal, fewest = self._place(
                 request, widest, narrowest, kernels, limits, method, work
             )
             if level < 0:
                 names = self._domains.names[widest]
+                kernels = self._kernels_for(request, None) if kernels is None else kernels
                 slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
                 refusal = refused(request, slots, optimal or method != "exact")
                 return TopologyDecision(
@@ -458,8 +462,8 @@ class NetworkTopology(LoggedTrials, PlainState):
             )
             return made_decision(found, self._domains.marks)
 
-    def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints | None:
-        """``most`` where only these nodes may get any; ``None``: there is no limit."""
+    def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
+        """``most`` where only these nodes may get any; ``None``: all may, or any number."""
         if most is not None:
             shape = (*most.shape[: -1 if has_role else 0], len(self.nodes))[:2]
             limits = np.clip(_as_integers(most, shape, "most"), -1, MOST).astype(np.int64)
@@ -469,17 +473,20 @@ class NetworkTopology(LoggedTrials, PlainState):
             allowed = np.zeros(len(self.nodes), dtype=bool)
             allowed[self._numbers(nodes)] = True
             limits = np.where(allowed, 2 * MOST if most is None else limits, -1)
-        return None if nodes is None and most is None else limits
+        found: Ints = limits
+        return found
 
     def _kernels_for(self, request: TopologyRequest, limits: Ints | None) -> list[TopologyKernel]:
         """That of its pods, and that of its other role; nodes have no more slots than they may get
         of them, where that is too few for all.
         """
-        found = []
+        found: list[TopologyKernel] = []
+        if not self._domains.nodes:
+            return found
         wanted = [(request.pods, request.amounts)]
         if request.role is not None:
             wanted.append((request.role.pods, request.role.amounts))
-        for row, (pods, amounts) in enumerate(wanted if self.nodes else ()):
+        for row, (pods, amounts) in enumerate(wanted):
             kernel = self._kernels.of(amounts, self._free)
             if limits is not None:
                 most = most_of(limits)[row]
@@ -496,7 +503,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         request: TopologyRequest,
         widest: int,
         narrowest: int,
-        kernels: list[TopologyKernel],
+        kernels: list[TopologyKernel] | None,
         limits: Ints | None,
         method: Method,
         work: int,
@@ -510,10 +517,11 @@ class NetworkTopology(LoggedTrials, PlainState):
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
-        kernel = kernels[0]
+        kernel = kernels[0] if kernels else self._kernels.of(request.amounts, self._free)
         if role is not None:
             if method != "exact":
                 raise ValueError(f"method={method!r}: has no roles")
+            assert kernels is not None
             others = kernels[1]
             level, _, pods, optimal, fewest = kernel.place_roles(
                 request.pods,
