@@ -1,6 +1,11 @@
 """What no part decides alone: the parts have promised different things, or know different nodes."""
 
+from collections import Counter
+from itertools import product
+from random import Random
+
 import pytest
+from profiles import seeds
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -439,6 +444,14 @@ def test_a_node_without_devices_is_unhealthy_until_the_devices_know_it(slots):
     scheduler.check()
 
 
+def test_a_gang_waits_for_devices_to_know_the_nodes_that_the_network_has():
+    scheduler = Scheduler(topology=network("n0", "n1", gpu=4), devices=machines("n1", "n2", gpus=4))
+    scheduler.submit(Job("gang", "t", [Role("w", 2, gpus=4)]), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Wait", "gang")]
+    scheduler.add_node("n0", 1.0, inventory=NodeDevices.uniform(gpus=4))
+    assert told(scheduler.decide(1.0)) == [("Start", "gang")]
+
+
 # --- errors inside a decision
 
 
@@ -505,14 +518,30 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
 # --- how often, and when, the parts are asked again
 
 
-NIC = DeviceRequest("any", gpus=4, nics=1)
+def cells(*nodes, gpus=8):
+    chain = Chain(["gpu", "node"], [gpus], len(nodes), nodes=nodes)
+    return CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": len(nodes)}}}))
+
+
+@pytest.mark.parametrize("place", ["network", "cells"])
+@pytest.mark.parametrize("guaranteed", [True, False])
+def test_a_gang_that_nodes_have_too_few_nics_for_starts_on_several_at_once(place, guaranteed):
+    nodes = ["n0", "n1"]
+    devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=2)))
+    given = {"cells": cells(*nodes)} if place == "cells" else {"topology": network(*nodes, gpu=8)}
+    scheduler = Scheduler(devices=devices, tries=2, **given)
+    pod = DeviceRequest("any", gpus=1, nics=1, joint=("gpu", "rdma"))
+    scheduler.submit(Job("train", "t", [Role("w", 3, devices=pod)], guaranteed=guaranteed), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Start", "train")]
+    assert Counter(pod.node for pod in scheduler.status("train").pods).most_common(1)[0][1] == 2
+    scheduler.check()
 
 
 @pytest.mark.parametrize("tries", [1, 2, 3])
 def test_a_placement_that_devices_refuse_is_asked_for_as_often_as_tries_says(monkeypatch, tries):
-    """Each node has the NIC for one of the two pods, and the network wants both on one node."""
-    nodes = ["n0", "n1", "n2", "n3"]
-    devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=1)))
+    """The network takes the pods for equal, and no counts say that a node cannot have all three."""
+    nodes = ["n0", "n1"]
+    devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=2)))
     started_on, right = [], NetworkTopology.schedule
 
     def noted(*arguments, **options):
@@ -520,13 +549,102 @@ def test_a_placement_that_devices_refuse_is_asked_for_as_often_as_tries_says(mon
         started_on.append(decision.placement)
         return decision
 
-    scheduler = Scheduler(topology=network(*nodes, gpu=8), devices=devices, tries=tries)
-    scheduler.submit(Job("pair", "t", [Role("w", 2, devices=NIC)]), 0.0)
+    scheduler = Scheduler(topology=network(*nodes, slots=8), devices=devices, tries=tries)
+    roles = [Role(f"r{n}", 1, devices=DeviceRequest("any", gpus=n, nics=1)) for n in (1, 2, 3)]
+    scheduler.submit(Job("pair", "t", roles), 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(NetworkTopology, "schedule", noted)
         scheduler.decide(0.0)
-    assert scheduler.state("pair") == "pending"
-    assert len(set(started_on)) == tries
+    assert (scheduler.state("pair") == "running") == (tries > 2)
+    assert len(set(started_on)) == len(started_on) == tries
+
+
+def joint_role(rng, name):
+    gpus, nics = rng.randint(1, 3), rng.choice([0, 0, 1, 1, 2])
+    joint = ("gpu", "rdma") if nics else ()
+    near = bool(nics) and rng.random() < 0.2
+    asked = DeviceRequest("any", gpus=gpus, nics=nics, joint=joint, same_pcie=near)
+    return Role(name, rng.randint(1, 4), devices=asked, resources={"cpu": rng.randint(0, 2)})
+
+
+def has_room(devices, free, node, roles, counts):
+    """Whether a node has room and devices for so many pods of each role, one after the other."""
+    taken = Counter()
+    with devices.trial():
+        for role, pods in zip(roles, counts, strict=True):
+            taken.update(gpu=pods * role.gpus, cpu=pods * dict(role.resources).get("cpu", 0))
+            for pod in range(pods):
+                asked = role.devices.replace(name=f"{role.name}/{pod}")
+                if devices.allocate(asked, node).outcome != "bind":
+                    return False
+    return all(amount <= free[resource] for resource, amount in taken.items())
+
+
+def may_start(devices, free, roles, domains):
+    """Whether some domain has room for all pods, by all numbers of pods on its nodes."""
+    wanted = tuple(role.pods for role in roles)
+    for nodes in domains:
+        sums = {(0,) * len(roles)}
+        for node in nodes:
+            vectors = product(*(range(pods + 1) for pods in wanted))
+            rooms = [one for one in vectors if has_room(devices, free[node], node, roles, one)]
+            sums = {tuple(map(sum, zip(*both, strict=True))) for both in product(sums, rooms)}
+        if wanted in sums:
+            return True
+    return False
+
+
+def test_a_gang_starts_on_an_empty_cluster_if_it_can_at_all_and_is_rejected_if_not():
+    outcomes = Counter()
+    for seed in seeds(150):
+        rng = Random(seed)
+        names = [f"n{i}" for i in range(rng.randint(1, 4))]
+        placed = NetworkTopology(["rack"], {node: {"rack": rng.choice("ab")} for node in names})
+        inventories = {}
+        for node in names:
+            gpus = rng.choice([2, 4, 8])
+            switches = rng.choice([1, 2])
+            inventories[node] = NodeDevices.uniform(
+                gpus=gpus, nics=rng.randint(0, 3), switches=switches
+            )
+            placed.set_free(node, {"gpu": gpus, "cpu": rng.randint(0, 8)})
+        scheduler = Scheduler(topology=placed, devices=DeviceCluster(inventories))
+        roles = [joint_role(rng, name) for name in ("a", "b")[: rng.randint(1, 2)]]
+        must = rng.choice(["", "rack"])
+        domains = placed.domains("rack") if must else [names]
+        free = {node: placed.free(node) for node in names}
+        can = may_start(scheduler.devices, free, roles, domains)
+        scheduler.submit(Job("gang", "t", roles, where=Where(must=must)), 0.0)
+        assert told(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
+        outcomes[can] += 1
+        scheduler.check()
+    assert len(outcomes) == 2
+
+
+def test_a_gang_of_equal_pods_starts_on_empty_cells_if_it_can_at_all():
+    outcomes = Counter()
+    for seed in seeds(150):
+        rng = Random(seed)
+        nodes = [f"n{i}" for i in range(rng.randint(1, 4))]
+        devices = DeviceCluster(
+            {
+                node: NodeDevices.uniform(
+                    gpus=8, nics=rng.randint(0, 4), switches=rng.choice([1, 2])
+                )
+                for node in nodes
+            }
+        )
+        nics = rng.randint(0, 2)
+        joint = ("gpu", "rdma") if nics else ()
+        pod = DeviceRequest("any", gpus=rng.randint(1, 4), nics=nics, joint=joint)
+        roles = [Role("w", rng.randint(1, 9), devices=pod)]
+        can = may_start(devices, {node: {"gpu": 8, "cpu": 0} for node in nodes}, roles, [nodes])
+        scheduler = Scheduler(cells=cells(*nodes), devices=devices)
+        scheduler.submit(Job("gang", "t", roles, guaranteed=rng.random() < 0.5), 0.0)
+        assert told(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
+        outcomes[can] += 1
+        scheduler.check()
+    assert len(outcomes) == 2
 
 
 def test_a_kind_that_waits_beside_borrowers_is_woken_by_one_that_borrows_again():

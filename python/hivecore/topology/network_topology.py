@@ -1,7 +1,6 @@
 """A network of domains: what is free on its nodes, and where gangs go."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from itertools import pairwise
 from threading import RLock
 from typing import Any, Literal, Self, get_args

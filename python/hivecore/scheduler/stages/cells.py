@@ -80,13 +80,13 @@ class CellStage(Stage):
 
     def propose(self, offer: Offer) -> Refused | None:
         """Choose node and GPUs of each pod that asks for GPUs."""
-        unit, allowed = offer.unit, offer.allowed
+        unit, nodes = offer.unit, offer.nodes
         kind = unit.kind
         if not kind.gpus:
             return None
         group = kind.affinity_group.replace(name=unit.name)
-        suggested = NodeSet(allowed) if allowed else None
-        decision = self.part.schedule(group, suggested_nodes=suggested)
+        suggested = NodeSet(nodes) if nodes else None
+        decision = self.part.schedule(group, suggested_nodes=suggested, most=offer.most)
         if decision.outcome == "bind":
             offer.decisions[self.name] = decision
             offer.places = _places(unit, decision)
@@ -221,6 +221,10 @@ class CellStage(Stage):
         for unit in audited.units:
             if (unit.name in self.part) != unit.is_placed:
                 yield f"unit {unit.name!r}: its cells"
+
+    def rows(self, kind: Kind) -> list[int | None]:
+        """Of each role, that its pods are of the only kind, 0; None: they are not placed."""
+        return [0 if role.gpus else None for role, _ in kind.sizes]
 
     def ordered_nodes(self) -> tuple[str, ...]:
         """The names of the nodes of the cells."""

@@ -4,7 +4,10 @@ import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self
 
-from hivecore.devices import DeviceCluster, DeviceDecision
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.devices import DeviceCluster, DeviceDecision, DeviceRequest
 from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
 from hivecore.scheduler.actions import PlacedPod
@@ -38,6 +41,8 @@ class DeviceStage(Stage):
         """There are other nodes now."""
         self.nodes = frozenset(self.part.nodes)
         self._idle: DeviceCluster | None = None
+        #: nodes as placement has them, as devices have them, and the number of each among those
+        self._order: tuple[tuple[str, ...], tuple[str, ...], npt.NDArray[np.int64]] | None = None
         #: why what pods ask for is impossible on idle nodes, by the roles and the nodes allowed
         self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
 
@@ -63,11 +68,9 @@ class DeviceStage(Stage):
         return reason
 
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
-        if self._idle is None:
-            self._idle = self.part.emptied()
         try:
             pods = [one for one in kind.devices if one is not None]
-            reason = why_impossible(self._idle, pods, nodes or None)
+            reason = why_impossible(self._emptied(), pods, nodes or None)
             for request in () if reason else {id(one): one for one in pods}.values():
                 self.part.fits(request)  # which remembers what it will be asked again
         except (KeyError, ValueError) as error:
@@ -97,19 +100,40 @@ class DeviceStage(Stage):
                 for other in taken:
                     if other is not None:
                         part.release(other.request.name)
-                offer.refusing = node
+                offer.refused_pod = i if node else -1
                 return Refused(decision.refusal, (_ANY,))
             part.commit(decision)
             taken.append(decision)
         offer.taken = taken
         return None
 
-    def fitting(self, kind: Kind) -> set[str]:
-        """The nodes on which some pod of a unit of a kind could run now."""
-        fitting: set[str] = set()
-        for request in {id(one): one for one in kind.devices if one is not None}.values():
-            fitting.update(self.part.filter(request).fitting)
-        return fitting
+    def capacity(
+        self,
+        request: DeviceRequest,
+        most: int,
+        nodes: tuple[str, ...],
+        after: tuple[DeviceRequest, int] | None = None,
+        *,
+        is_idle: bool = False,
+    ) -> npt.NDArray[np.int32]:
+        """How many such pods each node can hold, see `DeviceCluster.capacity`.
+
+        :param nodes: in which order; a node that devices do not know holds none.
+        :param is_idle: as if all nodes were idle and healthy.
+        """
+        known = self.part.nodes
+        if self._order is None or self._order[:2] != (nodes, known):
+            numbers = {node: i for i, node in enumerate(known)}
+            self._order = nodes, known, np.array([numbers.get(node, -1) for node in nodes], int)
+        part = self._emptied() if is_idle else self.part
+        found = part.capacity(request, most, after=after)
+        return np.append(found, np.int32(-1 if after else 0))[self._order[2]]
+
+    def _emptied(self) -> DeviceCluster:
+        """The same cluster, idle and healthy."""
+        if self._idle is None:
+            self._idle = self.part.emptied()
+        return self._idle
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
         """Free the devices of all pods of a unit."""

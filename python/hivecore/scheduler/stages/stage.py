@@ -29,22 +29,22 @@ class Listener(Protocol):
 class Offer:
     """What the stages would allocate to a unit."""
 
-    __slots__ = ("allowed", "decisions", "nodes", "places", "refusing", "taken", "unit")
+    __slots__ = ("decisions", "most", "nodes", "places", "refused_pod", "taken", "unit")
 
     def __init__(self, unit: Unit, nodes: tuple[str, ...]) -> None:
         self.unit = unit
         #: the only nodes to use; none: all
         self.nodes = nodes
-        #: those of them that are left for the stage that places the pods
-        self.allowed = nodes
+        #: how many pods each node may get, see `Limits`; None: any number
+        self.most: Any = None
         #: node and GPUs of each pod, as far as they are chosen; None: none is
         self.places: Places | None = None
         #: by stage
         self.decisions: dict[str, Any] = {}
         #: the decision on the devices of each pod
         self.taken: list[Any] = []
-        #: after a refusal: the node that refuses, where an earlier stage has chosen it
-        self.refusing = ""
+        #: after a refusal: the pod that gets nothing on the node that was chosen for it; -1: none
+        self.refused_pod = -1
 
     @property
     def name(self) -> str:
@@ -154,10 +154,6 @@ class Stage:
     def propose(self, offer: Offer) -> Refused | None:
         """Add the decision of this stage to an offer, or say why there is none."""
         return None
-
-    def fitting(self, kind: Kind) -> set[str]:
-        """The nodes on which some pod of a unit of a kind could run now."""
-        return set()
 
     def commit(self, offer: Offer) -> None:
         """Carry out the decision of this stage."""

@@ -4,8 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate
 from math import inf
-from typing import Self
+from typing import Any, Self
 
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
@@ -25,6 +26,8 @@ __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
 _MOST = 4096  # requests that are remembered
+#: How many pods each node may get, see `Limits`; None: any number.
+_Most = Any
 
 
 class TopologyStage(Stage):
@@ -65,11 +68,14 @@ class TopologyStage(Stage):
         domains = map(frozenset, self.part.domains(job.where.must))
         return next((domain for domain in domains if not domain.isdisjoint(nodes)), None)
 
-    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
+    def impossible(
+        self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: _Most = None
+    ) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
         :param nodes: the only ones to use; none: all.
         :param growing: whether there may be others.
+        :param most: how many pods each node may get.
         """
         if self._idle is None:
             self._idle = self.part.copy()
@@ -78,15 +84,16 @@ class TopologyStage(Stage):
             for node in self._idle.unhealthy:
                 self._idle.set_health(node, True)
         try:
-            request = self.request(kind, "anybody")
-            decision = request and self._idle.schedule(request, nodes=nodes or None)
+            request = self.request(kind, "anybody", most)
+            decision = request and self._idle.schedule(request, nodes=nodes or None, most=most)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return decision.reason if decision and not growing else ""
 
-    def request(self, kind: Kind, name: str) -> TopologyRequest | None:
+    def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
         """What a unit of this name asks for; None: there is nothing to place.
 
+        :param most: how many pods of each of its ``rows`` nodes may get, if that is asked.
         :raises ValueError: its pods are of more than two kinds.
         """
         key = kind.like or kind
@@ -96,6 +103,11 @@ class TopologyStage(Stage):
             if len(self._requests) >= _MOST:
                 self._requests.clear()
             found = self._requests[key] = self._model(kind)
+        if found and not found.role and most is not None and most.ndim > 1:
+            rows = zip(self.rows(kind), kind.sizes, strict=True)
+            others = sum(pods for row, (_, pods) in rows if row == 1)
+            role = TopologyRole("other", others, found.amounts)
+            return found.replace(name=name, pods=found.pods - others, role=role)
         return found and found.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:
@@ -140,16 +152,32 @@ class TopologyStage(Stage):
 
     def propose(self, offer: Offer) -> Refused | None:
         """Choose the node of each pod that takes of its node what the network counts."""
-        unit, allowed = offer.unit, offer.allowed
-        request = self.request(unit.kind, unit.name)
+        unit = offer.unit
+        request = self.request(unit.kind, unit.name, offer.most)
         if request is None:
             return None
-        decision = self.part.schedule(request, nodes=allowed or None)
+        decision = self.part.schedule(request, nodes=offer.nodes or None, most=offer.most)
         if decision.refusal is not None:
             return Refused(decision.refusal, (_ANY,))
         offer.decisions[self.name] = decision
         offer.places = self._places(unit, decision)
         return None
+
+    def rows(self, kind: Kind) -> list[int | None]:
+        """Of each role, which kind of pods its pods are, 0 or 1; None: they are not placed.
+
+        Pods that take the same of their nodes are of two kinds if they ask devices for two things,
+        unless they have to be in multiples.
+        """
+        keys: list[Any] = [self.amounts(role) for role, _ in kind.sizes]
+        kinds = list(dict.fromkeys(filter(None, keys)))
+        if len(kinds) == 1 and not kind.job.where.multiple:
+            starts = accumulate((pods for _, pods in kind.sizes), initial=0)
+            asked = [tuple(kind.devices[at : at + 1]) for at in starts]
+            split = [key and (key, one) for key, one in zip(keys, asked, strict=False)]
+            if len(both := list(dict.fromkeys(filter(None, split)))) == 2:
+                kinds, keys = both, split
+        return [kinds.index(key) if key else None for key in keys]
 
     def commit(self, offer: Offer) -> None:
         """Let the unit take of its nodes what it needs."""
@@ -232,14 +260,14 @@ class TopologyStage(Stage):
         """Node of each pod: those of a role on neighbouring nodes."""
         if len(unit.pods) == 1:
             return [(decision.placement[0].node, ())]
-        first = decision.request.amounts
         ranks = iter(decision.ranks)
         others = iter([one.node for one in decision.placement for _ in range(one.others)])
+        rows = self.rows(unit.kind) if decision.request.role else [0] * len(unit.kind.sizes)
         found: Places = []
-        for role, pods in unit.kind.sizes:
-            amounts = self.amounts(role)
+        for (role, pods), row in zip(unit.kind.sizes, rows, strict=True):
+            is_placed = bool(self.amounts(role))
             for _ in range(pods):
-                node = "" if not amounts else next(ranks if amounts == first else others)
+                node = "" if not is_placed else next(others if row else ranks)
                 found.append((node, ()))
         return found
 

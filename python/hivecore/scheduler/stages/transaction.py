@@ -3,7 +3,7 @@
 The stages are asked in the order quotas, placement (cells or a network), devices. Each adds its
 decision to an offer; when all have, all carry their decisions out. Devices are allocated at once,
 pod by pod, since what one pod takes the next cannot have. Where devices refuse a node, placement is
-asked again without it, a bounded number of times.
+told for how many pods each node has devices, and asked again, a bounded number of times.
 
 `Stages.trial` undoes all changes of a block. `Stages.listener` is told what has happened outside of
 trials, so that jobs that wait for it are tried again.
@@ -32,6 +32,7 @@ from hivecore.scheduler.stages._moving import move_jobs
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.constraints import unenforced
 from hivecore.scheduler.stages.devices import DeviceStage
+from hivecore.scheduler.stages.limits import Limits
 from hivecore.scheduler.stages.nodes import Place, add_node, shun_missing
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
@@ -58,6 +59,7 @@ _ACTIONS = (
 )
 _NO_NODE = "none of the nodes that it may use is there"
 _NODES = ("scheduler", "nodes")
+_MOST_VERDICTS = 4096  # that are remembered
 
 
 class Started(NamedTuple):
@@ -124,6 +126,8 @@ class Stages:
         self._deciding = [stage for stage in self.all if stage.part is not None]
         self._noded = [stage for stage in self.all if stage.nodes is not None]
         self._parts = [stage.part for stage in self._deciding]
+        #: why placement and devices together cannot serve kinds, by what these ask for
+        self._verdicts: dict[Any, str] = {}
         #: how all parts set a mark, in order, and end it, in reverse
         self._marking = [(part._lock.__enter__, part._mark) for part in self._parts]
         self._ending = [
@@ -274,12 +278,29 @@ class Stages:
         if nodes == () and not growing:
             return _NO_NODE
         reasons = (stage.impossible(kind, nodes or (), growing) for stage in self.all)
-        return next(filter(None, reasons), "")
+        reason = next(filter(None, reasons), "")
+        return reason or ("" if growing else self._impossible_together(kind, nodes or ()))
+
+    def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
+        """Why idle, healthy nodes with room for a unit and with devices for it are not the same."""
+        if self._devices is None or not isinstance(self._place, TopologyStage):
+            return ""
+        if self._place.nodes != self._devices.nodes:
+            return ""  # some are yet to be known
+        asked = kind.sizes, kind.job.where, nodes
+        reason = self._verdicts.get(asked)
+        if reason is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            most = self._limits(kind, is_idle=True).most
+            reason = self._verdicts[asked] = self._place.impossible(kind, nodes, False, most)
+        return reason
 
     def forget(self) -> None:
         """The parts are made of something else now."""
         for stage in self.all:
             stage.forget()
+        self._verdicts.clear()
         self.note_health()
 
     # --- nodes
@@ -363,6 +384,7 @@ class Stages:
         add_node(self._place, self._devices, node, labels, free, inventory)
         for stage in self._noded:
             stage.forget()
+        self._verdicts.clear()
         self.shun_missing([node])
 
     def remove_node(self, node: str) -> None:
@@ -517,6 +539,7 @@ class Stages:
         offer = Offer(unit, where or ())
         stages, at, tries = self._deciding, 0, self.tries
         before: Refused | None = None
+        limits: Limits | None = None
         while at < len(stages):
             stage = stages[at]
             try:
@@ -533,18 +556,20 @@ class Stages:
             if found is None:
                 at += 1
                 continue
-            if stage is self._place or not offer.refusing:
+            if stage is self._place or offer.refused_pod < 0:
                 return before or found
             before, tries = found, tries - 1
-            others = stage.fitting(unit.kind) if tries else set()
-            others.discard(offer.refusing)
-            if offer.allowed:
-                others.intersection_update(offer.allowed)
-            if not others:
-                return before
-            offer.allowed, offer.refusing = tuple(sorted(others)), ""
-            at = next(i for i, stage in enumerate(stages) if stage is self._place)
+            if not tries:
+                return found
+            limits = limits or self._limits(unit.kind)
+            limits.refuse(offer.places or [], offer.refused_pod)
+            offer.most, offer.refused_pod = limits.most, -1
+            at = next(i for i, one in enumerate(stages) if one is self._place)
         return offer
+
+    def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
+        assert self._place is not None and self._devices is not None
+        return Limits(self._place, self._devices, kind, is_idle)
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
         """Which of these is refused first when each in turn takes what it asks for, and why; None:

@@ -1,0 +1,71 @@
+"""How many pods of a unit each node may get: as many as devices have room for."""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.scheduler.lifecycle.units import Kind, Places
+from hivecore.scheduler.stages.devices import DeviceStage
+from hivecore.scheduler.stages.nodes import Place
+
+__all__ = ["Limits"]
+
+
+class Limits:
+    """What `NetworkTopology` and `CellCluster` know as ``most``, for one unit.
+
+    Devices are counted for equal pods one after the other. Where pods of one kind ask devices for
+    different things, or cells choose GPUs, fewer may fit: a refusal lowers what its node may get.
+
+    :param is_idle: as if all nodes were idle and healthy.
+    """
+
+    def __init__(self, place: Place, devices: DeviceStage, kind: Kind, is_idle: bool) -> None:
+        self._capacity = partial(devices.capacity, is_idle=is_idle)
+        self._nodes: tuple[str, ...] = place.part.nodes
+        #: of each pod: the kinds that placement knows, 0 or 1; None: it is not placed
+        self._rows = [
+            row
+            for (_, pods), row in zip(kind.sizes, place.rows(kind), strict=True)
+            for _ in range(pods)
+        ]
+        asked: tuple[dict[Any, None], dict[Any, None]] = {}, {}
+        for row, request in zip(self._rows, kind.devices, strict=True):
+            if row is not None:
+                asked[row][request] = None
+        pods = Counter(self._rows)
+        first, others = (self._room(list(of), pods[row]) for row, of in enumerate(asked))
+        #: int[nodes], or of two kinds int[k, nodes]: of the first beside 0 to k - 1 of the other
+        self.most = first
+        if pods[1]:
+            beside = np.arange(1 + int(others.max(initial=0)))[:, np.newaxis]
+            self.most = np.where(beside <= others, first, -1)
+            if len(asked[0]) == len(asked[1]) == 1 and None not in (*asked[0], *asked[1]):
+                (one,), (other,) = asked
+                self.most = np.full_like(self.most, -1)
+                for number in range(1 + int(first.max(initial=0))):
+                    left = self._capacity(other, pods[1], self._nodes, (one, number))
+                    self.most = np.where(beside <= left, number, self.most)
+
+    def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
+        """For how many pods of one kind each node has devices, at most."""
+        if None in requests or not requests:
+            return np.full(len(self._nodes), pods, np.int32)
+        found = np.zeros(len(self._nodes), np.int32)
+        for one in requests:
+            found += self._capacity(one, pods, self._nodes)
+        return found
+
+    def refuse(self, places: Places, pod: int) -> None:
+        """A node gets no more than it had when devices refused a pod there."""
+        node = places[pod][0]
+        number = self._nodes.index(node)
+        on_node = (places[i][0] == node for i in range(pod + 1))
+        there = Counter(row for row, is_there in zip(self._rows, on_node, strict=False) if is_there)
+        lowered = (
+            self.most[there[1] :, number] if self.most.ndim > 1 else self.most[number : number + 1]
+        )
+        np.minimum(lowered, there[0] - 1, out=lowered)
