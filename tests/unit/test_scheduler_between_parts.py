@@ -17,6 +17,7 @@ from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
 from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages.transaction import Stages
 from hivecore.topology import NetworkTopology
 
 
@@ -676,3 +677,107 @@ def test_a_kind_that_waits_beside_borrowers_is_woken_by_one_that_borrows_again()
     assert is_woken()
     waiting.park(kind, refusal, (OVERUSED,))
     assert not is_woken(), "nothing has changed since it was refused"
+
+
+# --- evictions across many nodes and quotas
+
+
+def crowded_by_three_borrowers(nodes):
+    """On each node a job of 6 GPUs and an opportunistic job of 2, of three quotas in turn; quota d
+    may have an eighth of all GPUs back, a third of that from each.
+    """
+    gpus = 8 * nodes
+    quotas = [Quota("d", min={"gpu": gpus // 8}, max={"gpu": gpus})]
+    quotas += [Quota(name, min={"gpu": gpus // 4}, max={"gpu": gpus}) for name in "abc"]
+    scheduler = Scheduler(
+        quotas=QuotaTree(quotas, total={"gpu": gpus}, limit="max"),
+        devices=machines(*(f"n{i}" for i in range(nodes))),
+        immediate=True,
+    )
+    for i in range(nodes):
+        where = on(f"n{i}")
+        started(
+            scheduler,
+            Job(f"large{i}", "abc"[i % 3], 6, where=where),
+            Job(f"small{i}", "abc"[i % 3], 2, guaranteed=False, where=where),
+        )
+    return scheduler
+
+
+@pytest.mark.parametrize("nodes", [48, 192])
+def test_several_borrowers_each_lose_a_little_for_a_gang(nodes):
+    scheduler = crowded_by_three_borrowers(nodes)
+    pods = nodes // 8
+    scheduler.submit(Job("gang", "d", [Role("w", pods, gpus=8)]), 1.0)
+    actions = scheduler.decide(1.0, most=1)
+    assert ("Start", "gang") in told(actions)
+    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    assert len(victims) == 2 * pods
+    quotas = [scheduler.job(name).quota for name in victims if name.startswith("large")]
+    borrowed = nodes // 3
+    assert all(6 * (quotas.count(name) - 1) < borrowed for name in "abc")
+    scheduler.check()
+
+
+def test_a_job_evicts_one_large_job_among_hundreds_of_small_ones():
+    scheduler = Scheduler(devices=machines(*(f"n{i}" for i in range(60))), immediate=True)
+    for i in range(59):
+        started(
+            scheduler,
+            *(Job(f"small{i}-{j}", "t", 1, guaranteed=False, where=on(f"n{i}")) for j in range(8)),
+        )
+    started(scheduler, Job("large", "t", 8, guaranteed=False))
+    scheduler.submit(Job("wanted", "t", 8), 1.0)
+    assert told(scheduler.decide(1.0, most=1)) == [("Preempt", "large"), ("Start", "wanted")]
+
+
+def test_few_jobs_leave_their_parts_while_a_place_is_searched(monkeypatch):
+    left = []
+    give_back = Stages.give_back
+    monkeypatch.setattr(
+        Stages,
+        "give_back",
+        lambda self, unit, **settings: left.append(unit) or give_back(self, unit, **settings),
+    )
+    scheduler = Scheduler(devices=machines(*(f"n{i}" for i in range(100))), immediate=True)
+    for i in range(400):
+        started(scheduler, Job(f"j{i}", "t", 2, guaranteed=False, where=on(f"n{i % 100}")))
+    scheduler.submit(Job("gang", "t", [Role("w", 4, gpus=8)]), 1.0)
+    actions = scheduler.decide(1.0, most=1)
+    assert sum(isinstance(one, Preempt) for one in actions) == 16
+    assert len(left) < 200
+
+
+# --- opportunistic jobs beside a full total
+
+
+@pytest.mark.parametrize("parts", [(), ("devices",)])
+def test_an_opportunistic_job_of_another_quota_leaves_where_the_total_is_full(parts):
+    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 16}) for name in "ab"]
+    scheduler = Scheduler(
+        quotas=QuotaTree(quotas, total={"gpu": 16}, limit="max"),
+        immediate=True,
+        **({"devices": machines("n0", "n1")} if parts else {}),
+    )
+    weak = Job("weak", "b", 4, guaranteed=False)
+    started(scheduler, Job("large", "a", 8), weak, Job("small", "a", 4))
+    scheduler.submit(Job("more", "a", 4), 1.0)
+    assert told(scheduler.decide(1.0)) == [
+        ("Preempt", "weak"),
+        ("Start", "more"),
+        ("Wait", "weak"),
+    ]
+    scheduler.check()
+
+
+def test_a_waiting_job_starts_when_an_opportunistic_job_beside_it_leaves_enough():
+    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 16}) for name in "ab"]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}, limit="max"), immediate=True)
+    started(scheduler, Job("mine", "a", 8), Job("other", "b", 4))
+    scheduler.submit(Job("more", "a", 8), 1.0)
+    assert told(scheduler.decide(1.0)) == [("Wait", "more")]
+    started(scheduler, Job("weak", "b", 4, guaranteed=False))
+    assert scheduler.decide(2.0) == []
+    scheduler.finish("other", 3.0)
+    assert told(scheduler.decide(3.0))[:2] == [("Preempt", "weak"), ("Start", "more")]
+    scheduler.check()

@@ -76,9 +76,10 @@ class Live:
             yield self.lent
 
     @property
-    def placed(self) -> Iterator[Unit]:
+    def placed(self) -> list[Unit]:
         """The units that have something."""
-        return (unit for unit in self.all_units if unit.placed)
+        units = self.units if self.lent is None else [*self.units, self.lent]
+        return [unit for unit in units if unit.placed]
 
     @property
     def is_weak(self) -> bool:

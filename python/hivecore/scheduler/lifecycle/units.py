@@ -19,10 +19,12 @@ from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
+__all__ = ["LEAST_PRIORITY", "Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
 
 _ANY = "any pod"
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
+#: Units of lower priority are opportunistic, as quotas know them.
+LEAST_PRIORITY = -1000
 _new = object.__new__
 #: Something that may happen, for which somebody waits.
 Key = tuple[str, str]

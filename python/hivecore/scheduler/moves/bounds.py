@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.moves.packing import may_pack
-from hivecore.scheduler.moves.room import Room
+from hivecore.scheduler.search.room import Room
 
 __all__ = ["Counting", "Problem"]
 

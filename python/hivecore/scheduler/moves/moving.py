@@ -5,12 +5,12 @@ the stages choose the same GPUs of the same nodes again, which is how a move tha
 branch is carried out for real.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.job import Job
+from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.stages.transaction import Stages, Started
@@ -23,6 +23,7 @@ __all__ = [
     "move_of",
     "nodes_of",
     "placed_pods",
+    "pods_of",
     "start_beside",
 ]
 
@@ -30,6 +31,14 @@ __all__ = [
 def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
     """All pods of a job that run."""
     return tuple(pod for unit in live.placed for pod in unit.placed)
+
+
+def pods_of(live: Live) -> Iterator[tuple[Role, PlacedPod]]:
+    """The pods of a job that run, each with its role."""
+    roles = {role.name: role for role in live.job.roles}
+    for unit in live.placed:
+        for pod in unit.placed:
+            yield roles[pod.role], pod
 
 
 def may_move(stages: Stages, live: Live) -> bool:

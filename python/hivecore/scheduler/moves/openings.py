@@ -11,7 +11,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.moves.room import Room
+from hivecore.scheduler.search.room import Room
 
 __all__ = ["Openings"]
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.moves.bounds import Counting, Problem
 from hivecore.scheduler.moves.openings import Openings
-from hivecore.scheduler.moves.room import Room
 from hivecore.scheduler.moves.trial import Failed, Steps, Trial
+from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Found", "MoveSearch"]

@@ -9,8 +9,15 @@ from hivecore.scheduler.job import Role
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.moves.bounds import Problem
-from hivecore.scheduler.moves.moving import carry_out, land, leave, move_of, nodes_of, placed_pods
-from hivecore.scheduler.moves.room import pods_of
+from hivecore.scheduler.moves.moving import (
+    carry_out,
+    land,
+    leave,
+    move_of,
+    nodes_of,
+    placed_pods,
+    pods_of,
+)
 from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Failed", "Steps", "Trial"]

@@ -36,7 +36,10 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
         return True
     if stage in NAME_NOBODY:
         return might_help(state, unit, refused)
-    return stage == "quotas" and bool(state.stages.less_important(unit))
+    stages = state.stages
+    return stage == "quotas" and (
+        bool(stages.less_important(unit)) or stages.has_opportunistic(unit, refused.refusal)
+    )
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:

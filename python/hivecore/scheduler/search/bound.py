@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.scheduler.actions import PlacedPod
-from hivecore.scheduler.job import Job, Role
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.lifecycle.units import Kind, Unit
+from hivecore.scheduler.search.room import needs_by_role
 from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Relief"]
@@ -49,33 +49,37 @@ class Relief:
 
     def __init__(self, stages: Stages, running: Iterable[Live]) -> None:
         self._reclaims = stages.reclaims
-        pods: list[tuple[Role, PlacedPod]] = []
-        standings: dict[_Standing, int] = {}
-        owners: list[int] = []
+        standings: dict[tuple[bool, bool, str, str, int], int] = {}
+        placed: list[tuple[Unit, int]] = []
         for live in running:
             job = live.job
-            if stages.members(job.name)[0] != job.name:
-                continue
-            is_evictable = job.preemptible and not live.for_job
-            standing = _Standing(is_evictable, live.is_weak, job.tenant, job.quota, job.priority)
-            number = standings.setdefault(standing, len(standings))
-            for unit in live.units if live.lent is None else live.all_units:
-                roles = [role for role, count in unit.kind.sizes for _ in range(count)]
-                placed = [pair for pair in zip(roles, unit.placed, strict=False) if pair[1].node]
-                pods += placed
-                owners += [number] * len(placed)
-        self._standings = [*standings]
-        self._dimensions = stages.dimensions([pod for _, pod in pods])
-        nodes = dict.fromkeys(node for one in self._dimensions for node in one.idle)
+            if stages.members(job.name)[0] == job.name:
+                is_evictable = job.preemptible and not live.for_job
+                mine = is_evictable, live.is_weak, job.tenant, job.quota, job.priority
+                number = standings.setdefault(mine, len(standings))
+                placed += [(unit, number) for unit in live.placed]
+        self._standings = [_Standing(*one) for one in standings]
+        every = [(pod, unit, number) for unit, number in placed for pod in unit.placed]
+        dimensions = self._dimensions = stages.dimensions([pod for pod, _, _ in every])
+        nodes = dict.fromkeys(node for one in dimensions for node in one.idle)
         numbers = self._numbers = {node: i for i, node in enumerate(nodes)}
-        known = [(i, numbers[pod.node]) for i, (_, pod) in enumerate(pods) if pod.node in numbers]
-        self._nodes: _Ints = np.array([node for _, node in known], dtype=np.int64)
-        self._owners: _Ints = np.array([owners[i] for i, _ in known], dtype=np.int64)
+        needs = {
+            unit.kind: needs_by_role(dimensions, unit.kind)
+            for unit in {id(unit.kind): unit for unit, _ in placed}.values()
+        }
+        rows = [
+            (number, numbers[pod.node], *needs[unit.kind][pod.role])
+            for pod, unit, number in every
+            if pod.node in numbers
+        ]
+        pods = [pod for pod, _, _ in every if pod.node in numbers]
+        columns: _Ints = np.array(rows, dtype=np.int64).reshape(-1, 2 + len(dimensions)).T
+        self._owners, self._nodes = columns[0], columns[1]
         #: of each dimension: what is idle by node, and what each pod gives back
         self._counts: list[tuple[_Ints, _Ints]] = []
-        for one in self._dimensions:
-            idle = np.array([one.idle.get(node, 0) for node in numbers], dtype=np.int64)
-            held = np.array([one.held(*pods[i]) for i, _ in known], dtype=np.int64)
+        for one, column in zip(dimensions, columns[2:], strict=True):
+            idle = np.array([one.idle.get(node, 0) for node in nodes], dtype=np.int64)
+            held = column if one.held is None else np.array([*map(one.held, pods)], dtype=np.int64)
             self._counts.append((idle, held))
 
     def is_too_little(self, kind: Kind) -> bool:

@@ -1,182 +1,278 @@
-"""Cheap sets of jobs whose end frees enough room, by counting node by node.
+"""Cheap sets of jobs whose leaving makes room, by counting node by node.
 
-Counting knows neither racks nor quotas, so a proposal is tried before anything follows from it.
+Of few candidates all sets are proposed that leave enough. Of many, a set grows step by step: each
+step is the cheapest set of jobs of a node by which the node has room for further pods, per pod.
+Some jobs also count against a budget, as jobs that a quota takes back count against what another
+quota has borrowed; a step that exceeds a budget is replaced by the next best step of its node.
+Further sets come from weights, by which what a budget loses counts as cost, and from banning the
+nodes of earlier sets.
+
+Counting does not know everything that the stages ask for: a proposal is tried before it is used.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import combinations
+from operator import add
 from typing import NamedTuple
 
 from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.moves.room import Room
+from hivecore.scheduler.search.room import Held, Room
 
-__all__ = ["Cost", "Proposals"]
+__all__ = ["FEW", "Candidate", "Proposals"]
 
-_FEW = 10  # candidates of which all sets are proposed
-_MOST_ON_NODE = 24  # candidates of a node that are combined
-_MOST_PLACES = 8  # nodes or domains that are proposed
+FEW = 10  # candidates of which all sets are proposed
+_MOST_STATES = 256  # sums of a node that are kept
+_MOST_VARIANTS = 8  # of equal weights, or domains
+_WEIGHTS = (0.0, 0.25, 1.0, 4.0)
+_NONE: dict[str, Held] = {}
+_Cost = tuple[float, ...]
 
 
-class Cost(NamedTuple):
-    """What a set of victims costs; less is better, in this order."""
+class Candidate(NamedTuple):
+    """What it takes that a job leaves."""
 
-    guaranteed: int = 0
-    jobs: int = 0
-    #: in GPU-seconds
-    lost: float = 0.0
+    #: less is better, in this order; costs of several jobs add up
+    cost: _Cost
+    #: a share of 1 that the job takes of a budget, and the name of the budget; "": it has no limit
+    load: float = 0.0
+    budget: str = ""
 
-    def plus(self, other: "Cost") -> "Cost":
-        """The cost of both sets together."""
-        return Cost(
-            self.guaranteed + other.guaranteed, self.jobs + other.jobs, self.lost + other.lost
-        )
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        """What a set has to be better in to be worth a change."""
-        return self.guaranteed, self.jobs
+class _Step(NamedTuple):
+    """Some jobs of a node, and for how many more pods it has room without them."""
+
+    rate: _Cost
+    node: str
+    names: tuple[str, ...]
+    pods: int
 
 
 class _Set(NamedTuple):
-    cost: Cost
+    cost: _Cost
     names: tuple[str, ...]
-
-    def plus(self, other: "_Set") -> "_Set":
-        return _Set(self.cost.plus(other.cost), (*self.names, *other.names))
-
-
-_EMPTY = _Set(Cost(), ())
 
 
 class Proposals:
-    """Sets of candidates for one unit.
+    """Sets of candidates for units that start together.
 
-    :param costs: the candidates, and what each costs.
-    :param closed: the nodes that the unit cannot use.
-    :param within: sets of nodes of which one has to hold the unit; none: all nodes together.
+    :param closed: the nodes that the units cannot use.
+    :param within: sets of nodes of which one has to hold the units; none: all nodes together.
+    :param gone: jobs that have left already.
+    :param taken: by dimension and node, what others have taken since.
     """
 
     def __init__(
         self,
         room: Room,
-        unit: Unit,
-        costs: Mapping[str, Cost],
+        units: Sequence[Unit],
+        candidates: Mapping[str, Candidate],
         closed: frozenset[str],
         within: Sequence[frozenset[str]],
+        gone: Collection[str] = (),
+        taken: Sequence[Counter[str]] = (),
     ) -> None:
-        self._room, self._costs, self._closed = room, costs, closed
-        self._needs = [room.needs(at, [unit]) for at in range(len(room.dimensions))]
-        self._places = within or [frozenset(n for one in room.dimensions for n in one.idle)]
-        self._known: dict[tuple[int, int, int], int] = {}
+        self._room, self._candidates, self._closed = room, candidates, closed
+        self._gone, self._taken = gone, taken
+        self._needs = [room.needs(at, units) for at in range(len(room.dimensions))]
+        nodes = frozenset(node for one in room.dimensions for node in one.idle)
+        self._places = [place - closed for place in within] or [nodes - closed]
+        self._zero: _Cost = (0.0,) * len(next(iter(candidates.values()), Candidate(())).cost)
+        load = sum(one.load for one in candidates.values())
+        cost = sum(one.cost[0] for one in candidates.values() if one.load)
+        self._unit = cost / load if load else 0.0
 
     def sets(self) -> Iterator[tuple[str, ...]]:
-        """The sets, the cheapest first; all that may be enough where there are few candidates."""
-        names = [*self._costs]
-        found = self._all_of(names) if len(names) <= _FEW else self._by_place()
-        for proposal in sorted(found, key=lambda one: (one.cost, one.names)):
-            yield proposal.names
+        """The sets, of few candidates the cheapest first; of many roughly so."""
+        if len(self._candidates) <= FEW:
+            for proposal in sorted(self._all()):
+                yield proposal.names
+            return
+        known = set()
+        for names in self._by_steps() if self.may_do([*self._candidates]) else ():
+            if names and names not in known:
+                known.add(names)
+                yield tuple(sorted(names))
 
-    def _all_of(self, names: Sequence[str]) -> Iterator[_Set]:
+    def _all(self) -> Iterator[_Set]:
+        names = [*self._candidates]
         for count in range(len(names) + 1):
             for some in combinations(names, count):
-                if self._may_do(some):
-                    cost = Cost()
-                    for name in some:
-                        cost = cost.plus(self._costs[name])
-                    yield _Set(cost, some)
+                if self.may_do(some):
+                    costs = [self._candidates[name].cost for name in some]
+                    yield _Set(tuple(map(sum, zip(self._zero, *costs, strict=True))), some)
 
-    def _may_do(self, gone: Sequence[str]) -> bool:
+    # --- whether some jobs are enough
+
+    def may_do(self, names: Iterable[str]) -> bool:
         """Whether some place has enough room when these jobs have left, as far as counting says."""
-        touched = {node for name in gone for node in self._room.nodes[name]} - self._closed
-        return any(self._has_room(i, touched & place, gone) for i, place in enumerate(self._places))
+        leaving = frozenset(names)
+        return any(
+            all(
+                self._lack(at, size, place, leaving) <= 0
+                for at, sizes in enumerate(self._needs)
+                for size in {*sizes}
+            )
+            for place in self._places
+        )
 
-    def _has_room(self, i: int, touched: Iterable[str], gone: Sequence[str]) -> bool:
-        for at, sizes in enumerate(self._needs):
-            for size in {*sizes}:
-                slots = self._slots(i, at, size)
-                for node in touched:
-                    slots += self._idle(at, node, gone) // size - self._idle(at, node, ()) // size
-                if slots < sum(other >= size for other in sizes):
-                    return False
-        return True
+    def _lack(self, at: int, size: int, place: frozenset[str], names: Collection[str]) -> int:
+        """For how many pods of a size or more a place has no room when jobs have left."""
+        pods = sum(other >= size for other in self._needs[at])
+        for node in place:
+            pods -= self._idle(at, node, names) // size
+            if pods <= 0:
+                break
+        return pods
 
-    def _slots(self, i: int, at: int, size: int) -> int:
-        """For how many pods of a size a place has room now."""
-        found = self._known.get((i, at, size))
-        if found is None:
-            nodes = self._places[i] - self._closed
-            found = sum(self._idle(at, node, ()) // size for node in nodes)
-            self._known[i, at, size] = found
-        return found
-
-    def _idle(self, at: int, node: str, gone: Sequence[str]) -> int:
-        return max(self._room.idle(at, node, gone), 0)
+    def _idle(self, at: int, node: str, names: Collection[str]) -> int:
+        idle = self._room.dimensions[at].idle.get(node, 0)
+        for name, (held, _) in self._room.on[at].get(node, _NONE).items():
+            if name in names or name in self._gone:
+                idle += held
+        return max(idle - (self._taken[at][node] if self._taken else 0), 0)
 
     # --- many candidates
 
-    def _by_place(self) -> Iterator[_Set]:
-        """Of each dimension, the cheapest set of each place, and of each node where one will do."""
-        for at, sizes in enumerate(self._needs):
-            if sizes:
-                places = self._places
-                if len(sizes) == 1:
-                    places = [frozenset((node,)) for place in places for node in place]
-                found = [self._cheapest(at, place, sizes) for place in places]
-                known = [one for one in found if one is not None and one.names]
-                yield from sorted(known, key=lambda one: one.cost)[:_MOST_PLACES]
+    def _by_steps(self) -> Iterator[frozenset[str]]:
+        pods = max(map(len, self._needs), default=0)
+        places = self._places
+        if pods == 1:  # a pod is on a node, whatever the places are
+            places = [frozenset().union(*places)]
+        for weight in _WEIGHTS if self._unit else _WEIGHTS[:1]:
+            if len(places) > 1:
+                yield from self._best_places(weight, places)
+                continue
+            banned: set[str] = set()
+            for _ in range(_MOST_VARIANTS):
+                found = self._grown(weight, places[0] - banned)
+                if found is None:
+                    break
+                yield found[1]
+                if not found[2]:
+                    break
+                banned.add(found[2])
 
-    def _cheapest(self, at: int, place: frozenset[str], sizes: Sequence[int]) -> _Set | None:
-        """The cheapest set after which a place has room for all pods, as if all were the largest;
-        None: there is none.
+    def _best_places(
+        self, weight: float, places: Iterable[frozenset[str]]
+    ) -> Iterator[frozenset[str]]:
+        grown = [found for place in places if (found := self._grown(weight, place)) is not None]
+        grown.sort(key=lambda one: (one[0], sorted(one[1])))
+        for _, names, _ in grown[:_MOST_VARIANTS]:
+            yield names
+
+    def _grown(
+        self, weight: float, place: frozenset[str]
+    ) -> tuple[_Cost, frozenset[str], str] | None:
+        """What a set costs by which a place has room, the set, and the node of its first step;
+        ``None``: no set was found.
         """
-        size, lack = max(sizes), len(sizes)
-        steps: dict[str, dict[int, _Set]] = {}
-        for node in sorted(place - self._closed):
-            idle = self._idle(at, node, ())
-            lack -= idle // size
-            if node in self._room.on[at]:
-                steps[node] = self._steps(at, node, idle, size)
+        names: dict[str, None] = {}
+        first = ""
+        for at, sizes in enumerate(self._needs):
+            for size in sorted({*sizes}, reverse=True):
+                node = self._grow(at, size, place, weight, names)
+                if node is None:
+                    return None
+                first = first or node
+        cost = self._zero
+        for name in names:
+            cost = tuple(map(add, cost, self._candidates[name].cost))
+        return cost, frozenset(names), first
+
+    def _grow(
+        self, at: int, size: int, place: frozenset[str], weight: float, names: dict[str, None]
+    ) -> str | None:
+        """Add jobs until a place has room for all pods of a size; the node of the first step, ""
+        if there was room; ``None``: there is not enough.
+        """
+        lack = self._lack(at, size, place, names)
         if lack <= 0:
-            return None
-        best: dict[int, _Set] = {0: _EMPTY}
-        for node in _cheapest_nodes(steps, lack):
-            for have, before in list(best.items()):
-                for gain, more in steps[node].items():
-                    reached, total = min(have + gain, lack), self._union(before, more)
-                    if reached not in best or total < best[reached]:
-                        best[reached] = total
-        return best.get(lack)
+            return ""
+        on, first = self._room.on[at], ""
+        steps = [
+            step
+            for node in place
+            if node in on and (step := self._step(at, size, node, lack, weight, names)) is not None
+        ]
+        heapify(steps)
+        while lack > 0 and steps:
+            step = heappop(steps)
+            again = self._step(at, size, step.node, lack, weight, names)
+            if again != step:  # other steps have changed it since
+                if again is not None:
+                    heappush(steps, again)
+                continue
+            first = first or step.node
+            touched = {node for name in step.names for node in self._room.nodes[name]} & place
+            lack += sum(self._idle(at, node, names) // size for node in touched)
+            names.update(dict.fromkeys(step.names))
+            lack -= sum(self._idle(at, node, names) // size for node in touched)
+            more = self._step(at, size, step.node, lack, weight, names) if lack > 0 else None
+            if more is not None:
+                heappush(steps, more)
+        return first if lack <= 0 else None
 
-    def _union(self, one: _Set, other: _Set) -> _Set:
-        """Both sets, of which a job on several nodes counts once."""
-        for name in other.names:
-            if name not in one.names:
-                one = _Set(one.cost.plus(self._costs[name]), (*one.names, name))
-        return one
+    def _step(
+        self,
+        at: int,
+        size: int,
+        node: str,
+        lack: int,
+        weight: float,
+        names: Mapping[str, None],
+    ) -> _Step | None:
+        """The step of a node that costs least for each pod; ``None``: there is none."""
+        idle = self._idle(at, node, names)
+        wanted = (idle // size + 1) * size - idle
+        jobs = [
+            (name, held)
+            for name, (held, _) in self._room.on[at][node].items()
+            if held and name in self._candidates and name not in names and name not in self._gone
+        ]
+        while True:
+            best: _Step | None = None
+            for freed, (cost, some) in self._sums(jobs, lack * size, weight).items():
+                if freed >= wanted:
+                    pods = min((idle + freed) // size - idle // size, lack)
+                    rate = tuple(part / pods for part in cost)
+                    step = _Step(rate, node, some, pods)
+                    if best is None or step < best:
+                        best = step
+            over = None if best is None else self._over_budget([*names, *best.names], best.names)
+            if over is None:
+                return best
+            jobs = [one for one in jobs if one[0] != over]
 
-    def _steps(self, at: int, node: str, idle: int, size: int) -> dict[int, _Set]:
-        """By how many more pods a node has room for: the cheapest set for that."""
-        held = self._room.on[at][node]
-        names = sorted((name for name in held if held[name][0]), key=self._costs.__getitem__)
-        states: dict[int, _Set] = {0: _EMPTY}
-        for name in names[:_MOST_ON_NODE]:
-            mine = _Set(self._costs[name], (name,))
-            for freed, known in list(states.items()):
-                total, after = known.plus(mine), freed + held[name][0]
-                if after not in states or total < states[after]:
-                    states[after] = total
-        best: dict[int, _Set] = {}
-        for freed, known in states.items():
-            gain = (idle + freed) // size - idle // size
-            if gain > 0 and (gain not in best or known < best[gain]):
-                best[gain] = known
-        return best
+    def _sums(
+        self, jobs: Iterable[tuple[str, int]], most: int, weight: float
+    ) -> dict[int, tuple[_Cost, tuple[str, ...]]]:
+        """By what some of these jobs hold together, the cheapest such jobs."""
+        sums: dict[int, tuple[_Cost, tuple[str, ...]]] = {0: (self._zero, ())}
+        for name, held in sorted(jobs):
+            cost, load, _ = self._candidates[name]
+            if weight and load:
+                cost = (cost[0] + weight * self._unit * load, *cost[1:])
+            if len(sums) > _MOST_STATES:
+                break
+            for freed, (before, names) in list(sums.items()):
+                if freed < most:
+                    after = tuple(map(add, before, cost)), (*names, name)
+                    known = sums.get(freed + held)
+                    if known is None or after < known:
+                        sums[freed + held] = after
+        return sums
 
-
-def _cheapest_nodes(steps: Mapping[str, Mapping[int, _Set]], lack: int) -> list[str]:
-    """Of each gain the nodes that may be needed, sorted."""
-    found: set[str] = set()
-    for gain in {gain for of in steps.values() for gain in of}:
-        known = sorted((of[gain], node) for node, of in steps.items() if gain in of)
-        found.update(node for _, node in known[: -(-lack // gain)])
-    return sorted(found)
+    def _over_budget(self, names: Iterable[str], more: Sequence[str]) -> str | None:
+        """Of the jobs that come last, one that exceeds its budget; ``None``: none does. A budget
+        covers jobs as long as something of it is left for the largest of them.
+        """
+        loads: dict[str, list[float]] = {}
+        for name in names:
+            _, load, budget = self._candidates[name]
+            if budget:
+                loads.setdefault(budget, []).append(load)
+        over = {budget for budget, of in loads.items() if sum(of) - max(of) >= 1.0}
+        mine = [name for name in more if self._candidates[name].budget in over]
+        return max(mine, key=lambda name: (self._candidates[name].load, name)) if mine else None

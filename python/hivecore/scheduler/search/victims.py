@@ -8,17 +8,16 @@ bounded number of tries allows, and then replaced by a cheaper one if a few trie
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
-from hivecore.scheduler.moves.room import Room
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
-from hivecore.scheduler.search.proposals import Cost, Proposals
+from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
+from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ Victims = dict[str, str]
 #: These refuse because too little is idle, and name nobody.
 NAME_NOBODY = ("topology", "devices")
 _QUOTAS = "quotas"
+_PRIORITIES = 10_000  # more than priorities differ
 #: Why somebody leaves, rather for the first of these reasons than for the last.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _WHO_PLACE = ("cells", *NAME_NOBODY)
-_MOST_CANDIDATES = 256  # among which a cheaper set is searched for
-_MOST_PROPOSALS = 64  # cheaper sets that are tried
+_MOST_PROPOSALS = 64  # that are tried
 
 
 def find_victims(
@@ -133,6 +132,7 @@ class _Search:
         self.hindered_by: tuple[Key, ...] = ()
         self._known_candidates: Victims | None = None
         self._known_borrowed: dict[str, bool] | None = None
+        self._costs: dict[str, tuple[int, int, int, float]] = {}
 
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
@@ -177,7 +177,7 @@ class _Search:
         searched = self._searched(found, candidates) if self._may_help(tried, candidates) else {}
         if not searched:
             self.hindered_by = tuple(key for key in tried.keys if key[0] in _WHO_PLACE)
-        return self._improved(searched)
+        return searched
 
     def _may_help(self, refused: Refused, candidates: Victims) -> bool:
         """Whether others than those that stages name might help, at a glance."""
@@ -186,7 +186,10 @@ class _Search:
             needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
             return needs_nodes or "reclaim" in candidates.values()
         if stage == _QUOTAS:
-            return self.stages.has_less_important(self.unit)
+            stages, unit = self.stages, self.unit
+            return stages.has_less_important(unit) or stages.has_opportunistic(
+                unit, refused.refusal
+            )
         return stage in NAME_NOBODY
 
     def _tried(
@@ -298,30 +301,28 @@ class _Search:
             found: Victims = {}
             for name, live in self.running.items():
                 other = live.job
-                if not live.runs or not self._may_leave(name):
-                    continue
-                if self.stages.members(name)[0] != name:
-                    continue
                 if live.is_weak:
-                    if mine.guaranteed:
-                        found[name] = "opportunistic"
+                    why = "opportunistic" if mine.guaranteed else ""
                 elif name in borrowed and other.quota != mine.quota:
-                    found[name] = "reclaim"
-                elif other.priority < mine.priority and self._is_on_my_side(name):
-                    found[name] = "priority"
+                    why = "reclaim"
+                else:
+                    why = "priority" if other.priority < mine.priority else ""
+                if not why or not self._may_leave(name) or self.stages.members(name)[0] != name:
+                    continue
+                if why != "priority" or self._is_on_my_side(name):
+                    found[name] = why
             self._known_candidates = {name: found[name] for name in self._by_importance(found)}
         return self._known_candidates
 
     def _by_importance(self, found: Victims) -> list[str]:
-        """The same, whoever may leave first in front: of equals those who lose least."""
-        borrowed = self._borrowed() if "reclaim" in found.values() else {}
+        """The same, those first that are to leave first: of equal jobs those that lose least."""
+        return sorted(found, key=lambda name: (self._importance(name, found[name]), name))
 
-        def importance(name: str) -> tuple[int, bool, int, float, str]:
-            is_last = found[name] == "reclaim" and not borrowed.get(name, True)
-            priority = self.jobs[name].job.priority
-            return _REASONS.index(found[name]), is_last, priority, self._lost(name), name
-
-        return sorted(found, key=importance)
+    def _importance(self, name: str, why: str) -> tuple[int, float]:
+        """How late a job leaves that leaves for a reason."""
+        is_last = why == "reclaim" and not self._borrowed().get(name, True)
+        reason = 2 * _REASONS.index(why) + is_last
+        return _PRIORITIES * reason + self.jobs[name].job.priority, self._lost(name)
 
     def _lost(self, name: str) -> float:
         """The GPU-seconds that a job loses when it leaves."""
@@ -376,7 +377,14 @@ class _Search:
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Candidates without which it starts where those that stages name are not enough."""
+        proposals = self._proposals(named)
+        if not proposals.may_do({**named, **candidates}):
+            return {}
         search = Fewest(self.unit, self._leave)
+        found = self._first_of(proposals.sets(), search)
+        if found or len(candidates) <= FEW:
+            return found
+        # Counting does not know all that the stages ask for.
         names = [name for name in candidates if name not in named]
         with self.stages.trial():
             self._leave(self.stages, named)
@@ -387,45 +395,70 @@ class _Search:
             if not search.starts_without(self.stages, fewer):
                 fewer = gone
         found = self._least(named | {name: candidates[name] for name in fewer})
-        if self._is_fair(found):
-            return found
-        return self._first_of(self._proposals(), search) or {}
+        return found if self._is_fair(found) else {}
 
     def _improved(self, found: Victims) -> Victims:
         """A set that costs less, if one is found within a few tries."""
         rank = self._rank(found)
         if rank <= (0, 1):
             return found
-        better = takewhile(lambda names: self._rank(names) < rank, self._proposals())
+        sets = self._proposals(found).sets()
+        better = takewhile(lambda names: self._rank(names) < rank, sets)
         return self._first_of(better, Fewest(self.unit, self._leave)) or found
 
-    def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims | None:
+    def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims:
         """The first of these sets without which it starts."""
         candidates = self._candidates()
         for names in islice(proposals, _MOST_PROPOSALS):
             if self._is_fair(names) and search.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
-        return None
+        return {}
 
-    def _proposals(self) -> Iterator[tuple[str, ...]]:
-        """Sets of candidates that may be enough, the cheapest first."""
-        candidates = self._candidates()
-        if not 0 < len(candidates) <= _MOST_CANDIDATES:
-            return iter(())
-        costs = {name: self._cost(name) for name in candidates}
-        room = Room(self.stages, self.jobs, costs)
-        places = self.stages.domains_for(self.job)
-        closed = frozenset(self.stages.unhealthy())
-        return Proposals(room, self.unit, costs, closed, places).sets()
+    def _proposals(self, named: Victims) -> Proposals:
+        """Sets of candidates that may be enough, beside those that stages name."""
+        stages, candidates = self.stages, self._candidates()
+        loads = self._loads()
+        costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in candidates}
+        room = Room(stages, self.jobs, {**named, **candidates})
+        closed = frozenset(stages.unhealthy())
+        return Proposals(room, [self.unit], costs, closed, stages.domains_for(self.job))
+
+    def _loads(self) -> dict[str, tuple[float, str]]:
+        """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
+        and the quota.
+        """
+        found = {}
+        over = self.stages.overuse() if "reclaim" in self._candidates().values() else {}
+        for name, why in self._candidates().items():
+            borrowed = over.get(self.jobs[name].job.quota) if why == "reclaim" else None
+            if borrowed:
+                amounts = Counter[str]()
+                for unit in self.jobs[name].placed:
+                    amounts.update(unit.kind.amounts)
+                load = min(amounts[one] / most for one, most in borrowed.items())
+                found[name] = load, self.jobs[name].job.quota
+        return found
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
-        return reduce(Cost.plus, map(self._cost, names), Cost()).rank
+        """The guaranteed jobs among these, and all."""
+        guaranteed, jobs = 0, 0
+        for name in names:
+            cost = self._cost(name)
+            guaranteed, jobs = guaranteed + cost[0], jobs + cost[1]
+        return guaranteed, jobs
 
-    def _cost(self, name: str) -> Cost:
-        """What it costs that a job leaves, with all that share its GPUs."""
-        members = self.stages.members(name)
-        guaranteed = sum(not self.jobs[one].is_weak for one in members)
-        return Cost(guaranteed, len(members), sum(map(self._lost, members)))
+    def _cost(self, name: str) -> tuple[int, int, int, float]:
+        """What it costs that a candidate leaves, with all that share its GPUs: guaranteed jobs,
+        jobs, how important they are, and GPU-seconds.
+        """
+        cost = self._costs.get(name)
+        if cost is None:
+            members = self.stages.members(name)
+            guaranteed = sum(not self.jobs[one].is_weak for one in members)
+            importance, lost = self._importance(name, self._candidates().get(name, "priority"))
+            lost += sum(self._lost(other) for other in members[1:])
+            cost = self._costs[name] = guaranteed, len(members), importance + _PRIORITIES, lost
+        return cost
 
     def _least(self, found: Victims) -> Victims:
         """The same without those who need not leave, the most important ones first: what one stage

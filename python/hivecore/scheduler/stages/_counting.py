@@ -6,6 +6,7 @@ every g. So for every g the sum over the pods is at most the sum over the nodes:
 fit.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -28,8 +29,8 @@ class Dimension(NamedTuple):
     idle: dict[str, int]
     #: the units that a pod of a role needs of its node, at least
     need: Callable[[Role], int]
-    #: the units that are idle again when a pod of a role leaves, at most
-    held: Callable[[Role, PlacedPod], int]
+    #: the units that are idle again when a pod leaves, at most; None: those that it needs
+    held: Callable[[PlacedPod], int] | None = None
 
 
 def count_cells(cells: CellCluster) -> Dimension:
@@ -39,7 +40,7 @@ def count_cells(cells: CellCluster) -> Dimension:
         leaves = cells.idle_leaves(name).tolist()
         for node, count in zip(chain_nodes(cells, name), leaves, strict=True):
             idle[node] = idle.get(node, 0) + count
-    return Dimension(idle, lambda role: role.gpus, lambda role, _: role.gpus)
+    return Dimension(idle, lambda role: role.gpus)
 
 
 def count_devices(devices: DeviceCluster, pods: Iterable[PlacedPod]) -> Dimension:
@@ -47,20 +48,20 @@ def count_devices(devices: DeviceCluster, pods: Iterable[PlacedPod]) -> Dimensio
 
     :param pods: those that have devices.
     """
+    in_use: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+    for pod in pods:
+        in_use[pod.node].append(pod.gpus)
     healthy: dict[int, frozenset[int]] = {}  # equal nodes share an inventory
-    of_node: dict[str, frozenset[int]] = {}
+    idle: dict[str, int] = {}
     for node in devices.nodes:
         inventory = devices.inventory(node)
         minors = healthy.get(id(inventory))
         if minors is None:
-            gpus = inventory.of_type("gpu")
-            minors = healthy[id(inventory)] = frozenset(g.minor for g in gpus if g.healthy)
-        of_node[node] = minors
-    idle = {node: len(minors) for node, minors in of_node.items()}
-    for node, minor in {(pod.node, minor) for pod in pods for minor in pod.gpus}:
-        if minor in of_node.get(node, ()):
-            idle[node] -= 1
-    return Dimension(idle, _whole_gpus, lambda _, pod: len(pod.gpus))
+            minors = healthy[id(inventory)] = frozenset(
+                [one.minor for one in inventory.devices if one.type == "gpu" and one.healthy]
+            )
+        idle[node] = len(minors.difference(*in_use.get(node, ())))
+    return Dimension(idle, _whole_gpus, lambda pod: len(pod.gpus))
 
 
 def _whole_gpus(role: Role) -> int:

@@ -6,6 +6,7 @@ may be enough now.
 """
 
 import copy
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
@@ -88,14 +89,18 @@ class _Urgent(NamedTuple):
     quota: int
     needs: list[int]
     priority: int
+    #: the quotas whose opportunistic units it may evict as well
+    others: tuple[str, ...]
 
 
 class Lacks:
     """Needs by kind and limit.
 
     What less important units of its own quota use a guaranteed kind does not need: they may have to
-    leave for it. That is looked at again where others run in the quota than before. One that is
-    refused above its own quota need only be entitled there: others may have borrowed what it lacks.
+    leave for it; nor, where it is refused above its own quota, what opportunistic units of the
+    other quotas below that part use. That is looked at again where others run than before. One that
+    is refused above its own quota need only be entitled there: others may have borrowed what it
+    lacks.
     """
 
     def __init__(self, stage: "QuotaStage") -> None:
@@ -109,6 +114,8 @@ class Lacks:
         self._entitled = _Table(len(self._dimensions), self._log)
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
+        #: by quota, what its opportunistic units used when that was looked at last
+        self._weak: dict[str, dict[str, int]] = {}
         #: those for whom others would leave in vain, as far as is known
         self._vain: set[int] = set()
         self._parents = {tree.quota(name).parent for name in names}
@@ -125,6 +132,7 @@ class Lacks:
         made._entitled = self._entitled.copy(stage.log)
         made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
         made._own_quota, made._vain = self._own_quota.copy(), self._vain.copy()
+        made._weak = self._weak.copy()
         return made
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
@@ -143,7 +151,8 @@ class Lacks:
                 self._entitled.add(number, own, [0] * len(self._dimensions))
             elif refusal.part != job.quota:
                 self._entitled.add(number, own, self._needs(kind, job.quota))
-            urgent = _Urgent(limit, at, needs, job.priority)
+            others = self._stage.others_below(job.quota, refusal)
+            urgent = _Urgent(limit, at, needs, job.priority, others)
             if self._log.is_on:
                 self._log.keep(self._urgent, job.quota)
             of_quota = self._urgent.setdefault(job.quota, {})
@@ -171,9 +180,15 @@ class Lacks:
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
         """A kind does not need what others may leave."""
         self._set_vain(number, False)
-        below = self._stage.part.used_below(quota, urgent.priority)
+        below = Counter(self._stage.part.used_below(quota, urgent.priority))
+        for other in urgent.others:
+            if other not in self._weak:
+                if self._log.is_on:
+                    self._log.keep(self._weak, other)
+                self._weak[other] = self._stage.used_by_opportunistic(other)
+            below.update(self._weak[other])
         needs = [
-            max(need - below.get(name, 0), 0)
+            max(need - below[name], 0)
             for name, need in zip(self._dimensions, urgent.needs, strict=True)
         ]
         self._tables[urgent.limit].drop(number)
@@ -228,9 +243,16 @@ class Lacks:
 
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused, or might be."""
-        for quota in self._stage.stirred:
-            for number, urgent in self._urgent.get(quota, {}).items():
-                self._spare(number, quota, urgent)
+        stirred = self._stage.stirred
+        others = stirred & self._weak.keys()
+        if self._log.is_on:
+            self._log.keep(self._weak, *others)
+        for quota in others:
+            del self._weak[quota]
+        for quota, kinds in self._urgent.items():
+            for number, urgent in kinds.items() if others or quota in stirred else ():
+                if quota in stirred or not others.isdisjoint(urgent.others):
+                    self._spare(number, quota, urgent)
         self._stage.settle()
         found: list[int] = []
         for limit, table in self._tables.items():

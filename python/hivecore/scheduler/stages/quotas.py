@@ -6,7 +6,7 @@ from typing import Self
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.lifecycle.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
@@ -232,3 +232,33 @@ class QuotaStage(Stage):
     def uncharge(self, request: str) -> None:
         """Charge the quotas no more for a unit."""
         self.part.evict(request)
+
+    def overuse(self) -> dict[str, dict[str, int]]:
+        """By quota that uses more than its runtime, by dimension how much more."""
+        found = {}
+        for name in self.part.overused():
+            status = self.part.status(name)
+            more = {one: used - status.runtime.get(one, 0) for one, used in status.used.items()}
+            found[name] = {one: amount for one, amount in more.items() if amount > 0}
+        return found
+
+    def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
+        """The other quotas that use what a unit of a quota lacks, which is refused above it."""
+        part, tree = refusal.part, self.part.quota(quota).tree
+        if refusal.code not in LIMITS or part == quota:
+            return ()
+        return tuple(
+            name
+            for name in self.part.quotas
+            if name != quota
+            and (part in self._path(name) if part else self.part.quota(name).tree == tree)
+        )
+
+    def used_by_opportunistic(self, quota: str) -> dict[str, int]:
+        """What the opportunistic units of a quota use."""
+        return self.part.used_below(quota, LEAST_PRIORITY)
+
+    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
+        others = self.others_below(unit.kind.job.quota, refusal)
+        return any(map(self.used_by_opportunistic, others))

@@ -260,6 +260,14 @@ class Stage:
     def uncharge(self, request: str) -> None:
         """Charge the part no more for a unit, given by the name that quotas know."""
 
+    def overuse(self) -> dict[str, dict[str, int]]:
+        """By quota that uses more than it is entitled to, by dimension how much more."""
+        return {}
+
+    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
+        return False
+
 
 def refused(stage: str, code: str, reason: str, *keys: Key) -> Refused:
     """A refusal by a stage, and what has to happen first."""

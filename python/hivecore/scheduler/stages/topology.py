@@ -307,9 +307,8 @@ class TopologyStage(Stage):
     def dimensions(self, pods: Iterable[PlacedPod]) -> Iterator[Dimension]:
         """Each resource of the network."""
         for resource in sorted(self.known):
-            need = partial(self._amount, resource)
             idle = self.part.slots("node", amounts=((resource, 1),))
-            yield Dimension(idle, need, lambda role, _, need=need: need(role))  # type: ignore[misc]
+            yield Dimension(idle, partial(self._amount, resource))
 
     def _amount(self, resource: str, role: Role) -> int:
         return dict(self.amounts(role)).get(resource, 0)

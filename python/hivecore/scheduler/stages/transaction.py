@@ -924,6 +924,10 @@ class Stages:
         names = [(job.name, job.quota) for job in jobs]
         return {name: first for one in self.all for name, first in one.overusers(names).items()}
 
+    def overuse(self) -> dict[str, dict[str, int]]:
+        """By quota that uses more than it is entitled to, by dimension how much more."""
+        return {quota: more for one in self.all for quota, more in one.overuse().items()}
+
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Units of lower priority without which a unit would be admitted; none: too few."""
         return next(filter(None, (one.less_important(unit) for one in self.all)), ())
@@ -931,6 +935,10 @@ class Stages:
     def has_less_important(self, unit: Unit) -> bool:
         """Whether any unit of lower priority uses the same quota."""
         return any(one.has_less_important(unit) for one in self.all)
+
+    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
+        return any(one.has_opportunistic(unit, refusal) for one in self.all)
 
     def uncharge(self, requests: Iterable[str]) -> None:
         """Charge nothing for units any more, given by the names that quotas know."""

@@ -1,0 +1,66 @@
+"""Room by node: what is idle, and what would be if jobs left."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Kind, Unit
+from hivecore.scheduler.stages._counting import Dimension
+from hivecore.scheduler.stages.transaction import Stages
+
+__all__ = ["Held", "Room", "needs_by_role"]
+
+#: What the pods of a job on a node give back at most, and what each needs at its next place.
+Held = tuple[int, tuple[int, ...]]
+
+
+def needs_by_role(dimensions: Sequence[Dimension], kind: Kind) -> dict[str, tuple[int, ...]]:
+    """What a pod of each role of a kind needs in each dimension."""
+    return {role.name: tuple(one.need(role) for one in dimensions) for role, _ in kind.sizes}
+
+
+class Room:
+    """What is idle, and what would be if jobs left.
+
+    :param jobs: all jobs that there are.
+    :param names: the jobs that may leave.
+    """
+
+    def __init__(self, stages: Stages, jobs: Mapping[str, Live], names: Iterable[str]) -> None:
+        placed = [unit for live in jobs.values() for unit in live.placed]
+        self.dimensions = stages.dimensions([pod for unit in placed for pod in unit.placed])
+        #: by dimension, node and job
+        self.on: list[dict[str, dict[str, Held]]] = [{} for _ in self.dimensions]
+        #: by job, the nodes on which it has pods
+        self.nodes: dict[str, tuple[str, ...]] = {}
+        known: dict[Kind, dict[str, tuple[int, ...]]] = {}
+        counts = [(one.held, on) for one, on in zip(self.dimensions, self.on, strict=True)]
+        for name in names:
+            nodes: dict[str, None] = {}
+            for unit in jobs[name].placed:
+                roles = known.get(unit.kind)
+                if roles is None:
+                    roles = known[unit.kind] = needs_by_role(self.dimensions, unit.kind)
+                for pod in unit.placed:
+                    if not pod.node:
+                        continue
+                    nodes[pod.node] = None
+                    for need, (held, on) in zip(roles[pod.role], counts, strict=True):
+                        by_name = on.setdefault(pod.node, {})
+                        before, needs = by_name.get(name, (0, ()))
+                        more = need if held is None else held(pod)
+                        by_name[name] = before + more, (*needs, need) if need else needs
+            self.nodes[name] = tuple(nodes)
+
+    def needs(self, at: int, units: Iterable[Unit]) -> list[int]:
+        """What each pod of units needs, of those that need something."""
+        need = self.dimensions[at].need
+        sizes = (role for unit in units for role, pods in unit.kind.sizes for _ in range(pods))
+        return [amount for role in sizes if (amount := need(role))]
+
+    def idle(self, at: int, node: str, gone: Collection[str]) -> int:
+        """What is idle on a node when jobs have left."""
+        found = self.dimensions[at].idle.get(node, 0)
+        held = self.on[at].get(node)
+        if held and gone:
+            found += sum(held[name][0] for name in gone if name in held)
+        return found
