@@ -7,15 +7,17 @@ are gone through, by cost, until none can be cheaper than the best plan, as far 
 those that counting refutes cost none.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import chain, islice
 from math import inf
 from typing import NamedTuple
 
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.moves.bounds import Counting, Problem
-from hivecore.scheduler.moves.openings import Openings
 from hivecore.scheduler.moves.trial import Failed, Steps, Trial
+from hivecore.scheduler.search.proposals import Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -24,6 +26,7 @@ __all__ = ["Found", "MoveSearch"]
 _Names = frozenset[str]
 #: So many sets are looked at for each that may be tried.
 _LOOKS = 100
+_MOST = 8  # sets that may make room for a job
 
 
 class Found(NamedTuple):
@@ -50,6 +53,10 @@ class MoveSearch:
         self.stages, self.jobs, self.costs = stages, jobs, costs
         self.room = Room(stages, jobs, costs)
         self.bad = frozenset(stages.unhealthy())
+        gpus = {name: jobs[name].job.gpus for name in costs}
+        self.candidates = {
+            name: Candidate((cost, gpus[name]), gpus[name]) for name, cost in costs.items()
+        }
 
     def cost(self, names: _Names) -> int:
         """Of moving these jobs."""
@@ -74,9 +81,6 @@ class _Solving:
         self.seen: set[_Names] = set()
         #: the least cost of what was tried in vain though counting does not refute it
         self.open = inf
-        self.openings = Openings(
-            search.room, search.jobs, search.costs, problem.closed | search.bad
-        )
 
     def found(self) -> Found:
         """All of the search."""
@@ -108,14 +112,38 @@ class _Solving:
                 return
             if failed is None or not failed.owner:
                 continue
-            places = search.stages.domains_for(search.jobs[failed.owner].job)
-            more = self.openings.of(failed.owner, failed.units, places, names, failed.landed)
+            more = self._others(failed, names)
             for i, others in enumerate(more):
                 wider = names | others
                 if wider not in known:
                     known.add(wider)
                     turn = late + i + (3 if self.counting.refuted(wider) else 1)
                     heappush(queue, (turn, search.cost(wider), len(known), wider))
+
+    def _others(self, failed: Failed, gone: _Names) -> list[_Names]:
+        """Sets of jobs, each of which may make room for a job without a place, the best first."""
+        search = self.search
+        taken = [Counter[str]() for _ in search.room.dimensions]
+        for dimension, counts in zip(search.room.dimensions, taken, strict=True):
+            for role, pod in failed.landed:
+                counts[pod.node] += dimension.need(role)
+        job = search.jobs[failed.owner].job
+        closed, within = self.problem.closed | search.bad, search.stages.domains_for(job)
+        proposals = Proposals(
+            search.room, failed.units, search.candidates, closed, within, gone, taken
+        )
+        # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
+        singles = sorted(
+            (name for name in search.costs if name not in gone and search.room.nodes[name]),
+            key=lambda name: (
+                search.jobs[name].job.tenant != job.tenant,
+                search.candidates[name].cost,
+                name,
+            ),
+        )
+        sets = chain(proposals.sets(), ([name] for name in singles))
+        found = dict.fromkeys(map(frozenset, islice(sets, 2 * _MOST)))
+        return list(filter(None, found))[:_MOST]
 
     def _go_through(self) -> None:
         """Go through all sets by cost, as long as they are cheaper than the best plan."""

@@ -75,28 +75,31 @@ class Proposals:
     ) -> None:
         self._room, self._candidates, self._closed = room, candidates, closed
         self._gone, self._taken = gone, taken
+        self._left = [name for name in candidates if name not in gone]
         self._needs = [room.needs(at, units) for at in range(len(room.dimensions))]
         nodes = frozenset(node for one in room.dimensions for node in one.idle)
         self._places = [place - closed for place in within] or [nodes - closed]
         self._zero: _Cost = (0.0,) * len(next(iter(candidates.values()), Candidate(())).cost)
+        # What a unit of load costs on average.
         load = sum(one.load for one in candidates.values())
         cost = sum(one.cost[0] for one in candidates.values() if one.load)
         self._unit = cost / load if load else 0.0
+        self._first_steps: dict[tuple[int, int, float], dict[str, _Step]] = {}
 
     def sets(self) -> Iterator[tuple[str, ...]]:
         """The sets, of few candidates the cheapest first; of many roughly so."""
-        if len(self._candidates) <= FEW:
+        if len(self._left) <= FEW:
             for proposal in sorted(self._all()):
                 yield proposal.names
             return
         known = set()
-        for names in self._by_steps() if self.may_do([*self._candidates]) else ():
+        for names in self._by_steps() if self.may_do(self._left) else ():
             if names and names not in known:
                 known.add(names)
                 yield tuple(sorted(names))
 
     def _all(self) -> Iterator[_Set]:
-        names = [*self._candidates]
+        names = self._left
         for count in range(len(names) + 1):
             for some in combinations(names, count):
                 if self.may_do(some):
@@ -140,19 +143,18 @@ class Proposals:
         places = self._places
         if pods == 1:  # a pod is on a node, whatever the places are
             places = [frozenset().union(*places)]
-        for weight in _WEIGHTS if self._unit else _WEIGHTS[:1]:
-            if len(places) > 1:
+        weights = _WEIGHTS if self._unit else _WEIGHTS[:1]
+        if len(places) > 1:
+            for weight in weights:
                 yield from self._best_places(weight, places)
-                continue
-            banned: set[str] = set()
-            for _ in range(_MOST_VARIANTS):
-                found = self._grown(weight, places[0] - banned)
-                if found is None:
-                    break
-                yield found[1]
-                if not found[2]:
-                    break
-                banned.add(found[2])
+            return
+        banned: dict[float, set[str]] = {weight: set() for weight in weights}
+        for _ in range(_MOST_VARIANTS):
+            for weight, nodes in banned.items():
+                found = self._grown(weight, places[0] - nodes)
+                if found is not None and found[2]:
+                    yield found[1]
+                    nodes.add(found[2])
 
     def _best_places(
         self, weight: float, places: Iterable[frozenset[str]]
@@ -190,12 +192,8 @@ class Proposals:
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
-        on, first = self._room.on[at], ""
-        steps = [
-            step
-            for node in place
-            if node in on and (step := self._step(at, size, node, lack, weight, names)) is not None
-        ]
+        known, first = self._steps(at, size, weight), ""
+        steps = [step for node in place if (step := known.get(node)) is not None]
         heapify(steps)
         while lack > 0 and steps:
             step = heappop(steps)
@@ -214,36 +212,60 @@ class Proposals:
                 heappush(steps, more)
         return first if lack <= 0 else None
 
+    def _steps(self, at: int, size: int, weight: float) -> dict[str, _Step]:
+        """The first step of each node."""
+        found = self._first_steps.get((at, size, weight))
+        if found is None:
+            pods, nodes = len(self._needs[at]), frozenset[str]().union(*self._places)
+            steps = {
+                node: self._step(at, size, node, pods, weight, ())
+                for node in nodes.intersection(self._room.on[at])
+            }
+            found = {node: step for node, step in steps.items() if step is not None}
+            self._first_steps[at, size, weight] = found
+        return found
+
     def _step(
-        self,
-        at: int,
-        size: int,
-        node: str,
-        lack: int,
-        weight: float,
-        names: Mapping[str, None],
+        self, at: int, size: int, node: str, lack: int, weight: float, names: Collection[str]
     ) -> _Step | None:
         """The step of a node that costs least for each pod; ``None``: there is none."""
         idle = self._idle(at, node, names)
-        wanted = (idle // size + 1) * size - idle
         jobs = [
             (name, held)
             for name, (held, _) in self._room.on[at][node].items()
             if held and name in self._candidates and name not in names and name not in self._gone
         ]
         while True:
-            best: _Step | None = None
-            for freed, (cost, some) in self._sums(jobs, lack * size, weight).items():
-                if freed >= wanted:
-                    pods = min((idle + freed) // size - idle // size, lack)
-                    rate = tuple(part / pods for part in cost)
-                    step = _Step(rate, node, some, pods)
-                    if best is None or step < best:
-                        best = step
-            over = None if best is None else self._over_budget([*names, *best.names], best.names)
+            most = (idle + sum(held for _, held in jobs)) // size - idle // size
+            if most <= 0:
+                return None
+            best = self._best(size, node, idle, min(lack, most), weight, tuple(jobs))
+            over = self._over_budget([*names, *best.names], best.names)
             if over is None:
                 return best
             jobs = [one for one in jobs if one[0] != over]
+
+    def _best(
+        self,
+        size: int,
+        node: str,
+        idle: int,
+        lack: int,
+        weight: float,
+        jobs: tuple[tuple[str, int], ...],
+    ) -> _Step:
+        """The same without budgets, where some jobs are enough for a pod."""
+        key = size, node, idle, lack, weight, jobs
+        best: _Step | None = self._room.steps.get(key)
+        if best is None:
+            wanted = (idle // size + 1) * size - idle
+            steps = []
+            for freed, (cost, names) in self._sums(jobs, lack * size, weight).items():
+                if freed >= wanted:
+                    pods = min((idle + freed) // size - idle // size, lack)
+                    steps.append(_Step(tuple(part / pods for part in cost), node, names, pods))
+            best = self._room.steps[key] = min(steps)
+        return best
 
     def _sums(
         self, jobs: Iterable[tuple[str, int]], most: int, weight: float
@@ -254,9 +276,10 @@ class Proposals:
             cost, load, _ = self._candidates[name]
             if weight and load:
                 cost = (cost[0] + weight * self._unit * load, *cost[1:])
-            if len(sums) > _MOST_STATES:
-                break
-            for freed, (before, names) in list(sums.items()):
+            states = list(sums.items())
+            if len(states) > _MOST_STATES:
+                states = [max(states)]  # all jobs are enough, in any case
+            for freed, (before, names) in states:
                 if freed < most:
                     after = tuple(map(add, before, cost)), (*names, name)
                     known = sums.get(freed + held)

@@ -1,6 +1,7 @@
 """Room by node: what is idle, and what would be if jobs left."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Kind, Unit
@@ -32,6 +33,8 @@ class Room:
         self.on: list[dict[str, dict[str, Held]]] = [{} for _ in self.dimensions]
         #: by job, the nodes on which it has pods
         self.nodes: dict[str, tuple[str, ...]] = {}
+        #: what proposals have found before
+        self.steps: dict[Hashable, Any] = {}
         known: dict[Kind, dict[str, tuple[int, ...]]] = {}
         counts = [(one.held, on) for one, on in zip(self.dimensions, self.on, strict=True)]
         for name in names:
