@@ -79,7 +79,10 @@ class Relief:
         self._counts: list[tuple[_Ints, _Ints]] = []
         for one, column in zip(dimensions, columns[2:], strict=True):
             idle = np.array([one.idle.get(node, 0) for node in nodes], dtype=np.int64)
-            held = column if one.held is None else np.array([*map(one.held, pods)], dtype=np.int64)
+            held = column.copy()
+            if one.held is not None:
+                for i in np.flatnonzero(column == 0).tolist():
+                    held[i] = one.held(pods[i])
             self._counts.append((idle, held))
 
     def is_too_little(self, kind: Kind) -> bool:

@@ -84,6 +84,7 @@ class Proposals:
         load = sum(one.load for one in candidates.values())
         cost = sum(one.cost[0] for one in candidates.values() if one.load)
         self._unit = cost / load if load else 0.0
+        self._has_budgets = any(one.budget for one in candidates.values())
         self._first_steps: dict[tuple[int, int, float], dict[str, _Step]] = {}
 
     def sets(self) -> Iterator[tuple[str, ...]]:
@@ -131,15 +132,18 @@ class Proposals:
 
     def _idle(self, at: int, node: str, names: Collection[str]) -> int:
         idle = self._room.dimensions[at].idle.get(node, 0)
-        for name, (held, _) in self._room.on[at].get(node, _NONE).items():
-            if name in names or name in self._gone:
-                idle += held
+        if names or self._gone:
+            for name, (held, _) in self._room.on[at].get(node, _NONE).items():
+                if name in names or name in self._gone:
+                    idle += held
         return max(idle - (self._taken[at][node] if self._taken else 0), 0)
 
     # --- many candidates
 
     def _by_steps(self) -> Iterator[frozenset[str]]:
         pods = max(map(len, self._needs), default=0)
+        if not pods:
+            return
         places = self._places
         if pods == 1:  # a pod is on a node, whatever the places are
             places = [frozenset().union(*places)]
@@ -159,10 +163,21 @@ class Proposals:
     def _best_places(
         self, weight: float, places: Iterable[frozenset[str]]
     ) -> Iterator[frozenset[str]]:
-        grown = [found for place in places if (found := self._grown(weight, place)) is not None]
+        likely = sorted(places, key=lambda place: self._guess(weight, place))[: 2 * _MOST_VARIANTS]
+        grown = [found for place in likely if (found := self._grown(weight, place)) is not None]
         grown.sort(key=lambda one: (one[0], sorted(one[1])))
         for _, names, _ in grown[:_MOST_VARIANTS]:
             yield names
+
+    def _guess(self, weight: float, place: frozenset[str]) -> tuple[int, _Cost]:
+        """For how many pods a place never has room, and about what room for all costs."""
+        at = next(i for i, sizes in enumerate(self._needs) if sizes)
+        size = max(self._needs[at])
+        steps = self._steps(at, size, weight)
+        lack = self._lack(at, size, place, ())
+        rates = sorted(steps[node].rate for node in place & steps.keys())[: max(lack, 0)]
+        least = self._lack(at, size, place, self._candidates)
+        return max(least, 0), tuple(map(sum, zip(self._zero, *rates, strict=True)))
 
     def _grown(
         self, weight: float, place: frozenset[str]
@@ -291,6 +306,8 @@ class Proposals:
         """Of the jobs that come last, one that exceeds its budget; ``None``: none does. A budget
         covers jobs as long as something of it is left for the largest of them.
         """
+        if not self._has_budgets:
+            return None
         loads: dict[str, list[float]] = {}
         for name in names:
             _, load, budget = self._candidates[name]

@@ -50,7 +50,7 @@ class Room:
                     for need, (held, on) in zip(roles[pod.role], counts, strict=True):
                         by_name = on.setdefault(pod.node, {})
                         before, needs = by_name.get(name, (0, ()))
-                        more = need if held is None else held(pod)
+                        more = need or (0 if held is None else held(pod))
                         by_name[name] = before + more, (*needs, need) if need else needs
             self.nodes[name] = tuple(nodes)
 

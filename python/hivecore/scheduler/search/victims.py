@@ -8,7 +8,7 @@ bounded number of tries allows, and then replaced by a cheaper one if a few trie
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
@@ -34,6 +34,8 @@ _PRIORITIES = 10_000  # more than priorities differ
 #: Why somebody leaves, rather for the first of these reasons than for the last.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _WHO_PLACE = ("cells", *NAME_NOBODY)
+_MANY = 64  # candidates of which the first ones are tried before room is counted
+_FIRST = 15
 _MOST_PROPOSALS = 64  # that are tried
 
 
@@ -377,15 +379,22 @@ class _Search:
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Candidates without which it starts where those that stages name are not enough."""
+        names = [name for name in candidates if name not in named]
+        if len(names) > _MANY:
+            found = self._by_turns(named, names[:_FIRST])
+            if found and self._rank(found) <= (0, 1):
+                return found
         proposals = self._proposals(named)
         if not proposals.may_do({**named, **candidates}):
             return {}
-        search = Fewest(self.unit, self._leave)
-        found = self._first_of(proposals.sets(), search)
+        found = self._first_of(proposals.sets(), Fewest(self.unit, self._leave))
         if found or len(candidates) <= FEW:
             return found
-        # Counting does not know all that the stages ask for.
-        names = [name for name in candidates if name not in named]
+        return self._by_turns(named, names)  # counting does not know all that the stages ask for
+
+    def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
+        """Of the shortest run of the first of these that is enough, those that cannot stay."""
+        search = Fewest(self.unit, self._leave)
         with self.stages.trial():
             self._leave(self.stages, named)
             gone = search.first(self.stages, names)
@@ -394,6 +403,7 @@ class _Search:
             fewer = self._in_the_way(gone, search.placed)
             if not search.starts_without(self.stages, fewer):
                 fewer = gone
+        candidates = self._candidates()
         found = self._least(named | {name: candidates[name] for name in fewer})
         return found if self._is_fair(found) else {}
 
@@ -403,7 +413,7 @@ class _Search:
         if rank <= (0, 1):
             return found
         sets = self._proposals(found).sets()
-        better = takewhile(lambda names: self._rank(names) < rank, sets)
+        better = (names for names in sets if self._rank(names) < rank)
         return self._first_of(better, Fewest(self.unit, self._leave)) or found
 
     def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims:

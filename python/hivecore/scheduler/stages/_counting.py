@@ -29,7 +29,7 @@ class Dimension(NamedTuple):
     idle: dict[str, int]
     #: the units that a pod of a role needs of its node, at least
     need: Callable[[Role], int]
-    #: the units that are idle again when a pod leaves, at most; None: those that it needs
+    #: the units that are idle again, at most, when a pod leaves that needs none; None: none
     held: Callable[[PlacedPod], int] | None = None
 
 
