@@ -7,11 +7,10 @@ bounded number of tries allows, and then replaced by a cheaper one if a few trie
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
 from hivecore.scheduler.search.fewest import Fewest
@@ -400,7 +399,8 @@ class _Search:
             gone = search.first(self.stages, names)
             if not gone:
                 return {}
-            fewer = self._in_the_way(gone, search.placed)
+            nodes = {pod.node for pod in search.placed}
+            fewer = [name for name in gone if self._is_on(name, nodes)]
             if not search.starts_without(self.stages, fewer):
                 fewer = gone
         candidates = self._candidates()
@@ -449,6 +449,9 @@ class _Search:
                 found[name] = load, self.jobs[name].job.quota
         return found
 
+    def _is_on(self, name: str, nodes: Collection[str]) -> bool:
+        return any(pod.node in nodes for unit in self.jobs[name].placed for pod in unit.placed)
+
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
         guaranteed, jobs = 0, 0
@@ -488,36 +491,8 @@ class _Search:
                 more = rest
         return more
 
-    def _in_the_way(self, names: Sequence[str], placed: Sequence[PlacedPod]) -> list[str]:
-        """Those who have GPUs that the unit would get, or as many on its nodes, where it does not
-        matter which.
-        """
-        wanted = Counter[str]()
-        taken: set[tuple[str, int]] = set()
-        for pod, size in zip(placed, _sizes(self.unit), strict=True):
-            wanted[pod.node] += size
-            taken.update((pod.node, gpu) for gpu in pod.gpus)
-        found = []
-        for name in names:
-            is_there = False
-            for unit in self.jobs[name].placed:
-                for pod, size in zip(unit.placed, _sizes(unit), strict=True):
-                    if taken and pod.gpus:
-                        is_there |= any((pod.node, gpu) in taken for gpu in pod.gpus)
-                    elif wanted[pod.node] > 0:
-                        is_there = True
-                        wanted[pod.node] -= size
-            if is_there:
-                found.append(name)
-        return found
-
 
 def _only(found: Victims, names: Iterable[str]) -> Victims:
     """Those of these names, in the same order."""
     kept = set(names)
     return {name: why for name, why in found.items() if name in kept}
-
-
-def _sizes(unit: Unit) -> list[int]:
-    """How much of a node each pod takes, roughly."""
-    return [max(1, role.gpus) for role, count in unit.kind.sizes for _ in range(count)]
