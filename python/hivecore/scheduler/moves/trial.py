@@ -10,7 +10,6 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import (
-    carry_out,
     land,
     leave,
     move_of,
@@ -53,27 +52,26 @@ class Trial:
         it can alone, and who cannot, together with the others who cannot.
         """
         order = sorted(names, key=self._largest_first)
-        found = self._places(order)
+        with ExitStack() as undone:
+            undone.enter_context(self.stages.trial())
+            found = self._landed({name: self.jobs[name].copy() for name in order}, undone)
         if isinstance(found, Failed):
             return found
         movers = [name for name in order if found[name] != placed_pods(self.jobs[name])]
         steps = self._one_by_one(movers, found)
         if isinstance(steps, Failed) and len(movers) > 1:
-            steps = self._with_step([], movers, found)
+            with self.stages.trial():
+                steps = self._together([], movers, found)
         return steps
 
     def _largest_first(self, name: str) -> tuple[int, int, str]:
         job = self.jobs[name].job
         return -max(role.gpus for role in job.roles), -job.gpus, name
 
-    def _places(self, order: Sequence[str]) -> dict[str, _Pods] | Failed:
-        """Where each has its pods when all have left and the target is there."""
-        with ExitStack() as undone:
-            undone.enter_context(self.stages.trial())
-            return self._landed({name: self.jobs[name].copy() for name in order}, undone)
-
     def _landed(self, lives: Mapping[str, Live], undone: ExitStack) -> dict[str, _Pods] | Failed:
-        """Where these have their pods when all have left and started again."""
+        """Where these have their pods when all have left, the target is there, and they have
+        started again.
+        """
         for live in lives.values():
             leave(self.stages, live)
         landed: list[tuple[Role, PlacedPod]] = []
@@ -136,6 +134,7 @@ class Trial:
         steps: list[tuple[Move, ...]] = []
         left, before = list(movers), -1
         with ExitStack() as undone:
+            undone.enter_context(self.stages.trial())
             while left and len(left) != before:
                 before = len(left)
                 for name in list(left):
@@ -143,7 +142,7 @@ class Trial:
                     if move is not None:
                         steps.append((move,))
                         left.remove(name)
-        return self._with_step(steps, left, places)
+            return self._together(steps, left, places)
 
     def _move_alone(self, name: str, pods: _Pods, undone: ExitStack) -> Move | None:
         """Move a job until ``undone`` ends; None: it cannot move alone, or stays where it is."""
@@ -158,19 +157,12 @@ class Trial:
             undone.push(trial.pop_all())
         return move_of(live, before)
 
-    def _with_step(
-        self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
-    ) -> Steps | Failed:
-        """These steps, and one with all these jobs, if the target starts after them."""
-        with self.stages.trial():
-            for step in steps:
-                carry_out(self.stages, [self.jobs[move.job].copy() for move in step], step)
-            return self._together(steps, names, places)
-
     def _together(
         self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
     ) -> Steps | Failed:
-        """The same after these steps."""
+        """These steps, which are carried out, and one with all these jobs, if the target starts
+        after them.
+        """
         lives = {name: self.jobs[name].copy() for name in names}
         for name in names:
             leave(self.stages, lives[name])
