@@ -1,7 +1,7 @@
-"""What moves cost at least, and which of them cannot do, by counting alone.
+"""What moves cost at least, and which sets of moves are not enough, by counting alone.
 
-See `hivecore.scheduler._room` for what is counted. The bound: jobs that must move, and whoever
-waits, need so many times g units; beyond what is idle others have to move for them. On each node
+See `hivecore.scheduler.stages._counting` for what is counted. The bound: jobs that must move, and a
+job that waits, need so many times g units; beyond what is idle others have to move. On each node
 the cheapest jobs whose going gives back g units once more, twice more, ..., less what they need
 themselves at their next place, are found exactly; a job on several nodes counts with an equal part
 of its cost on each. No set of moves costs less than the cheapest such steps of all nodes together,
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
     #: the jobs that have to move
     forced: frozenset[str]
-    #: the nodes on which nobody is to be afterwards
+    #: the nodes that are to be empty afterwards
     closed: frozenset[str]
     #: what is to start afterwards
     target: Unit | None = None
@@ -135,7 +135,7 @@ class Counting:
         return least
 
     def _cheapest_within(self, at: int, g: int, wanted: int) -> float:
-        """What the cheapest domain costs at least; who moves may leave it."""
+        """What the cheapest domain costs at least; jobs that move may leave it."""
         least = inf
         _, idle = self._total(at, g)
         for domain in sorted(range(len(idle)), key=lambda one: -idle[one]):

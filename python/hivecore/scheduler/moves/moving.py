@@ -1,6 +1,6 @@
 """Moves carried out: jobs stop where they are and start again on the nodes that were found.
 
-Who moves stays admitted by its quota, so only placement and devices are asked. On the same state
+A job that moves stays admitted by its quota, so only placement and devices decide. On the same state
 the stages choose the same GPUs of the same nodes again, which is how a move that was found on a
 branch is carried out for real.
 """
@@ -42,9 +42,7 @@ def pods_of(live: Live) -> Iterator[tuple[Role, PlacedPod]]:
 
 
 def may_move(stages: Stages, live: Live) -> bool:
-    """Whether a job may be moved: it runs on what is its own and nobody else's, and may have to
-    leave.
-    """
+    """Whether a job may be moved: it runs, shares with no other job, and is preemptible."""
     if live.state != "running" or live.for_job or not live.job.preemptible:
         return False
     return len(stages.members(live.job.name)) == 1

@@ -126,15 +126,15 @@ def plan_moves(
     :raises TypeError: an argument is of a wrong type.
 
     Jobs that are not ``preemptible``, have to stop, share GPUs or run on idle cells for now stay
-    where they are. Who moves stays admitted
-    by its quota; cells, network and devices agree to its new place. `Fit` says that the job could
-    start after the moves, if nobody in front of it in the queue takes the room.
+    where they are. A job that moves stays admitted by its quota; cells, network and devices agree
+    to its new place. `Fit` says that the job could start after the moves, if no job in front of it
+    in the queue takes the room.
 
     The lower bound counts GPUs, slots and other resources node by node: whatever the stages choose,
     nothing is cheaper. Sets of jobs that are cheaper than the plan are gone through as far as there
     are tries, which raises the bound. Wishes as to the network, devices other than GPUs, and what
     tenants are promised in cells may make plans dearer than it says. Of equal plans the one that is
-    found first is taken: the jobs that have to move, then those that make room for whoever finds
+    found first is taken: the jobs that have to move, then those that make room for a job that finds
     none, by cost, GPUs and names. Cost: for each try about two branches and one decision a job, and
     a pass over the pods of all jobs.
 
@@ -206,7 +206,10 @@ class _Planning:
             if goal.name not in known:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
             return self.free(goal, known[goal.name])
-        best, chosen = Found(inf, inf, (), self.tries, "on every domain is one who has to stay"), ""
+        best, chosen = (
+            Found(inf, inf, (), self.tries, "on every domain is a job that has to stay"),
+            "",
+        )
         left, each = self.tries, max(1, self.tries // _DOMAINS)
         for cost, _, name in self._by_cost(known):
             if cost >= best.cost or not left:

@@ -1,8 +1,8 @@
 """Which jobs to move, each set of them tried and undone.
 
-First the jobs that have to move are tried alone. For whoever then finds no place others are
-proposed who could make room for him, see `hivecore.scheduler._openings`; the first proposals, those
-after few others, and those that counting does not refute are followed first. Then all sets of jobs
+First the jobs that have to move are tried alone. For a job that then finds no place, sets of other
+jobs are proposed that make room for it, as for an eviction (`hivecore.scheduler.search.proposals`);
+the first proposals, those after few others, and those that counting does not refute come first. Then all sets of jobs
 are gone through, by cost, until none can be cheaper than the best plan, as far as there are tries:
 those that counting refutes cost none.
 """
@@ -79,7 +79,7 @@ class _Solving:
         self.steps: Steps = ()
         self.is_found = False
         self.seen: set[_Names] = set()
-        #: the least cost of what was tried in vain though counting does not refute it
+        #: the least cost of a set that failed though counting does not refute it
         self.open = inf
 
     def found(self) -> Found:
@@ -99,7 +99,7 @@ class _Solving:
         )
 
     def _propose(self) -> None:
-        """Follow the proposals of those who find no place; a quarter of the tries is left."""
+        """Follow the proposals for jobs that find no place; a quarter of the tries is left."""
         search, start = self.search, self.problem.forced
         queue = [(0, search.cost(start), 0, start)]
         known, left = {start}, self.tries // 4

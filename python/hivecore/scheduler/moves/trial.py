@@ -30,7 +30,7 @@ class Failed(NamedTuple):
     """Why a set of jobs does not do."""
 
     reason: str
-    #: who finds no place, with what of him needs one; "": nobody by himself
+    #: the job that finds no place, and those of its units that need one; "": no single job
     owner: str = ""
     units: tuple[Unit, ...] = ()
     #: the pods that had new places by then
@@ -49,7 +49,7 @@ class Trial:
         """The moves that do, if these jobs may move; those that find their old places again stay.
 
         All leave together and find new places, the largest first; then each moves there as soon as
-        it can alone, and who cannot, together with the others who cannot.
+        it can alone; those that cannot, together.
         """
         order = sorted(names, key=self._largest_first)
         with ExitStack() as undone:

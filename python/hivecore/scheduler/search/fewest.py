@@ -1,4 +1,4 @@
-"""Which of many jobs have to leave so that a unit starts, as few as possible; found by trials."""
+"""A small set of jobs without which a unit starts, by trials."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,30 +14,30 @@ _Leave = Callable[[Stages, Sequence[str]], None]
 
 
 class Fewest:
-    """Looks for the jobs that have to leave for a unit.
+    """Searches for sets of jobs without which a unit starts.
 
-    :param leave: lets jobs leave.
+    :param leave: evicts jobs.
     """
 
     def __init__(self, unit: Unit, leave: _Leave) -> None:
         self._unit, self._leave = unit, leave
-        #: where it was when it started last
+        #: the placement of the unit in the last trial in which it started
         self.placed: tuple[PlacedPod, ...] = ()
         self._tries = 0
 
     def starts_without(self, stages: Stages, names: Sequence[str]) -> bool:
-        """Whether it starts when these have left; nothing changes."""
+        """Whether the unit starts without these jobs; nothing changes."""
         with self._without(stages, names):
             return self._starts(stages)
 
     def first(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """The shortest run of the first of these that is enough; none: all are too few."""
-        found: list[str] = []
+        """The shortest prefix of these jobs without which the unit starts; empty: none is."""
+        needed: list[str] = []
         some: Sequence[str] = names[:1]
         with ExitStack() as undone:
             while some and not self._starts_unless_kept(stages, some, undone):
-                found += some
-                some = names[len(found) : 2 * len(found) + 1]
+                needed += some
+                some = names[len(needed) : 2 * len(needed) + 1]
             if not some:
                 return []
             while len(some) > 1:
@@ -45,47 +45,47 @@ class Fewest:
                 if self._starts_unless_kept(stages, half, undone):
                     some = half
                 else:
-                    found += half
+                    needed += half
                     some = some[len(half) :]
             self.starts_without(stages, some)
-        return [*found, *some]
+        return [*needed, *some]
 
     def needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """Those that cannot stay, when it starts without all of these; rather the first ones
-        than the last, and more where that takes too many tries.
+        """An irreducible subset without which the unit starts, when it starts without all of these
+        jobs; the first jobs are preferred. With too many trials it may be reducible.
         """
-        return self._found(stages, lambda parts: self._needed(parts, names)) or list(names)
+        return self._search(stages, lambda parts: self._needed(parts, names)) or list(names)
 
     def least(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """The same of the shortest run of the first of these that is enough, if one is."""
-        return self._found(stages, lambda parts: self._needed(parts, self.first(parts, names)))
+        """The same of the shortest prefix that is enough; empty: none is."""
+        return self._search(stages, lambda parts: self._needed(parts, self.first(parts, names)))
 
-    def _found(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
-        """What is found without devices, which cost most to try, if it is enough with them."""
+    def _search(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
+        """A set that is enough without devices, which cost most to try, if it is with them too."""
         for parts in (stages.without_devices(), stages):
             if parts is None or self.starts_without(parts, ()):
                 continue
             self._tries = 0
-            found = find(parts)
-            if found and self.starts_without(stages, found):
-                return found
+            needed = find(parts)
+            if needed and self.starts_without(stages, needed):
+                return needed
         return []
 
     def _needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """Those that cannot stay, where it does not start without their leaving.
+        """An irreducible subset, where the unit does not start while all of these jobs stay.
 
         Source: QuickXplain, U. Junker, AAAI 2004.
         """
         if len(names) < 2 or self._tries >= _MOST_TRIES:
             return list(names)
         first, last = names[: len(names) // 2], names[len(names) // 2 :]
-        found = self._needed_beside(stages, first, last)
-        return self._needed_beside(stages, found, first) + found
+        needed = self._needed_beside(stages, first, last)
+        return self._needed_beside(stages, needed, first) + needed
 
     def _needed_beside(
         self, stages: Stages, gone: Sequence[str], names: Sequence[str]
     ) -> list[str]:
-        """Those that cannot stay when others have left."""
+        """The same when other jobs have left."""
         if not gone:
             return self._needed(stages, names)
         self._tries += 1
@@ -96,13 +96,13 @@ class Fewest:
 
     @contextmanager
     def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:
-        """A trial in which these have left."""
+        """A trial without these jobs."""
         with stages.trial():
             self._leave(stages, names)
             yield
 
     def _starts_unless_kept(self, stages: Stages, names: Sequence[str], undone: ExitStack) -> bool:
-        """Whether it starts when these have left; if not, they stay away until ``undone`` ends."""
+        """Whether the unit starts without these jobs; if not, the trial lasts until ``undone``."""
         with ExitStack() as trial:
             trial.enter_context(self._without(stages, names))
             if self._starts(stages):
@@ -111,7 +111,7 @@ class Fewest:
         return False
 
     def _starts(self, stages: Stages) -> bool:
-        """Whether it starts; if so it has, until the trial ends."""
+        """Whether the unit starts; if so it runs until the trial ends."""
         trial = self._unit.trial()
         if not isinstance(stages.start(trial), Started):
             return False

@@ -1,9 +1,9 @@
-"""Who has made whom leave since something has happened outside.
+"""Which job was evicted for which since the last external event.
 
-What priorities, quotas and cells entitle to may contradict one another: each of three jobs may then
-make the next one leave, for ever. So nobody makes those leave, before something else happens, for
-whom it has had to leave itself, or for whom these had to. That is an order without circles, and
-whoever is not below anybody leaves no more: sequences of evictions end.
+The rules of priorities, quotas and cells may contradict one another: each of three jobs may then
+evict the next, for ever. So until the next external event no job evicts a job for which it was
+evicted itself, directly or through others. That order has no cycles, and a job that is below no
+other is evicted no more: sequences of evictions end.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ from hivecore._trial import UndoLog
 
 __all__ = ["OUTSIDE", "Precedence"]
 
-#: That something has happened outside, so that nobody has precedence any more.
+#: An external event has happened, after which no job has precedence.
 OUTSIDE = ("scheduler", "outside")
 
 
@@ -28,15 +28,15 @@ class Precedence:
         self._above = {name: set(others) for name, others in (above or {}).items()}
 
     def __bool__(self) -> bool:
-        """Whether anybody had to leave."""
+        """Whether any job was evicted."""
         return bool(self._above)
 
     def above(self, name: str) -> Collection[str]:
-        """Whom a job does not make leave."""
+        """The jobs that a job must not evict."""
         return self._above.get(name, ())
 
     def note(self, winner: str, victims: Collection[str]) -> None:
-        """Some have to leave for another one."""
+        """Jobs are evicted for another job."""
         if self._log.is_on:
             before = {name: above.copy() for name, above in self._above.items()}
             self._log.add(setattr, self, "_above", before)
@@ -47,7 +47,7 @@ class Precedence:
             self._above.setdefault(name, set()).update(over)
 
     def clear(self) -> None:
-        """Something has happened outside."""
+        """An external event has happened."""
         if self._log.is_on:
             self._log.add(setattr, self, "_above", self._above)
         self._above = {}
@@ -57,11 +57,11 @@ class Precedence:
         return type(self)(log, self._above)
 
     def plain(self) -> dict[str, list[str]]:
-        """All of it as plain data."""
+        """The order as plain data."""
         return {name: sorted(above) for name, above in self._above.items()}
 
     @classmethod
     def of_plain(cls, log: UndoLog, data: Mapping[str, Iterable[str]]) -> Self:
-        """The order that plain data tell."""
+        """The order from plain data."""
         above = {name: [as_name(one, "precedence") for one in data[name]] for name in data}
         return cls(log, above)

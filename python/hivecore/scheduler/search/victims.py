@@ -1,9 +1,10 @@
 """Which jobs to evict for a unit that is refused: sets of jobs, tried on the parts and undone.
 
 Quotas and cells propose victims. These leave in a trial until the unit starts or no stage proposes
-more. Where that is not enough, since a network or devices refuse, or quotas and cells have no way
-out by themselves, all candidates are tried, the least important first. A set is reduced as far as a
-bounded number of tries allows, and then replaced by a cheaper one if a few tries find one.
+more. Where that is not enough, sets of candidates are proposed by counting
+(`hivecore.scheduler.search.proposals`), and if no trial with these succeeds, all candidates are
+tried, the least important first. A set is reduced until every victim is needed, and replaced by a
+cheaper set if a few trials find one.
 """
 
 from collections import Counter
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 
-#: Who has to leave, and why, in order.
+#: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
-#: These refuse because too little is idle, and name nobody.
+#: The stages that refuse because too little is idle, and propose no victims.
 NAME_NOBODY = ("topology", "devices")
 _QUOTAS = "quotas"
 _PRIORITIES = 10_000  # more than priorities differ
-#: Why somebody leaves, rather for the first of these reasons than for the last.
+#: The reasons to evict a job, the first of which is preferred.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _WHO_PLACE = ("cells", *NAME_NOBODY)
 _MANY = 64  # candidates of which the first ones are tried before room is counted
@@ -78,7 +79,7 @@ def find_victims(
 
 
 def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
-    """Whether one that runs might have to leave for a guaranteed job, at a glance.
+    """Whether a running job might be evicted for a guaranteed job, at a glance.
 
     :param by_quota: quotas take back what they have lent.
     """
@@ -129,7 +130,7 @@ class _Search:
         self.above = precedence.above(self.job.name)
         #: the job itself, and those without which it does not start
         self.needed = _needed(self.job, jobs)
-        #: what has to happen before those whom quotas name would be enough
+        #: what has to happen before the victims that quotas propose are enough
         self.hindered_by: tuple[Key, ...] = ()
         self._known_candidates: Victims | None = None
         self._known_borrowed: dict[str, bool] | None = None
@@ -147,11 +148,11 @@ class _Search:
         ]
 
     def starts_without(self, names: Iterable[str]) -> bool:
-        """Whether it starts when these have left; nothing changes."""
+        """Whether the unit starts without these jobs; nothing changes."""
         return Fewest(self.unit, self._leave).starts_without(self.stages, [*names])
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
-        """Whom quotas name, and why."""
+        """The victims that quotas propose."""
         reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
         if reclaimed or refused.refusal.stage != _QUOTAS:
             return reclaimed
@@ -181,7 +182,7 @@ class _Search:
         return searched
 
     def _may_help(self, refused: Refused, candidates: Victims) -> bool:
-        """Whether others than those that stages name might help, at a glance."""
+        """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
         if stage == "cells":  # they do not look for victims in the way of named nodes
             needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
@@ -196,11 +197,11 @@ class _Search:
     def _tried(
         self, refused: Refused, found: Victims, stay: list[str], named: Victims
     ) -> Refused | bool:
-        """Let all that stages name leave until the unit starts.
+        """Evict all jobs that stages propose until the unit starts.
 
-        :param found: those that are named; more are added.
-        :param stay: those that are named and may not leave, in the end.
-        :returns: whether none of them could have stayed; or the last refusal.
+        :param found: the jobs that are proposed; more are added.
+        :param stay: at the end, the jobs that are proposed and must not be evicted.
+        :returns: whether all of them are needed; or the last refusal.
         """
         gone: list[str] = []
         others = self._instead_of_those_of_cells()
@@ -229,17 +230,17 @@ class _Search:
         return refused
 
     def _is_enough(self, refused: Refused) -> bool:
-        """Whether the word of the stage that names them is enough: nobody is asked after it."""
+        """Whether no stage decides after the one that proposes victims, so that none can refuse."""
         return refused.is_sure and self.stages.is_last(refused.refusal.stage)
 
     def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
-        """Whether some of those who are named might stay: quotas name whoever runs beyond what he
-        is entitled to, one after the other, and where one unit of a job is named all leave.
+        """Whether some of the proposed jobs may be unnecessary: quotas propose the jobs beyond an
+        entitlement one after the other, and a job leaves with all of its units.
         """
         return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in found)
 
     def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
-        """Add the jobs that stages name and that may be made to leave; those that may not."""
+        """Add the proposed jobs that may be evicted; return those that may not."""
         for name, why in of_quotas.items():
             found.setdefault(name, why)
         for name in refused.cell_victims:
@@ -253,8 +254,8 @@ class _Search:
         return stay
 
     def _instead_of_those_of_cells(self) -> Iterator[list[str]]:
-        """Less important jobs of the same tenant that may leave where cells name others, who may
-        not: the least important ones, twice as many each time.
+        """Less important jobs of the same tenant, where cells propose jobs that must not be
+        evicted: the least important first, twice as many each time.
         """
         weaker = [
             name
@@ -274,15 +275,12 @@ class _Search:
             candidates, count = candidates[count:], 2 * count
 
     def _may_leave(self, name: str) -> bool:
-        """Whether one may, with all that share its GPUs."""
+        """Whether a job may be evicted, with all jobs that share its GPUs."""
         return all(map(self._may_go, self.stages.members(name)))
 
     def _may_go(self, name: str) -> bool:
         live = self.jobs.get(name)
-        # Nobody leaves the idle cells he has for himself.
-        if live is None or name in self.needed:
-            return False
-        if name in self.above:
+        if live is None or name in self.needed or name in self.above:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 
@@ -292,10 +290,10 @@ class _Search:
                 for unit in self.jobs[member].placed:
                     stages.give_back(unit, end=False)
 
-    # --- where nobody is named
+    # --- where no stage proposes victims
 
     def _candidates(self) -> Victims:
-        """The jobs that may have to leave, and why, the least important first."""
+        """The jobs that may be evicted, and why, the least important first."""
         if self._known_candidates is None:
             mine = self.job
             borrowed = self._borrowed() if mine.guaranteed else {}
@@ -316,11 +314,11 @@ class _Search:
         return self._known_candidates
 
     def _by_importance(self, found: Victims) -> list[str]:
-        """The same, those first that are to leave first: of equal jobs those that lose least."""
+        """The same, the least important first; of equally important jobs those that lose least."""
         return sorted(found, key=lambda name: (self._importance(name, found[name]), name))
 
     def _importance(self, name: str, why: str) -> tuple[int, float]:
-        """How late a job leaves that leaves for a reason."""
+        """The rank of a victim by its reason and priority, and what it loses."""
         is_last = why == "reclaim" and not self._borrowed().get(name, True)
         reason = 2 * _REASONS.index(why) + is_last
         return _PRIORITIES * reason + self.jobs[name].job.priority, self._lost(name)
@@ -331,14 +329,14 @@ class _Search:
         return (self.now - live.since) * live.job.gpus
 
     def _is_on_my_side(self, name: str) -> bool:
-        """So that nobody leaves with another one's job who does not for this one."""
+        """Whether priorities count between the job and all that share the GPUs of another job."""
         by_quota = self.stages.reclaims
         others = [self.jobs[one].job for one in self.stages.members(name)]
         return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
 
     def _borrowed(self) -> dict[str, bool]:
-        """The jobs in quotas that use more than they are entitled to, unless this one would borrow
-        itself; whether the quotas would let each of them go first.
+        """The jobs of quotas that use more than they are entitled to, unless this job would borrow
+        itself; and whether the quotas would evict each of them first.
         """
         if self._known_borrowed is None:
             others = [live.job for live in self.running.values()]
@@ -362,7 +360,7 @@ class _Search:
         return [unit.request for unit in self.jobs[name].placed]
 
     def _is_fair(self, names: Iterable[str]) -> bool:
-        """Whether no quota of these loses more than what it has borrowed, but for parts of jobs."""
+        """Whether no quota loses more than it has borrowed, up to a part of one job."""
         stages, candidates = self.stages, self._candidates()
         reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
         if not reclaimed:
@@ -377,7 +375,7 @@ class _Search:
             return self.unit.has_quota or not stages.borrows(self.unit)
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
-        """Candidates without which it starts where those that stages name are not enough."""
+        """Victims among the candidates, where those that stages propose are not enough."""
         names = [name for name in candidates if name not in named]
         if len(names) > _MANY:
             found = self._by_turns(named, names[:_FIRST])
@@ -392,7 +390,7 @@ class _Search:
         return self._by_turns(named, names)  # counting does not know all that the stages ask for
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
-        """Of the shortest run of the first of these that is enough, those that cannot stay."""
+        """An irreducible subset of the shortest prefix of these jobs that is enough."""
         search = Fewest(self.unit, self._leave)
         with self.stages.trial():
             self._leave(self.stages, named)
@@ -417,7 +415,7 @@ class _Search:
         return self._first_of(better, Fewest(self.unit, self._leave)) or found
 
     def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims:
-        """The first of these sets without which it starts."""
+        """The first of these sets without which the unit starts."""
         candidates = self._candidates()
         for names in islice(proposals, _MOST_PROPOSALS):
             if self._is_fair(names) and search.starts_without(self.stages, names):
@@ -425,7 +423,7 @@ class _Search:
         return {}
 
     def _proposals(self, named: Victims) -> Proposals:
-        """Sets of candidates that may be enough, beside those that stages name."""
+        """Sets of candidates that may be enough."""
         stages, candidates = self.stages, self._candidates()
         loads = self._loads()
         costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in candidates}
@@ -474,8 +472,8 @@ class _Search:
         return cost
 
     def _least(self, found: Victims) -> Victims:
-        """The same without those who need not leave, the most important ones first: what one stage
-        has named may be no use to another one.
+        """The same without the jobs that need not leave, which include the most important: what one
+        stage proposes may not help with another.
         """
         search = Fewest(self.unit, self._leave)
         order = self._by_importance(found)
@@ -493,6 +491,6 @@ class _Search:
 
 
 def _only(found: Victims, names: Iterable[str]) -> Victims:
-    """Those of these names, in the same order."""
+    """The victims with these names, in the same order."""
     kept = set(names)
     return {name: why for name, why in found.items() if name in kept}
