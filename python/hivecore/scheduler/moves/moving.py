@@ -1,8 +1,8 @@
 """Moves carried out: jobs stop where they are and start again on the nodes that were found.
 
-A job that moves stays admitted by its quota, so only placement and devices decide. On the same state
-the stages choose the same GPUs of the same nodes again, which is how a move that was found on a
-branch is carried out for real.
+A job that moves stays admitted by its quota, so only placement and devices decide. On the same
+state the stages choose the same GPUs of the same nodes again, which is how a move that was found in
+a trial is carried out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

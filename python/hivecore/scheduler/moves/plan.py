@@ -207,7 +207,7 @@ class _Planning:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
             return self.free(goal, known[goal.name])
         best, chosen = (
-            Found(inf, inf, (), self.tries, "on every domain is a job that has to stay"),
+            Found(inf, inf, (), self.tries, "every domain has a job that must stay"),
             "",
         )
         left, each = self.tries, max(1, self.tries // _DOMAINS)

@@ -2,9 +2,9 @@
 
 First the jobs that have to move are tried alone. For a job that then finds no place, sets of other
 jobs are proposed that make room for it, as for an eviction (`hivecore.scheduler.search.proposals`);
-the first proposals, those after few others, and those that counting does not refute come first. Then all sets of jobs
-are gone through, by cost, until none can be cheaper than the best plan, as far as there are tries:
-those that counting refutes cost none.
+the first proposals, those after few others, and those that counting does not refute come first.
+Then all sets of jobs are tried by cost until none can be cheaper than the best plan, as far as
+there are tries: sets that counting refutes cost none.
 """
 
 from collections import Counter
