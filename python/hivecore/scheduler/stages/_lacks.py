@@ -21,7 +21,7 @@ from hivecore.scheduler.lifecycle.units import Kind
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage
 
-__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks"]
+__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
 
 Limit = Literal["runtime", "max", "total"]
 #: That limits or what is used have changed somewhere.

@@ -1,13 +1,14 @@
 """Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Self
+from typing import Self, cast
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
 __all__ = ["QuotaStage"]
@@ -259,6 +260,18 @@ class QuotaStage(Stage):
         return self.part.used_below(quota, LEAST_PRIORITY)
 
     def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
-        others = self.others_below(unit.kind.job.quota, refusal)
-        return any(map(self.used_by_opportunistic, others))
+        """Whether a refused unit lacks no more than opportunistic units of other quotas use, and
+        less important units of its own quota.
+        """
+        job, asked = unit.kind.job, unit.kind.amounts
+        weak = Counter[str]()
+        for other in self.others_below(job.quota, refusal):
+            weak.update(self.used_by_opportunistic(other))
+        if not weak:
+            return False
+        weak.update(self.part.used_below(job.quota, unit.kind.quota_request.priority))
+        part = refusal.part or job.quota
+        dimensions = [name for name, _ in self.part.quota(part).max if name in asked]
+        needs = [[max(asked[name] - weak[name], 0) for name in dimensions]]
+        row, limit = self.part.quotas.index(part), cast(Limit, refusal.code)
+        return bool(self.part.have_room(limit, [row], needs, dimensions)[0])
