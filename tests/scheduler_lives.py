@@ -5,7 +5,6 @@ knows the inventory of the nodes and the limits of the quotas, and shares no cod
 """
 
 from contextlib import suppress
-from dataclasses import replace
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -182,9 +181,9 @@ def enforced(scheduler, job):
     """The job without the constraints that no part of a scheduler enforces."""
     where = job.where
     if scheduler.topology is None:
-        where = replace(where, must="")
+        where = where.replace(must="")
     if scheduler.cells is None:
-        where = replace(where, within="")
+        where = where.replace(within="")
     roles = job.roles
     if scheduler.devices is None:
         roles = [Role(one.name, one.pods, one.gpus, min_pods=one.min_pods) for one in roles]

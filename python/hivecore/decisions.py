@@ -9,14 +9,15 @@ somebody now answers so, with a reason; errors are for wrong arguments.
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
+from hivecore._record import Record
+
 __all__ = ["Change", "Decision", "Explanation", "Outcome", "Refusal", "Request", "Stage"]
 
 #: "bind": it can be committed. "preempt": the victims have to be released first. "wait": neither.
 Outcome = Literal["bind", "preempt", "wait"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record, frozen=True):
     """Why a stage, or a part of it, cannot serve a request now.
 
     :param stage: the subject that refuses, such as "cells".

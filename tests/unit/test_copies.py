@@ -13,6 +13,8 @@ import pkgutil
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import astuple
 
 import hivecore
 from hivecore import (
@@ -413,18 +415,30 @@ def hollow(made):
     """An instance whose fields are what no constructor would let pass, each another one."""
     if issubclass(made, tuple):
         return made._make(made._fields)
+    if issubclass(made, Struct):
+        return made(**{name: [name] for name in made.__struct_fields__})
     thing = object.__new__(made)
     for field in dataclasses.fields(made):
         object.__setattr__(thing, field.name, [field.name])
     return thing
 
 
+#: Records that check what they are made of, also where a pickle is read.
+CHECKED = {
+    scheduler.Data: scheduler.Data("images", 9.5),
+    scheduler.Job: scheduler.Job("train", "a", 3, quota="b", run_time=5.0),
+    scheduler.Role: scheduler.Role("worker", 4, min_pods=2, devices=ASKED),
+    scheduler.Sharing: scheduler.Sharing(4, 3),
+    scheduler.Where: scheduler.Where(multiple={"rack": 2}, nodes=["n1"]),
+}
+
+
 def fields_of(thing):
-    return (
-        thing
-        if isinstance(thing, tuple)
-        else [getattr(thing, f.name) for f in dataclasses.fields(thing)]
-    )
+    if isinstance(thing, tuple):
+        return thing
+    if isinstance(thing, Struct):
+        return astuple(thing)
+    return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
 
 
 def recipe(made):
@@ -433,7 +447,10 @@ def recipe(made):
     if issubclass(made, (HivecoreError, Warning)):
         arguments = ERRORS.get(made, ("why",))
         return (lambda: made(*arguments)), None, lambda it: (str(it), vars(it))
-    assert dataclasses.is_dataclass(made) or hasattr(made, "_fields"), "add a line to ACTING"
+    if made in CHECKED:
+        return (lambda: CHECKED[made]), None, fields_of
+    known = dataclasses.is_dataclass(made) or issubclass(made, (tuple, Struct))
+    assert known, "add a line to ACTING"
     return (lambda: hollow(made)), None, fields_of
 
 

@@ -618,7 +618,7 @@ def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeyp
             needs()
 
 
-def test_the_library_needs_only_numpy():
+def test_the_library_needs_only_numpy_and_msgspec():
     # `sim` and the command have the extra; `interop` and `traces` load theirs where they use them.
     names = [name for name in public_modules() if not re.match(r"hivecore\.(sim|cli)(\.|$)", name)]
     code = (

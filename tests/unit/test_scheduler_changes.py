@@ -753,7 +753,7 @@ def test_a_stop_is_plain_data_and_back():
         (
             {"event": "add_node", "node": "n", "inventory": {"devices": [{"type": "tpu"}]}},
             ValueError,
-            "device: 'minor' is missing",
+            r"devices\[0\]: 'minor' is missing",
         ),
         ({"event": "remove_node", "node": ""}, ValueError, "node must not be empty"),
         ({"event": "set_quota", "quota": {"name": "a"}}, ValueError, "quota: 'max' is missing"),

@@ -1,8 +1,9 @@
 """What a scheduler tells its caller to do, and in which order."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from hivecore._arguments import as_int, as_mapping, as_name, as_tuple
+from hivecore._record import Name, Names, Record, within
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceAllocation, DeviceDecision
 
@@ -21,8 +22,44 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
+def _minors(value: Any, name: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    given = as_mapping(dict(value) if type(value) is tuple else value, name)
+    return tuple(
+        (as_name(type, name), tuple(as_int(one, name, 0, 2**31) for one in as_tuple(them, name)))
+        for type, them in given.items()
+    )
+
+
+def _check_offsets(action: "Start | Move") -> None:
+    others = action.shares_with
+    if len(action.offsets) != len(others) + bool(others):
+        raise ValueError("offsets: must be one of the job and of each that it shares with")
+
+
+_Offsets = tuple[Annotated[int, within(0, 8)], ...]
+
+
+class _Placed(Record, frozen=True, eq=False):
+    """Beside its value it has decisions, for whoever wants to check."""
+
+    def _fields(self) -> list[tuple[str, Any]]:
+        names = [name for name in self.__struct_fields__ if name not in self._hidden]
+        return [(name, getattr(self, name)) for name in names]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Placed) or type(other) is not type(self):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._fields()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join([f"{name}={value!r}" for name, value in self._fields()])
+        return f"{type(self).__name__}({shown})"
+
+
+class PlacedPod(_Placed, frozen=True):
     """Where one pod of a job goes.
 
     :param role: its role.
@@ -32,11 +69,13 @@ class PlacedPod:
         chooses them.
     """
 
-    role: str
-    index: int
+    _hidden = frozenset(("decision",))
+
+    role: Name
+    index: Annotated[int, within(0, 2**31)]
     node: str
-    minors: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    decision: DeviceDecision | None = field(default=None, compare=False, repr=False)
+    minors: Annotated[tuple[tuple[str, tuple[int, ...]], ...], _minors] = ()
+    decision: DeviceDecision | None = None
     """What gives it its devices; ``None``: nobody hands them out, or it was read from a file."""
 
     @property
@@ -50,8 +89,7 @@ class PlacedPod:
         return () if self.decision is None else self.decision.placement
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(_Placed, frozen=True):
     """Start these pods of a job; more than once for jobs that start with fewer than all.
 
     :param job: its name.
@@ -64,16 +102,21 @@ class Start:
         whoever is promised them can have it preempted.
     """
 
-    job: str
+    _hidden = frozenset(("decisions",))
+
+    job: Name
     pods: tuple[PlacedPod, ...]
-    shares_with: tuple[str, ...] = ()
-    offsets: tuple[int, ...] = ()
-    decisions: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+    shares_with: Names = ()
+    offsets: _Offsets = ()
+    decisions: tuple[tuple[str, Any], ...] = ()
     lent: bool = False
 
+    def _check(self) -> None:
+        Record._check(self)
+        _check_offsets(self)
 
-@dataclass(frozen=True, slots=True)
-class Promote:
+
+class Promote(_Placed, frozen=True):
     """A job that runs on idle cells has those of its tenant from now on.
 
     :param job: its name.
@@ -81,13 +124,14 @@ class Promote:
     :param decisions: as of `Start`.
     """
 
-    job: str
+    _hidden = frozenset(("decisions",))
+
+    job: Name
     pods: tuple[PlacedPod, ...]
-    decisions: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+    decisions: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Record, frozen=True):
     """Stop a running job, and start it again elsewhere; it is in no queue between.
 
     :param job: its name.
@@ -99,15 +143,18 @@ class Move:
     All moves of one round, or of one step of a plan, happen together.
     """
 
-    job: str
+    job: Name
     pods: tuple[PlacedPod, ...]
     before: tuple[PlacedPod, ...]
-    shares_with: tuple[str, ...] = ()
-    offsets: tuple[int, ...] = ()
+    shares_with: Names = ()
+    offsets: _Offsets = ()
+
+    def _check(self) -> None:
+        Record._check(self)
+        _check_offsets(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Preempt:
+class Preempt(Record, frozen=True):
     """Stop a job; it waits in its queue again.
 
     :param job: who has to leave, as a whole.
@@ -117,13 +164,12 @@ class Preempt:
         other one in the order that `Scheduler.reorder` was given.
     """
 
-    job: str
-    for_job: str
+    job: Name
+    for_job: Name
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Record, frozen=True):
     """Stop these pods of a job, whose node is gone; they wait in their queue again.
 
     :param job: its name.
@@ -134,19 +180,18 @@ class Stop:
     What they had is free already, and no `Scheduler.stopped` is asked for.
     """
 
-    job: str
+    job: Name
     pods: tuple[PlacedPod, ...]
-    node: str
+    node: Name
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Record, frozen=True):
     """A job has to wait, and why; told again when the reason has changed.
 
     :param refusal: of the first stage that refuses; its reason is a line for people.
     """
 
-    job: str
+    job: Name
     refusal: Refusal
 
     @property
@@ -155,38 +200,35 @@ class Wait:
         return self.refusal.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Record, frozen=True):
     """A job could not run even if the cluster were empty and healthy; it is not kept.
 
     :param reason: why, in a line.
     """
 
-    job: str
+    job: Name
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetCache:
+class SetCache(Record, frozen=True):
     """Keep so much of a dataset in the cache.
 
     :param dataset: its name.
     :param size: bytes, rounded down.
     """
 
-    dataset: str
+    dataset: Name
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetRemoteIO:
+class SetRemoteIO(Record, frozen=True):
     """Let a job read so fast from where its dataset is, beside what is cached.
 
     :param job: its name.
     :param rate_mbps: MB/s.
     """
 
-    job: str
+    job: Name
     rate_mbps: float
 
 

@@ -1,7 +1,6 @@
 """What a scheduler is told, as records, and as plain data in the fields of the decision log."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import (
@@ -16,6 +15,7 @@ from hivecore._arguments import (
     as_text,
     as_tuple,
 )
+from hivecore._record import Record
 from hivecore.cells import ClusterSpec
 from hivecore.scheduler.actions import Move
 from hivecore.scheduler.orders.ordering import as_order
@@ -103,8 +103,7 @@ _EVENTS = tuple(_FIELDS)
 _OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerEvent:
+class SchedulerEvent(Record, frozen=True):
     """Something that has happened.
 
     :param name: the method of `Scheduler` that takes it.

@@ -1,7 +1,7 @@
 """Why a job waits, and what would let it start now, each change tried."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -166,10 +166,10 @@ class _Search:
     def _relaxed(self) -> Iterator[JobChange]:
         where = self.job.where
         usual = Where()
-        for wish in Where.__slots__:
+        for wish in Where.__struct_fields__:
             if getattr(where, wish) == getattr(usual, wish):
                 continue
-            job = self.job.replace(where=replace(where, **{wish: getattr(usual, wish)}))
+            job = self.job.replace(where=where.replace(**{wish: getattr(usual, wish)}))
             if self._starts(Kind(0, job, least_of(job))):
                 yield JobChange("relax", relaxed=(wish,))
 

@@ -1,19 +1,21 @@
 """What a user of a cluster wants to run, in the terms of all stages."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from copy import copy
 from math import inf, isfinite
-from typing import Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from hivecore._arguments import (
-    as_amounts,
-    as_bool,
-    as_float,
-    as_int,
-    as_name,
-    as_positive,
-    as_text,
-    as_tuple,
+from hivecore._arguments import as_float, as_int, as_name, as_positive, as_tuple
+from hivecore._record import (
+    FOLLOWS,
+    Name,
+    Names,
+    Record,
+    amounts,
+    distinct,
+    force_setattr,
+    positive,
+    within,
 )
 from hivecore.devices import DeviceRequest
 
@@ -27,8 +29,24 @@ _LONE = frozenset(("name", "run_time"))
 _LONGEST = 2.0**40  # seconds
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Role:
+def _without_slash(value: Any, name: str) -> str:
+    text = as_name(value, name)
+    if "/" in text:
+        raise ValueError(f"{name}={text!r}: '/' is not allowed in the name of a job or role")
+    return text
+
+
+_Named = Annotated[str, _without_slash]
+_Amounts = tuple[tuple[str, int], ...]
+
+
+class _Pods(Record, frozen=True):
+    name: _Named
+    pods: Annotated[int, within(1, _MOST_PODS)] = 1
+    gpus: Annotated[int, within(0, _MOST_GPUS)] = FOLLOWS
+
+
+class Role(_Pods, frozen=True, kw_only=True):
     """Pods of a job that are alike.
 
     :param name: of the role, unique in its job.
@@ -48,51 +66,45 @@ class Role:
     ()
     """
 
-    name: str
-    pods: int
-    gpus: int
-    min_pods: int
-    devices: DeviceRequest | None
-    resources: tuple[tuple[str, int], ...]
+    min_pods: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
+    devices: DeviceRequest | None = None
+    resources: Annotated[_Amounts, amounts(0, _MOST_AMOUNT)] = ()
 
-    def __init__(
-        self,
-        name: str,
-        pods: int = 1,
-        gpus: int | None = None,
-        *,
-        min_pods: int | None = None,
-        devices: DeviceRequest | None = None,
-        resources: Any = (),
-    ) -> None:
-        put = object.__setattr__
-        put(self, "name", as_name(name, "name"))
-        if "/" in self.name:
-            raise ValueError(f"name={name!r}: '/' is not allowed in the name of a role")
-        put(self, "pods", as_int(pods, "pods", 1, _MOST_PODS))
-        given: object = devices
-        asked = 1
-        if given is not None:
-            if not isinstance(given, DeviceRequest):
-                kind = type(given).__name__
-                raise TypeError(f"devices must be a DeviceRequest, not {kind}")
-            need = given.need("gpu")
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            pods: int = 1,
+            gpus: int | None = None,
+            *,
+            min_pods: int | None = None,
+            devices: DeviceRequest | None = None,
+            resources: Any = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        devices, asked = self.devices, 1
+        if devices is not None:
+            need = devices.need("gpu")
             asked = 0 if need is None else need.count
-        number = asked if gpus is None else as_int(gpus, "gpus", 0, _MOST_GPUS)
-        if given is not None and number != asked:
-            raise ValueError(f"gpus={number}: devices asks for {asked}")
-        put(self, "gpus", number)
-        least = self.pods if min_pods is None else as_int(min_pods, "min_pods", 0, self.pods)
-        put(self, "min_pods", least)
-        # Whose it is, and how important, is said elsewhere; alike is what differs in nothing else.
-        put(self, "devices", devices and devices.replace(name="any pod", priority=0))
-        put(self, "resources", as_amounts(resources, "resources", 0, _MOST_AMOUNT))
-        if any(resource == "gpu" for resource, _ in self.resources):
+            if self.gpus not in (FOLLOWS, asked):
+                raise ValueError(f"gpus={self.gpus}: devices asks for {asked}")
+            # The owner and its priority are said elsewhere; alike is what differs in nothing else.
+            if devices.name != "any pod" or devices.priority:
+                force_setattr(self, "devices", devices.replace(name="any pod", priority=0))
+        if self.gpus is FOLLOWS:
+            force_setattr(self, "gpus", asked)
+        if self.min_pods is FOLLOWS:
+            force_setattr(self, "min_pods", self.pods)
+        elif self.min_pods > self.pods:
+            as_int(self.min_pods, "min_pods", 0, self.pods)
+        if self.resources and any(resource == "gpu" for resource, _ in self.resources):
             raise ValueError("resources: 'gpu' is what gpus says")
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Where:
+class Where(Record, frozen=True, kw_only=True):
     """Where the pods of a job may be.
 
     :param leaf_type: cells: the name of the leaf level of the chains to search, such as a model of
@@ -108,36 +120,33 @@ class Where:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    leaf_type: str
-    pinned_cell: str
-    within: str
-    must: str
-    prefer: str
-    multiple: tuple[tuple[str, int], ...]
-    nodes: tuple[str, ...]
+    leaf_type: str = ""
+    pinned_cell: str = ""
+    within: str = ""
+    must: str = ""
+    prefer: str = ""
+    multiple: Annotated[_Amounts, amounts(1, 2**31)] = ()
+    nodes: Annotated[tuple[str, ...], distinct] = ()
 
-    def __init__(
-        self,
-        *,
-        leaf_type: str = "",
-        pinned_cell: str = "",
-        within: str = "",
-        must: str = "",
-        prefer: str = "",
-        multiple: Any = (),
-        nodes: Iterable[str] = (),
-    ) -> None:
-        put = object.__setattr__
-        texts = {"leaf_type": leaf_type, "pinned_cell": pinned_cell, "within": within}
-        for name, text in (texts | {"must": must, "prefer": prefer}).items():
-            put(self, name, as_text(text, name))
-        put(self, "multiple", as_amounts(multiple, "multiple", 1, 2**31))
-        names = dict.fromkeys(as_name(node, "nodes") for node in as_tuple(nodes, "nodes"))
-        put(self, "nodes", tuple(names))
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            leaf_type: str = "",
+            pinned_cell: str = "",
+            within: str = "",
+            must: str = "",
+            prefer: str = "",
+            multiple: Any = (),
+            nodes: Iterable[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Record, frozen=True):
     """What a job reads.
 
     :param dataset: its name.
@@ -147,23 +156,53 @@ class Data:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    dataset: str
-    rate_mbps: float
-    total_gb: float = inf
+    dataset: Name
+    rate_mbps: Annotated[float, positive(1e15)]
+    total_gb: Annotated[float, positive(inf)] = inf
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "dataset", as_name(self.dataset, "dataset"))
-        put(self, "rate_mbps", as_positive(self.rate_mbps, "rate_mbps", 1e15))
-        put(self, "total_gb", as_positive(self.total_gb, "total_gb", inf))
+        self._check()
 
 
 #: No constraint.
 ANYWHERE = Where()
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Job:
+def _roles(value: Any, name: str) -> tuple[Role, ...]:
+    given = (Role("pod", gpus=value),) if isinstance(value, int) else as_tuple(value, name)
+    total = pods = 0
+    for role in given:
+        if not isinstance(role, Role):
+            raise TypeError(f"roles must hold Roles, not {type(role).__name__}")
+        pods += role.pods
+        total += role.pods * role.gpus
+    if not given:
+        raise ValueError("roles must not be empty")
+    if len(given) > 1 and len({role.name for role in given}) < len(given):
+        raise ValueError("roles: a name is there twice")
+    if not any(role.min_pods for role in given):
+        raise ValueError("roles: min_pods must be above 0 for one of them")
+    if pods > _MOST_PODS:
+        raise ValueError("roles: more than 2**20 pods in all")
+    if total >= 2**31:
+        raise ValueError("roles: more than 2**31 GPUs in all")
+    return given
+
+
+def _duration(value: Any, name: str) -> float:
+    number = as_float(value, name)
+    if not (isfinite(number) and 0.0 <= number <= 1e15):
+        raise ValueError(f"{name}: {number!r} is not from 0 to 1e15")
+    return number
+
+
+class _OfTenant(Record, frozen=True):
+    name: _Named
+    tenant: Name
+    roles: Annotated[tuple[Role, ...], _roles]
+
+
+class Job(_OfTenant, frozen=True, kw_only=True):
     """Pods that start together or not at all, and what they need of every stage.
 
     :param name: unique among the jobs that the scheduler knows; without "/".
@@ -195,81 +234,58 @@ class Job:
     (32, 2)
     """
 
-    name: str
-    tenant: str
-    roles: tuple[Role, ...]
-    priority: int
-    preemptible: bool
-    guaranteed: bool
-    quota: str
-    where: Where
-    run_time: float | None
-    stages: tuple[float, ...]
-    data: Data | None
-    after: tuple[str, ...]
-    together: tuple[str, ...]
-    gpus: int = field(compare=False)
-    """Of all pods together."""
+    priority: Annotated[int, within(-1000, 1000)] = 0
+    preemptible: bool = True
+    guaranteed: bool = True
+    run_time: Annotated[float | None, positive(_LONGEST)] = None
+    stages: tuple[Annotated[float, _duration], ...] = ()
+    after: Names = ()
+    together: Names = ()
+    quota: str = FOLLOWS
+    where: Where = ANYWHERE
+    data: Data | None = None
 
-    def __init__(
-        self,
-        name: str,
-        tenant: str,
-        roles: Iterable[Role] | int,
-        *,
-        priority: int = 0,
-        preemptible: bool = True,
-        guaranteed: bool = True,
-        quota: str = "",
-        where: Where = ANYWHERE,
-        run_time: float | None = None,
-        stages: Iterable[float] = (),
-        data: Data | None = None,
-        after: Iterable[str] = (),
-        together: Iterable[str] = (),
-    ) -> None:
-        put = object.__setattr__
-        put(self, "after", _names(after, "after"))
-        put(self, "together", _names(together, "together"))
-        put(self, "name", _job_name(name, self.after, self.together))
-        put(self, "tenant", as_name(tenant, "tenant"))
-        given = (Role("pod", gpus=roles),) if isinstance(roles, int) else as_tuple(roles, "roles")
-        put(self, "roles", given)
-        total = pods = 0
-        for role in given:
-            if not isinstance(role, Role):
-                raise TypeError(f"roles must hold Roles, not {type(role).__name__}")
-            pods += role.pods
-            total += role.pods * role.gpus
-        if not given:
-            raise ValueError("roles must not be empty")
-        if len(given) > 1 and len({role.name for role in given}) < len(given):
-            raise ValueError("roles: a name is there twice")
-        if not any(role.min_pods for role in given):
-            raise ValueError("roles: min_pods must be above 0 for one of them")
-        if pods > _MOST_PODS:
-            raise ValueError("roles: more than 2**20 pods in all")
-        if total >= 2**31:
-            raise ValueError("roles: more than 2**31 GPUs in all")
-        put(self, "gpus", total)
-        put(self, "priority", as_int(priority, "priority", -1000, 1000))
-        put(self, "preemptible", as_bool(preemptible, "preemptible"))
-        put(self, "guaranteed", as_bool(guaranteed, "guaranteed"))
-        put(self, "quota", as_text(quota, "quota") or self.tenant)
-        if not isinstance(where, Where):
-            raise TypeError(f"where must be a Where, not {type(where).__name__}")
-        put(self, "where", where)
-        known = run_time is not None
-        put(self, "run_time", as_positive(run_time, "run_time", _LONGEST) if known else None)
-        durations = as_tuple(stages, "stages")
-        put(self, "stages", tuple(_duration(one) for one in durations) if durations else ())
-        if durations and not any(self.stages):
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            tenant: str,
+            roles: Iterable[Role] | int,
+            *,
+            priority: int = 0,
+            preemptible: bool = True,
+            guaranteed: bool = True,
+            quota: str = "",
+            where: Where = ANYWHERE,
+            run_time: float | None = None,
+            stages: Iterable[float] = (),
+            data: Data | None = None,
+            after: Iterable[str] = (),
+            together: Iterable[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        if not self.quota:
+            force_setattr(self, "quota", self.tenant)
+        if self.after or self.together:
+            self._check_others()
+        if self.stages and not any(self.stages):
             raise ValueError("stages: all are 0")
-        if data is not None and not isinstance(data, Data):
-            raise TypeError(f"data must be a Data, not {type(data).__name__}")
-        put(self, "data", data)
         if not self.preemptible and not self.guaranteed:
             raise ValueError("preemptible: an opportunistic job has to leave for others")
+
+    def _check_others(self) -> None:
+        if self.name in self.after:
+            raise ValueError(f"after: {self.name!r} would wait for itself")
+        if self.name in self.together:
+            raise ValueError(f"together: {self.name!r} is the job itself")
+
+    @property
+    def gpus(self) -> int:
+        """Of all pods together."""
+        return sum([role.pods * role.gpus for role in self.roles])
 
     def replace(self, **changes: Any) -> Self:
         """The same job with other arguments.
@@ -279,46 +295,13 @@ class Job:
         'b'
         """
         if changes.keys() - _LONE:
-            mine = {name: getattr(self, name) for name in self.__slots__ if name != "gpus"}
-            return type(self)(**{**mine, **changes})
-        # Nothing else has to be checked again.
-        made = object.__new__(type(self))
-        for set_field, get in _FIELDS:
-            set_field(made, get(self))
-        put = object.__setattr__
+            return Record.replace(self, **changes)
+        made = copy(self)  # nothing else has to be checked again
         if "name" in changes:
-            put(made, "name", _job_name(changes["name"], self.after, self.together))
-        run_time = changes.get("run_time")
-        if "run_time" in changes:
-            put(
-                made,
-                "run_time",
-                None if run_time is None else as_positive(run_time, "run_time", _LONGEST),
-            )
+            force_setattr(made, "name", _without_slash(changes["name"], "name"))
+            made._check_others()
+        if (run_time := changes.get("run_time", self.run_time)) is not self.run_time:
+            known = run_time is not None
+            run_time = as_positive(run_time, "run_time", _LONGEST) if known else None
+            force_setattr(made, "run_time", run_time)
         return made
-
-
-_FIELDS = [(one.__set__, one.__get__) for one in (getattr(Job, name) for name in Job.__slots__)]
-
-
-def _names(value: Any, name: str) -> tuple[str, ...]:
-    given = as_tuple(value, name)
-    return tuple([as_name(one, name) for one in given]) if given else ()
-
-
-def _job_name(value: Any, after: tuple[str, ...], together: tuple[str, ...]) -> str:
-    name = as_name(value, "name")
-    if "/" in name:
-        raise ValueError(f"name={name!r}: '/' is not allowed in the name of a job")
-    if name in after:
-        raise ValueError(f"after: {name!r} would wait for itself")
-    if name in together:
-        raise ValueError(f"together: {name!r} is the job itself")
-    return name
-
-
-def _duration(value: Any) -> float:
-    number = as_float(value, "stages")
-    if not (isfinite(number) and 0.0 <= number <= 1e15):
-        raise ValueError(f"stages: {number!r} is not from 0 to 1e15")
-    return number

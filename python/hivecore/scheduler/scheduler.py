@@ -44,7 +44,7 @@ from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import (
     action_of_plain,
     plain_action,
-    plain_node,
+    plain_inventory,
     plain_quota,
     plain_spec,
 )
@@ -527,7 +527,13 @@ class Scheduler(Stateful):
             with self._changing(moment):
                 self._state.stages.add_node(node, labels, free, inventory)
                 renew(self._state)
-            self._note("add_node", **plain_node(node, labels, free, inventory))
+            told = {
+                "labels": labels and dict(labels),
+                "free": free,
+                "inventory": inventory and plain_inventory(inventory),
+            }
+            told = {name: value for name, value in told.items() if value is not None}
+            self._note("add_node", node=node, **told)
 
     def remove_node(self, node: str, now: float) -> None:
         """A node is gone, with all pods on it.

@@ -1,17 +1,31 @@
 """On which terms jobs share GPUs."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_bool, as_float, as_int
+from hivecore._arguments import as_float, as_int
+from hivecore._record import FOLLOWS, Check, Record, force_setattr, within
 
 __all__ = ["Sharing"]
 
 _MOST = 1e9
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Sharing:
+def _between(least: float, most: float) -> Check:
+    def check(value: Any, name: str) -> float:
+        number = as_float(value, name)
+        if not least <= number <= most:
+            raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
+        return number
+
+    return check
+
+
+class _Resources(Record, frozen=True):
+    resources: Annotated[int, within(2, 8)]
+    max_group: Annotated[int, within(2, 8)] = FOLLOWS
+
+
+class Sharing(_Resources, frozen=True, kw_only=True):
     """On which terms jobs with `Job.stages` share GPUs.
 
     :param resources: k, how many stages an iteration has, 2 to 8; one for each resource.
@@ -31,38 +45,29 @@ class Sharing:
     4
     """
 
-    resources: int
-    max_group: int
-    any_tenant: bool
-    min_gain: float
-    max_slowdown: float | None
-    restart_cost: float
+    any_tenant: bool = False
+    min_gain: Annotated[float, _between(1e-6, 8)] = 0.1
+    max_slowdown: Annotated[float | None, _between(1.0, _MOST)] = None
+    restart_cost: Annotated[float, _between(0.0, _MOST)] = 60.0
 
-    def __init__(
-        self,
-        resources: int,
-        max_group: int | None = None,
-        *,
-        any_tenant: bool = False,
-        min_gain: float = 0.1,
-        max_slowdown: float | None = None,
-        restart_cost: float = 60.0,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "resources", as_int(resources, "resources", 2, 8))
-        most = resources if max_group is None else max_group
-        put(self, "max_group", as_int(most, "max_group", 2, self.resources))
-        put(self, "any_tenant", as_bool(any_tenant, "any_tenant"))
-        put(self, "min_gain", _within(min_gain, "min_gain", 1e-6, self.resources))
-        slowdown = None
-        if max_slowdown is not None:
-            slowdown = _within(max_slowdown, "max_slowdown", 1.0, _MOST)
-        put(self, "max_slowdown", slowdown)
-        put(self, "restart_cost", _within(restart_cost, "restart_cost", 0.0, _MOST))
+    if TYPE_CHECKING:
 
+        def __init__(
+            self,
+            resources: int,
+            max_group: int | None = None,
+            *,
+            any_tenant: bool = False,
+            min_gain: float = 0.1,
+            max_slowdown: float | None = None,
+            restart_cost: float = 60.0,
+        ) -> None: ...
 
-def _within(value: Any, name: str, least: float, most: float) -> float:
-    number = as_float(value, name)
-    if not least <= number <= most:
-        raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
-    return number
+    def __post_init__(self) -> None:
+        self._check()
+        if self.max_group is FOLLOWS:
+            force_setattr(self, "max_group", self.resources)
+        elif self.max_group > self.resources:
+            as_int(self.max_group, "max_group", 2, self.resources)
+        if self.min_gain > self.resources:
+            _between(1e-6, self.resources)(self.min_gain, "min_gain")

@@ -1,15 +1,13 @@
 """How a job stands, for whoever shows or checks it."""
 
-from dataclasses import dataclass
-
+from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 
 __all__ = ["JobStatus"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
+class JobStatus(Record, frozen=True):
     """How a job stands.
 
     :param state: "pending", "reserved" (others are to stop for it), "running", or "lent"

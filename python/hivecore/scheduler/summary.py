@@ -1,8 +1,8 @@
 """What there is at a glance: jobs by tenant and state, queues, nodes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from hivecore._record import Record
 from hivecore.scheduler.lifecycle.live import Live
 
 __all__ = ["SchedulerSummary", "TenantSummary", "tenants_of"]
@@ -10,8 +10,7 @@ __all__ = ["SchedulerSummary", "TenantSummary", "tenants_of"]
 _COUNTS = "pending", "reserved", "lent", "running", "gpus"
 
 
-@dataclass(frozen=True, slots=True)
-class TenantSummary:
+class TenantSummary(Record, frozen=True):
     """A tenant that has jobs.
 
     :param pending: how many of its jobs wait.
@@ -30,8 +29,7 @@ class TenantSummary:
     gpus: int
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerSummary:
+class SchedulerSummary(Record, frozen=True):
     """What there is at one time.
 
     :param now: the time that was told last, in seconds.

@@ -1,7 +1,8 @@
 """The status, how a job stands and why it waits, as plain data for JSON."""
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Start, plain_action
 
@@ -19,7 +20,7 @@ def plain_status(status: SchedulerSummary) -> dict[str, Any]:
     >>> plain_status(Scheduler().summary())["jobs"]
     {'pending': 0, 'reserved': 0, 'lent': 0, 'running': 0}
     """
-    tenants = {one.tenant: asdict(one) for one in status.tenants}
+    tenants = {one.tenant: to_builtins(one) for one in status.tenants}
     for one in tenants.values():
         del one["tenant"]
     return {
@@ -57,6 +58,6 @@ def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
     >>> plain_explanation(scheduler.explain("train"))["state"]
     'pending'
     """
-    changes = [{**asdict(one), "text": one.text} for one in explanation.changes]
+    changes = [{**to_builtins(one), "text": one.text} for one in explanation.changes]
     told = {"reason": explanation.reason, "text": explanation.text}
-    return {**asdict(explanation), "changes": changes, **told}
+    return {**to_builtins(explanation), "changes": changes, **told}

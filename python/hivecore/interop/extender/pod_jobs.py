@@ -8,7 +8,6 @@ others as its group has a job only while these have theirs, until it has started
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from hivecore.gangs import GangSpec
@@ -421,7 +420,7 @@ class PodJobs:
         nodes = [one for one in job.where.nodes or self._nodes() if one not in avoided]
         if gang.is_bound or not nodes:
             return False
-        job = job.replace(where=replace(job.where, nodes=tuple(nodes)))
+        job = job.replace(where=job.where.replace(nodes=nodes))
         with self._scheduler.what_if() as branch:
             branch.cancel(job.name, branch.now)
             branch.submit(job, branch.now)

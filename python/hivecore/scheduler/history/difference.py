@@ -1,10 +1,10 @@
 """A log under another configuration: who starts sooner, who later."""
 
 import os
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from hivecore._record import Record
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
 from hivecore.scheduler.history.rerun import read_told, rerun
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["JobDifference", "LogDifference", "LogFigures", "diff_log"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobDifference:
+class JobDifference(Record, frozen=True):
     """When a job started, and when it would have.
 
     :param job: its name; "#2" and so on follows that of a later one of the same name.
@@ -49,8 +48,7 @@ class JobDifference:
         return -inf if self.after is None else self.before - self.after
 
 
-@dataclass(frozen=True, slots=True)
-class LogFigures:
+class LogFigures(Record, frozen=True):
     """How well a cluster did, from the beginning of a log to its end.
 
     :param started: how many jobs started.
@@ -77,8 +75,7 @@ class LogFigures:
     waiting: tuple[tuple[float, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogDifference:
+class LogDifference(Record, frozen=True):
     """A log, and the same events under another configuration.
 
     :param begin: of the log, in seconds.

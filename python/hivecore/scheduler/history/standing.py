@@ -1,10 +1,10 @@
 """How things stood at some time of a log."""
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hivecore._arguments import as_name
+from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
@@ -19,8 +19,7 @@ __all__ = ["JobStanding", "LogStanding", "explain_log", "follow", "log_standing"
 _OF_JOB = ("finish", "cancel", "fail", "stopped")
 
 
-@dataclass(frozen=True, slots=True)
-class JobStanding:
+class JobStanding(Record, frozen=True):
     """How a job stood.
 
     :param job: its name.
@@ -39,8 +38,7 @@ class JobStanding:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogStanding:
+class LogStanding(Record, frozen=True):
     """How things stood at some time.
 
     :param now: the time of the last event until then, in seconds.

@@ -1,7 +1,6 @@
 """The kinds of units, each known by what it asks for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 from hivecore._trial import UndoLog
@@ -207,7 +206,7 @@ class Kinds:
 
 def _lent_kind(number: int, job: Job, hosts: frozenset[str]) -> Kind:
     """A kind that asks for idle cells as opportunistic jobs do."""
-    weak = job.replace(guaranteed=False, where=replace(job.where, pinned_cell=""))
+    weak = job.replace(guaranteed=False, where=job.where.replace(pinned_cell=""))
     return Kind(number, weak, least_of(job), is_lent=True, hosts=hosts)
 
 

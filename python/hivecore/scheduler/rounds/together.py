@@ -7,7 +7,6 @@ reverse. Else they wait, each for whatever would let one go on that found no pla
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import permutations
 
 from hivecore.decisions import Refusal
@@ -63,7 +62,7 @@ def _as_told(live: Live, refused: Refused) -> Refused:
     if refusal.part == live.job.name:
         return refused
     reason = f"starts together with {refusal.part!r}: {refusal.reason}"
-    return refused._replace(refusal=replace(refusal, reason=reason))
+    return refused._replace(refusal=refusal.replace(reason=reason))
 
 
 def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[Live]:

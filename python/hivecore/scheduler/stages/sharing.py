@@ -378,7 +378,7 @@ class SharingStage(Stage):
         """All of it as plain data."""
         terms = self.terms
         return {
-            "terms": {name: getattr(terms, name) for name in Sharing.__slots__},
+            "terms": {name: getattr(terms, name) for name in Sharing.__struct_fields__},
             "groups": [[list(of.jobs), of.is_leaving] for _, of in sorted(self._groups.items())],
             "fresh": [next(iter(self._groups[number].jobs)) for number in sorted(self._fresh)],
         }

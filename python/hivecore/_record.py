@@ -1,0 +1,159 @@
+"""Records: frozen values that are described once, by the types of their fields.
+
+A type says what a field may be: ``str`` is any string, ``Annotated[int, within(1, 8)]`` what
+`within` lets pass, another record that record. A record that users make checks its fields when it
+is made, by ``_check`` in its ``__post_init__``. One that only the library makes has no such method,
+and is checked where it is read from outside.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from inspect import signature
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from hivecore._arguments import (
+    as_amounts,
+    as_bool,
+    as_float,
+    as_int,
+    as_name,
+    as_positive,
+    as_text,
+    as_tuple,
+)
+
+__all__ = [
+    "FOLLOWS",
+    "Check",
+    "Name",
+    "Names",
+    "Record",
+    "amounts",
+    "check_of",
+    "distinct",
+    "fields_of",
+    "force_setattr",
+    "positive",
+    "within",
+]
+
+#: The value in its plain type, or an error that names the field.
+Check = Callable[[Any, str], Any]
+#: The default of a field that follows from the others if it is not given.
+FOLLOWS: Any = None
+
+
+def within(low: int, high: int) -> Check:
+    """Integers from ``low`` to ``high``."""
+    return lambda value, name: as_int(value, name, low, high)
+
+
+def positive(most: float) -> Check:
+    """Floats above 0, at most ``most``."""
+    return lambda value, name: as_positive(value, name, most)
+
+
+def amounts(low: int, high: int) -> Check:
+    """Integers by their names, given as a mapping or as pairs."""
+    return lambda value, name: as_amounts(value, name, low, high)
+
+
+def distinct(value: Any, name: str) -> tuple[str, ...]:
+    """Names in their order, each once."""
+    return tuple(dict.fromkeys(_names(value, name)))
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    given = as_tuple(value, name)
+    return tuple([as_name(one, name) for one in given]) if given else ()
+
+
+Name = Annotated[str, as_name]
+Names = Annotated[tuple[str, ...], _names]
+
+_PLAIN: dict[Any, Check] = {
+    str: as_text,
+    bool: as_bool,
+    float: as_float,
+    int: within(-(2**63), 2**63 - 1),
+    Any: lambda value, name: value,
+}
+
+
+def check_of(hint: Any) -> Check:
+    """How a value of a type is checked."""
+    if get_origin(hint) is Annotated:
+        found: Check = hint.__metadata__[0]
+        return found
+    if get_origin(hint) in (UnionType, Union):
+        (check,) = [check_of(one) for one in get_args(hint) if one is not NoneType]
+        return lambda value, name: None if value is None else check(value, name)
+    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
+        each = check_of(get_args(hint)[0])
+        return lambda value, name: tuple([each(one, name) for one in as_tuple(value, name)])
+    return _PLAIN.get(hint) or _instance_of(hint)
+
+
+def _instance_of(kind: type) -> Check:
+    def check(value: Any, name: str) -> Any:
+        if not isinstance(value, kind):
+            article = "an" if kind.__name__[0] in "AEIOU" else "a"
+            given = type(value).__name__
+            raise TypeError(f"{name} must be {article} {kind.__name__}, not {given}")
+        return value
+
+    return check
+
+
+@lru_cache(None)
+def fields_of(kind: type) -> Mapping[str, tuple[Any, Any]]:
+    """The type and the default of each field, in the order of the constructor; `FOLLOWS` and
+    ``None`` are alike, and what is required has the default ``...``.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: (hints[name], ... if one.default is one.empty else one.default)
+        for name, one in signature(kind).parameters.items()
+        if name in hints
+    }
+
+
+_checks: dict[type, tuple[tuple[str, Any, Check], ...]] = {}
+
+
+def _checks_of(kind: "type[Record]") -> tuple[tuple[str, Any, Check], ...]:
+    found = _checks[kind] = tuple(
+        (name, default, check_of(hint))
+        for name, (hint, default) in fields_of(kind).items()
+        if name not in kind._hidden
+    )
+    return found
+
+
+class Record(Struct, frozen=True, gc=False):
+    """A frozen value; two of one class with equal fields are equal."""
+
+    #: Fields that are no part of the value: neither compared, nor shown, nor written.
+    _hidden: ClassVar[frozenset[str]] = frozenset()
+
+    def _check(self) -> None:
+        """Bring all fields into their plain types.
+
+        :raises ValueError: a field has a value that its type does not allow; the message names it.
+        :raises TypeError: a field has another type.
+        """
+        kind = type(self)
+        for name, default, check in _checks.get(kind) or _checks_of(kind):
+            value = getattr(self, name)
+            if value is not default:
+                checked = check(value, name)
+                if checked is not value:
+                    force_setattr(self, name, checked)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same record with other values of some fields."""
+        return replace(self, **changes)
