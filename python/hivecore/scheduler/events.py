@@ -1,6 +1,6 @@
 """What a scheduler is told, as records, and as plain data in the fields of the decision log."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import (
@@ -11,21 +11,17 @@ from hivecore._arguments import (
     as_float,
     as_mapping,
     as_name,
-    as_positive,
     as_text,
     as_tuple,
 )
-from hivecore._record import Record
+from hivecore._record import Check, Record, check_of, positive
 from hivecore.cells import ClusterSpec
+from hivecore.devices import NodeDevices
+from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Move
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.orders.ordering import as_order
-from hivecore.scheduler.plain import (
-    action_of_plain,
-    inventory_of_plain,
-    job_of_plain,
-    quota_of_plain,
-    spec_of_plain,
-)
+from hivecore.scheduler.plain import action_of_plain, record_of_plain, spec_of_plain
 from hivecore.scheduler.stages.storage import Observed
 
 if TYPE_CHECKING:
@@ -36,67 +32,59 @@ __all__ = ["SchedulerEvent", "event_of_plain"]
 _LATEST = 2.0**40
 
 
-def _name(value: Any) -> str:
-    return as_name(value, "job")
-
-
-def _pod(value: Any) -> str | None:
-    return None if value is None else as_text(value, "pod")
-
-
-def _moves(value: Any) -> tuple[Move, ...]:
+def _moves(value: Any, name: str) -> tuple[Move, ...]:
     found = []
-    for one in as_tuple(value, "moves"):
+    for one in as_tuple(value, name):
         action = action_of_plain(one)
         if not isinstance(action, Move):
-            raise ValueError(f"moves: {one['action']!r} is none")
+            raise ValueError(f"{name}: {one['action']!r} is none")
         found.append(action)
     return tuple(found)
 
 
-def _spec(value: Any) -> ClusterSpec:
+def _spec(value: Any, name: str) -> ClusterSpec:
     try:
-        return spec_of_plain(as_mapping(value, "spec"))
+        return spec_of_plain(value)
     except KeyError as error:
-        raise ValueError(f"spec: {error.args[0]}") from None
+        raise ValueError(f"{name}: {error.args[0]}") from None
 
 
-def _amounts(field: str) -> Callable[[Any], dict[str, float]]:
-    def read(value: Any) -> dict[str, float]:
-        given = as_mapping(value, field)
-        return {as_name(name, field): as_float(given[name], field) for name in given}
-
-    return read
+def _record(kind: type) -> Check:
+    return lambda value, name: record_of_plain(kind, value, name)
 
 
-_OF_NODE: dict[str, Callable[[Any], Any]] = {"node": lambda value: as_name(value, "node")}
-_OF_JOB: dict[str, Callable[[Any], Any]] = {"job": _name}
-#: By event what it needs besides the time, and how that is read.
-_FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "submit": {"job": lambda value: job_of_plain(as_mapping(value, "job"))},
+def _counts(value: Any, name: str) -> dict[str, int]:
+    return dict(as_amounts(value, name, 0, 2**62))
+
+
+def _floats(value: Any, name: str) -> dict[str, float]:
+    given = as_mapping(value, name)
+    return {as_name(key, name): as_float(number, name) for key, number in given.items()}
+
+
+_OF_JOB: dict[str, Check] = {"job": as_name}
+#: By event what it says besides the time, and how that is read.
+_FIELDS: dict[str, dict[str, Check]] = {
+    "submit": {"job": _record(Job)},
     "finish": _OF_JOB,
     "cancel": _OF_JOB,
-    "fail": {**_OF_JOB, "pod": _pod},
+    "fail": {**_OF_JOB, "pod": check_of(str | None)},
     "stopped": _OF_JOB,
     "move": {"moves": _moves},
-    "set_node": {**_OF_NODE, "healthy": lambda value: as_bool(value, "healthy")},
+    "set_node": {"node": as_name, "healthy": as_bool},
     "add_node": {
-        **_OF_NODE,
-        "labels": lambda value: dict(as_dict(value, "labels")),
-        "free": lambda value: dict(as_amounts(value, "free", 0, 2**62)),
-        "inventory": lambda value: inventory_of_plain(as_mapping(value, "inventory")),
+        "node": as_name,
+        "labels": lambda value, name: dict(as_dict(value, name)),
+        "free": _counts,
+        "inventory": _record(NodeDevices),
     },
-    "remove_node": _OF_NODE,
-    "set_quota": {"quota": lambda value: quota_of_plain(as_mapping(value, "quota"))},
-    "set_total": {
-        "total": lambda value: dict(as_amounts(value, "total", 0, 2**62)),
-        "tree": lambda value: as_text(value, "tree"),
-        "carved": lambda value: as_bool(value, "carved"),
-    },
+    "remove_node": {"node": as_name},
+    "set_quota": {"quota": _record(Quota)},
+    "set_total": {"total": _counts, "tree": as_text, "carved": as_bool},
     "reconfigure": {"spec": _spec},
-    "regroup": {"seconds": lambda value: as_positive(value, "seconds", _LATEST)},
-    "reorder": {"order": lambda value: tuple(as_order(value))},
-    "observe": {field: _amounts(field) for field in Observed._fields},
+    "regroup": {"seconds": positive(_LATEST)},
+    "reorder": {"order": lambda value, name: tuple(as_order(value))},
+    "observe": dict.fromkeys(Observed._fields, _floats),
     "advance": {},
 }
 _EVENTS = tuple(_FIELDS)
@@ -151,9 +139,9 @@ def event_of_plain(data: Mapping[str, Any]) -> SchedulerEvent:
         if not 0.0 <= now <= _LATEST:
             raise ValueError(f"now={now!r}: allowed are 0 to 2**40 seconds")
     arguments = []
-    for field, read in _FIELDS[name].items():
+    for field, check in _FIELDS[name].items():
         if field in given:
-            arguments.append((field, read(given.pop(field))))
+            arguments.append((field, check(given.pop(field), field)))
         elif field not in _OPTIONAL:
             raise ValueError(f"{name}: {field!r} is missing")
     if given:

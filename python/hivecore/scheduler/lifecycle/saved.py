@@ -19,7 +19,14 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import LATEST, State
 from hivecore.scheduler.lifecycle.units import Pod, Unit
 from hivecore.scheduler.orders.ordering import Order, as_order
-from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
+from hivecore.scheduler.plain import (
+    action_of_plain,
+    job_of_plain,
+    plain,
+    plain_action,
+    plain_job,
+    record_of_plain,
+)
 from hivecore.scheduler.search.precedence import Precedence
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
@@ -36,7 +43,6 @@ _PARTS: dict[str, Any] = {
 }
 
 _LENGTH = struct.Struct("<Q")
-_TEXTS = "stage", "code", "reason", "part"
 
 
 def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
@@ -169,7 +175,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
         "state": live.state,
         "since": live.since,
         "attained": live.attained,
-        "told": None if live.told is None else [getattr(live.told, name) for name in _TEXTS],
+        "told": live.told and plain(live.told),
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
@@ -186,7 +192,7 @@ def _plain_unit(unit: Unit) -> list[Any]:
         unit.pods,
         None if departure is None else departure[1:],
         unit.is_placed,
-        [[pod.role, pod.index, pod.node, dict(pod.minors)] for pod in unit.placed],
+        [plain(pod) for pod in unit.placed],
     ]
 
 
@@ -206,10 +212,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         if departure is not None:
             unit.departure = Departure(queued_job(state, unit, job), *departure)
         unit.is_placed = bool(is_placed)
-        unit.placed = tuple(
-            PlacedPod(role_name, index, node, tuple((k, tuple(v)) for k, v in minors.items()))
-            for role_name, index, node, minors in placed
-        )
+        unit.placed = tuple(record_of_plain(PlacedPod, pod, "units") for pod in placed)
         return unit
 
     live = Live(job, [unit_of(one, False) for one in data["units"]])
@@ -218,7 +221,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         live.units[0].has_quota = bool(live.lent.placed)
     live.state, live.since = str(data["state"]), float(data["since"])
     live.attained = float(data.get("attained", 0.0))
-    live.told = None if data["told"] is None else Refusal(*data["told"])
+    live.told = data["told"] and record_of_plain(Refusal, data["told"], "told")
     live.victims = tuple(data["victims"])
     live.for_job, live.has_stopped, live.is_ending, *reclaimed = data["stops"]
     live.is_reclaimed = any(reclaimed)

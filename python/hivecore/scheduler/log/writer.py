@@ -30,7 +30,7 @@ __all__ = ["VERSION", "LogWriter", "decided"]
 
 VERSION = 1
 _encode = JSONEncoder(separators=(",", ":")).encode
-_MOST_TEXTS = 4096
+_MOST_KINDS = 2**16
 
 
 class LogWriter:
@@ -67,8 +67,6 @@ class LogWriter:
         """Whether the last write has failed, and its lines are still to be written."""
         #: by kind, the words for what its jobs have in common
         self._alike: dict[int, str] = {}
-        #: the same by what it is but for the quota: what comes before that, and behind
-        self._but_for_quota: dict[Any, tuple[str, str]] = {}
 
     def close(self) -> None:
         """Nothing more is written; a file that was opened here is closed."""
@@ -140,22 +138,13 @@ class LogWriter:
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
 
     def _put_into_words(self, job: Job) -> str:
-        """What jobs of its kind have in common; there may be as many kinds as quotas."""
-        key = job.roles, job.tenant, job.priority, job.preemptible, job.guaranteed, job.where
-        words = self._but_for_quota.get(key)
-        if words is None:
-            if len(self._but_for_quota) >= _MOST_TEXTS:
-                self._but_for_quota.clear()
-            plain = plain_job(job)
-            where = {"where": plain.pop("where")} if "where" in plain else {}
-            for field in ("name", "run_time", "quota"):
-                plain.pop(field, None)
-            words = f",{_encode(plain)[1:-1]}", f",{_encode(where)[1:-1]}" if where else ""
-            self._but_for_quota[key] = words
-        if len(self._alike) >= _MOST_TEXTS:
+        """What jobs of its kind have in common."""
+        if len(self._alike) >= _MOST_KINDS:
             self._alike.clear()
-        quota = "" if job.quota == job.tenant else f',"quota":{quoted(job.quota)}'
-        return words[0] + quota + words[1]
+        plain = plain_job(job)
+        plain.pop("run_time", None)
+        del plain["name"]
+        return f",{_encode(plain)[1:-1]}"
 
     def event(self, event: str, now: float, **fields: Any) -> None:
         """Something else has happened."""
@@ -217,6 +206,6 @@ def _start(start: Start) -> str:
     return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]{lent}}}'
 
 
-@lru_cache(_MOST_TEXTS)  # the same numbers come again on node after node
+@lru_cache(4096)  # the same numbers come again on node after node
 def _devices(minors: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
     return ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in minors])
