@@ -18,6 +18,7 @@ from msgspec.structs import force_setattr, replace
 from hivecore._arguments import (
     as_amounts,
     as_bool,
+    as_dict,
     as_float,
     as_int,
     as_name,
@@ -92,10 +93,31 @@ def check_of(hint: Any) -> Check:
     if get_origin(hint) in (UnionType, Union):
         (check,) = [check_of(one) for one in get_args(hint) if one is not NoneType]
         return lambda value, name: None if value is None else check(value, name)
-    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
-        each = check_of(get_args(hint)[0])
-        return lambda value, name: tuple([each(one, name) for one in as_tuple(value, name)])
+    if get_origin(hint) is tuple:
+        return _check_of_tuple(*get_args(hint))
     return _PLAIN.get(hint) or _instance_of(hint)
+
+
+def _check_of_tuple(first: Any, *others: Any) -> Check:
+    if others != (...,):
+        return _row([check_of(one) for one in (first, *others)])
+    if get_origin(first) is tuple and get_args(first)[0] is str:
+        each = check_of(get_args(first)[1])
+        return lambda value, name: tuple(
+            [(as_name(key, name), each(one, name)) for key, one in as_dict(value, name).items()]
+        )
+    each = check_of(first)
+    return lambda value, name: tuple([each(one, name) for one in as_tuple(value, name)])
+
+
+def _row(checks: list[Check]) -> Check:
+    def check(value: Any, name: str) -> tuple[Any, ...]:
+        row = as_tuple(value, name)
+        if len(row) != len(checks):
+            raise ValueError(f"{name}: {len(row)} values instead of {len(checks)}")
+        return tuple([each(one, name) for each, one in zip(checks, row, strict=True)])
+
+    return check
 
 
 def _instance_of(kind: type) -> Check:

@@ -1,8 +1,8 @@
 """What a scheduler tells its caller to do, and in which order."""
 
+from operator import attrgetter
 from typing import Annotated, Any
 
-from hivecore._arguments import as_int, as_mapping, as_name, as_tuple
 from hivecore._record import Name, Names, Record, within
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceAllocation, DeviceDecision
@@ -21,13 +21,9 @@ __all__ = [
     "Wait",
 ]
 
-
-def _minors(value: Any, name: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    given = as_mapping(dict(value) if type(value) is tuple else value, name)
-    return tuple(
-        (as_name(type, name), tuple(as_int(one, name, 0, 2**31) for one in as_tuple(them, name)))
-        for type, them in given.items()
-    )
+_Minor = Annotated[int, within(0, 2**31)]
+_Minors = tuple[tuple[str, tuple[_Minor, ...]], ...]
+_Offsets = tuple[Annotated[int, within(0, 8)], ...]
 
 
 def _check_offsets(action: "Start | Move") -> None:
@@ -36,26 +32,21 @@ def _check_offsets(action: "Start | Move") -> None:
         raise ValueError("offsets: must be one of the job and of each that it shares with")
 
 
-_Offsets = tuple[Annotated[int, within(0, 8)], ...]
-
-
 class _Placed(Record, frozen=True, eq=False):
     """Beside its value it has decisions, for whoever wants to check."""
 
-    def _fields(self) -> list[tuple[str, Any]]:
-        names = [name for name in self.__struct_fields__ if name not in self._hidden]
-        return [(name, getattr(self, name)) for name in names]
-
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Placed) or type(other) is not type(self):
+        if type(other) is not type(self):
             return NotImplemented
-        return self._fields() == other._fields()
+        value_of = _VALUES[type(self)]
+        return bool(value_of(self) == value_of(other))
 
     def __hash__(self) -> int:
-        return hash(tuple(self._fields()))
+        return hash(_VALUES[type(self)](self))
 
     def __repr__(self) -> str:
-        shown = ", ".join([f"{name}={value!r}" for name, value in self._fields()])
+        names = [name for name in self.__struct_fields__ if name not in self._hidden]
+        shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
         return f"{type(self).__name__}({shown})"
 
 
@@ -74,7 +65,7 @@ class PlacedPod(_Placed, frozen=True):
     role: Name
     index: Annotated[int, within(0, 2**31)]
     node: str
-    minors: Annotated[tuple[tuple[str, tuple[int, ...]], ...], _minors] = ()
+    minors: _Minors = ()
     decision: DeviceDecision | None = None
     """What gives it its devices; ``None``: nobody hands them out, or it was read from a file."""
 
@@ -233,3 +224,8 @@ class SetRemoteIO(Record, frozen=True):
 
 
 Action = Start | Promote | Move | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO
+
+_VALUES = {
+    kind: attrgetter(*[name for name in kind.__struct_fields__ if name not in kind._hidden])
+    for kind in (PlacedPod, Start, Promote)
+}
