@@ -1,5 +1,6 @@
 """What a scheduler tells its caller to do, and in which order."""
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -225,7 +226,7 @@ class SetRemoteIO(Record, frozen=True):
 
 Action = Start | Promote | Move | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO
 
-_VALUES = {
+_VALUES: dict[type, Callable[[object], tuple[Any, ...]]] = {
     kind: attrgetter(*[name for name in kind.__struct_fields__ if name not in kind._hidden])
     for kind in (PlacedPod, Start, Promote)
 }
