@@ -82,31 +82,40 @@ _ALWAYS = {(PartitionTable, "numbers"), (ShareTemplates, "matched")}
 _FIXED: dict[type, _Plain] = {DeviceRequest: {"name": "any pod", "priority": 0}}
 
 
-class _Field(NamedTuple):
-    name: str
-    default: Any
-    write: Callable[[Any], Any]
-    read: Callable[[Any, str], Any]
+_Write = Callable[[Any], Any]
+_Read = Callable[[Any, str], Any]
 
 
-_forms: dict[type, tuple[_Field, ...]] = {}
+class _Form(NamedTuple):
+    """How records of a class are written and read.
+
+    :param write: by field in order its default, and what makes plain data of its value, or
+        ``None``: they are plain.
+    :param read: by field what makes of plain data what the record takes; ``None``: it takes these.
+    """
+
+    write: tuple[tuple[str, Any, _Write | None], ...]
+    read: dict[str, _Read | None]
+    required: tuple[str, ...]
+    fixed: _Plain
+    usual: Callable[[Any], _Plain] | None
 
 
-def _fields(kind: type) -> tuple[_Field, ...]:
-    """What is written of a record, in this order."""
-    if kind in _forms:
-        return _forms[kind]
-    left_out = {*_FIXED.get(kind, ()), *getattr(kind, "_hidden", ())}
+_forms: dict[type, _Form] = {}
+
+
+def _form_of(kind: type) -> _Form:
+    fixed = _FIXED.get(kind, {})
+    left_out = {*fixed, *getattr(kind, "_hidden", ())}
     known = {name: of for name, of in fields_of(kind).items() if name not in left_out}
-    _forms[kind] = tuple(
-        _Field(name, ... if (kind, name) in _ALWAYS else known[name][1], *_ways(known[name][0]))
-        for name in dict.fromkeys((*_FIRST.get(kind, ()), *known))
-    )
-    return _forms[kind]
-
-
-def _same(value: Any, name: str = "") -> Any:
-    return value
+    written, read = [], {}
+    for name in dict.fromkeys((*_FIRST.get(kind, ()), *known)):
+        hint, default = known[name]
+        write, read[name] = _ways(hint)
+        written.append((name, ... if (kind, name) in _ALWAYS else default, write))
+    required = tuple(name for name, (_, default) in known.items() if default is ...)
+    found = _forms[kind] = _Form(tuple(written), read, required, fixed, _USUAL.get(kind))
+    return found
 
 
 def _options(hint: Any) -> Iterator[Any]:
@@ -120,30 +129,43 @@ def _options(hint: Any) -> Iterator[Any]:
         yield hint
 
 
-def _ways(hint: Any) -> tuple[Callable[[Any], Any], Callable[[Any, str], Any]]:
-    """How a value of a type is written, and read into what its record takes."""
+def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
+    """How a value of a type is written, and read."""
     option = next(_options(hint))
     origin, inner = get_origin(option), get_args(option)
     if isinstance(option, type) and (issubclass(option, Record) or option in _PARTS):
         return plain, lambda value, name: record_of_plain(option, value, name)
+    if origin is Mapping:
+        write, read = _ways(inner[1])
+        return _each_by_name(write), read and _reads(read, dict)
     if origin is Sequence or inner[1:] == (...,):
         if LabelExpression in _options(inner[0]):
             return _plain_selector, _selector
         if get_origin(inner[0]) is tuple and get_args(inner[0])[0] is str:
-            write, _ = _ways(get_args(inner[0])[1])
-            return lambda value: {key: write(one) for key, one in value}, _same
+            return _each_by_name(_ways(get_args(inner[0])[1])[0]), None
         write, read = _ways(inner[0])
-        return lambda value: [write(one) for one in value], _same if read is _same else (
-            lambda value, name: [
-                read(one, f"{name}[{i}]") for i, one in enumerate(as_tuple(value, name))
-            ]
-        )
-    if origin is Mapping:
-        write, read = _ways(inner[1])
-        return lambda value: {key: write(one) for key, one in value.items()}, lambda value, name: {
-            key: read(one, f"{name}[{key!r}]") for key, one in as_mapping(value, name).items()
-        }
-    return list if origin is tuple else _same, _same
+        return _each(write), read and _reads(read, list)
+    return list if origin is tuple else None, None
+
+
+def _each(write: _Write | None) -> _Write:
+    return list if write is None else lambda value: [write(one) for one in value]
+
+
+def _each_by_name(write: _Write | None) -> _Write:
+    if write is None:
+        return dict
+    return lambda value: {key: write(one) for key, one in dict(value).items()}
+
+
+def _reads(read: _Read, kind: type) -> _Read:
+    def each(value: Any, name: str) -> Any:
+        if kind is dict:
+            items = as_mapping(value, name).items()
+            return {key: read(one, f"{name}[{key!r}]") for key, one in items}
+        return [read(one, f"{name}[{i}]") for i, one in enumerate(as_tuple(value, name))]
+
+    return each
 
 
 def _plain_selector(rules: Any) -> Any:
@@ -163,17 +185,18 @@ def _selector(value: Any, name: str) -> Any:
 
 def plain(record: Any) -> Any:
     """A record as plain data."""
-    kind = type(record)
-    fields = _fields(kind)
-    if kind in _ROWS:
-        return [field.write(getattr(record, field.name)) for field in fields]
-    usual = _USUAL[kind](record) if kind in _USUAL else {}
+    kind: type = type(record)
+    form = _forms.get(kind) or _form_of(kind)
     found = {}
-    for name, default, write, _ in fields:
+    for name, default, write in form.write:
         value = getattr(record, name)
-        if value != usual.get(name, default):
-            found[name] = write(value)
-    return found
+        if kind in _ROWS or (value is not default and value != default):
+            found[name] = value if write is None else write(value)
+    if form.usual is not None:
+        for name, value in form.usual(record).items():
+            if getattr(record, name) == value:
+                found.pop(name, None)
+    return list(found.values()) if kind in _ROWS else found
 
 
 def record_of_plain(kind: type[_R], data: Any, what: str) -> _R:
@@ -183,24 +206,26 @@ def record_of_plain(kind: type[_R], data: Any, what: str) -> _R:
     :raises ValueError: something is missing, unknown or out of range.
     :raises TypeError: something is of a wrong type.
     """
-    fields = _fields(kind)
-    if kind in _ROWS:
+    known: type = kind
+    form = _forms.get(known) or _form_of(known)
+    if known in _ROWS:
         row = as_tuple(data, what)
-        if len(row) != len(fields):
-            raise ValueError(f"{what}: must be {', '.join(field.name for field in fields)}")
-        given = {field.name: value for field, value in zip(fields, row, strict=True)}
+        if len(row) != len(form.read):
+            raise ValueError(f"{what}: must be {', '.join(form.read)}")
+        given: Mapping[str, Any] = dict(zip(form.read, row, strict=True))
     else:
-        given = dict(as_mapping(data, what))
-    for name, default, *_ in fields:
-        if default is ... and name not in given and (kind, name) not in _ALWAYS:
+        given = as_mapping(data, what)
+    for name in form.required:
+        if name not in given:
             raise ValueError(f"{what}: {name!r} is missing")
-    if unknown := [name for name in given if not any(name == field.name for field in fields)]:
-        raise ValueError(f"{what}: there is no field {unknown[0]!r}")
-    made: Any = _FIXED.get(kind, {}).copy()
-    for name, default, _, read in fields:
-        if name in given:
-            value = given[name]
-            made[name] = value if value is None and default is None else read(value, name)
+    for name in given:
+        if name not in form.read:
+            raise ValueError(f"{what}: there is no field {name!r}")
+    made: Any = {**form.fixed, **given}
+    for name, value in given.items():
+        read = form.read[name]
+        if read is not None and value is not None:
+            made[name] = read(value, name)
     record = kind(**made)
     if isinstance(record, Record) and not hasattr(record, "__post_init__"):
         record._check()
