@@ -1,7 +1,5 @@
 """What a scheduler tells its caller to do, and in which order."""
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Annotated, Any
 
 from hivecore._record import Name, Names, Record, within
@@ -36,14 +34,17 @@ def _check_offsets(action: "Start | Move") -> None:
 class _Placed(Record, frozen=True, eq=False):
     """Beside its value it has decisions, for whoever wants to check."""
 
-    def __eq__(self, other: object) -> bool:
+    def _value(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        value_of = _VALUES[type(self)]
-        return bool(value_of(self) == value_of(other))
+        same: bool = self._value() == other._value()
+        return same
 
     def __hash__(self) -> int:
-        return hash(_VALUES[type(self)](self))
+        return hash(self._value())
 
     def __repr__(self) -> str:
         names = [name for name in self.__struct_fields__ if name not in self._hidden]
@@ -69,6 +70,9 @@ class PlacedPod(_Placed, frozen=True):
     minors: _Minors = ()
     decision: DeviceDecision | None = None
     """What gives it its devices; ``None``: nobody hands them out, or it was read from a file."""
+
+    def _value(self) -> tuple[Any, ...]:
+        return self.role, self.index, self.node, self.minors
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -103,6 +107,9 @@ class Start(_Placed, frozen=True):
     decisions: tuple[tuple[str, Any], ...] = ()
     lent: bool = False
 
+    def _value(self) -> tuple[Any, ...]:
+        return self.job, self.pods, self.shares_with, self.offsets, self.lent
+
     def _check(self) -> None:
         Record._check(self)
         _check_offsets(self)
@@ -121,6 +128,9 @@ class Promote(_Placed, frozen=True):
     job: Name
     pods: tuple[PlacedPod, ...]
     decisions: tuple[tuple[str, Any], ...] = ()
+
+    def _value(self) -> tuple[Any, ...]:
+        return self.job, self.pods
 
 
 class Move(Record, frozen=True):
@@ -225,8 +235,3 @@ class SetRemoteIO(Record, frozen=True):
 
 
 Action = Start | Promote | Move | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO
-
-_VALUES: dict[type, Callable[[object], tuple[Any, ...]]] = {
-    kind: attrgetter(*[name for name in kind.__struct_fields__ if name not in kind._hidden])
-    for kind in (PlacedPod, Start, Promote)
-}
