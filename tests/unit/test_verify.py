@@ -27,7 +27,7 @@ class Case:
 
     def forged(self, *pods, **changes):
         """The rule that it breaks with other pods."""
-        start = replace(self.start, pods=pods, **changes)
+        start = self.start.replace(pods=pods, **changes)
         with pytest.raises(InvariantError) as found:
             verify_start(start, self.job, self.before)
         return str(found.value)
@@ -67,7 +67,7 @@ def test_a_pod_that_runs_does_not_start_again():
     scheduler.submit(job, 0.0)
     first, second = scheduler.decide(0.0, most=1) + scheduler.decide(0.0)
     with pytest.raises(InvariantError, match=r"^gang: pod 'j/worker/0' starts twice"):
-        verify_actions([first, replace(second, pods=first.pods)], {"j": job}, scheduler.copy())
+        verify_actions([first, second.replace(pods=first.pods)], {"j": job}, scheduler.copy())
     with pytest.raises(InvariantError, match=r"^gang: pod 'j/worker/1' starts twice"):
         verify_start(second, job, scheduler)
 
@@ -333,7 +333,7 @@ def test_pods_are_on_the_cells_that_were_decided_on():
     case = Case(Scheduler(cells=cell_cluster()), Job("j", "a", 1))
     assert case.forged(on("n3", 3)) == "nodes: 'j' starts elsewhere than on its cells"
     with pytest.raises(ValueError, match="says nothing of cells"):
-        verify_start(replace(case.start, decisions=()), case.job, case.before)
+        verify_start(case.start.replace(decisions=()), case.job, case.before)
 
 
 def test_nothing_starts_on_a_bad_gpu_of_a_cell():
