@@ -640,7 +640,7 @@ class DeviceCluster(Trials, Stateful):
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
-        with Transaction(self):
+        with self._lock, Transaction(self):
             for decision in given:
                 self._carry_out(decision)
 

@@ -659,7 +659,7 @@ class QuotaTree(Trials, Stateful):
     def commit_many(self, decisions: Iterable[QuotaDecision]) -> None:
         """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
-        with Transaction(self):
+        with self._lock, Transaction(self):
             for decision in given:
                 self.commit(decision)
 
