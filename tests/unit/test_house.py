@@ -244,6 +244,23 @@ def imports_against_the_arrows(root: Path) -> list[str]:
     return found
 
 
+#: What of all stages together is one of them.
+ONE_STAGE = re.compile(r"stages?\.(_\w+|quotas|place|devices|sharing|storage|part)$")
+
+
+def names_of_single_stages(root: Path) -> list[str]:
+    """Outside of its room of stages, the scheduler knows them all alike."""
+    room = "hivecore.scheduler"
+    return [
+        f"{module}:{node.lineno} names a single stage"
+        for module, file in python_sources(root)
+        if module.startswith(f"{room}.") and not module.startswith(f"{room}.stages.")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if (isinstance(node, ast.Attribute) and ONE_STAGE.search(ast.unparse(node)))
+        or (isinstance(node, ast.Call) and "Stage)" in ast.unparse(node).replace(",", ")"))
+    ]
+
+
 class _Turns:
     """Which methods of a class with a ``_lock`` look at the object's state only in their turn."""
 
@@ -476,6 +493,7 @@ TREE_RULES = [
     imports_against_the_arrows,
     looks_out_of_turn,
     changed_classes,
+    names_of_single_stages,
     absent_files,
 ]
 
@@ -695,7 +713,11 @@ class Cluster:
 
 """
 
+ROUND = "python/hivecore/scheduler/round.py"
 BROKEN = [
+    (names_of_single_stages, ROUND, "state.stages.quotas.submit(job)", "round:1 names a single"),
+    (names_of_single_stages, ROUND, "stage.part.check()", "round:1 names a single"),
+    (names_of_single_stages, ROUND, "isinstance(one, CellStage)", "round:1 names a single"),
     (changed_classes, "python/hivecore/cells.py", "made.__class__ = int", "cells:1 changes"),
     (changed_classes, "python/hivecore/cells.py", "a, b.__class__ = 1, int", "cells:1 changes"),
     (python_in_kernels, CELLS_CPP, "#include <Python.h>", "Python.h"),

@@ -597,7 +597,8 @@ class TenantQueues(LoggedTrials, PlainState):
     @property
     def offers(self) -> bool:
         """Whether some tenant offers a job: `next` has one, if nobody but the queues is asked."""
-        return bool(self._ring)
+        with self._lock:
+            return bool(self._ring)
 
     @property
     def backfills(self) -> bool:

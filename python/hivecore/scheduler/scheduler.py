@@ -621,7 +621,7 @@ class Scheduler(Stateful):
             self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
 
     def _tree(self, argument: str) -> QuotaTree:
-        tree: QuotaTree | None = self._state.stages.part(QuotaTree)
+        tree: QuotaTree | None = self._state.stages.find(QuotaTree)
         if tree is None:
             raise ValueError(f"{argument}: there are no quotas")
         return tree
@@ -769,8 +769,7 @@ class Scheduler(Stateful):
         ['slow', 'fast']
         """
         with self._lock:
-            storage = self._state.stages.storage(shares_io=True)
-            names = storage.shortest_first(self._state.now)
+            names = self._state.stages.reading_order(self._state.now)
             return [name for name in names if self._may_be_ordered(name)]
 
     def reading_shares(self, gpus: float) -> dict[str, float]:
@@ -802,7 +801,7 @@ class Scheduler(Stateful):
         number = as_positive(gpus, "gpus", LATEST)
         with self._lock:
             jobs = self._state.jobs
-            shares = self._state.stages.storage(shares_io=True).fair_shares(
+            shares = self._state.stages.reading_shares(
                 lambda name: max(1, jobs[name].units[0].kind.gpus), number
             )
             return {name: share for name, share in shares.items() if self._may_be_ordered(name)}
@@ -853,10 +852,9 @@ class Scheduler(Stateful):
         given = {"cached_gb": cached_gb, "hit_gb": hit_gb, "read_gb": read_gb}
         with self._lock:
             moment = self._state.moment(now)
-            storage = self._state.stages.storage()
-            observed = storage.as_observed({**given, "rate_mbps": rate_mbps}, self._live)
+            amounts = {**given, "rate_mbps": rate_mbps}
+            observed = self._state.stages.observe(amounts, self._live, moment)
             self._state.now = moment
-            storage.observe(observed, moment)
             told = {field: amounts for field, amounts in observed._asdict().items() if amounts}
             self._note("observe", **told)
 
@@ -981,28 +979,28 @@ class Scheduler(Stateful):
     def quotas(self) -> QuotaTree | None:
         """Its quotas; who changes them calls `touch`. So for all parts."""
         with self._lock:
-            tree: QuotaTree | None = self._state.stages.part(QuotaTree)
+            tree: QuotaTree | None = self._state.stages.find(QuotaTree)
             return tree
 
     @property
     def cells(self) -> CellCluster | None:
         """Its cells."""
         with self._lock:
-            cells: CellCluster | None = self._state.stages.part(CellCluster)
+            cells: CellCluster | None = self._state.stages.find(CellCluster)
             return cells
 
     @property
     def topology(self) -> NetworkTopology | None:
         """Its network."""
         with self._lock:
-            topology: NetworkTopology | None = self._state.stages.part(NetworkTopology)
+            topology: NetworkTopology | None = self._state.stages.find(NetworkTopology)
             return topology
 
     @property
     def devices(self) -> DeviceCluster | None:
         """Its devices."""
         with self._lock:
-            devices: DeviceCluster | None = self._state.stages.part(DeviceCluster)
+            devices: DeviceCluster | None = self._state.stages.find(DeviceCluster)
             return devices
 
     @property

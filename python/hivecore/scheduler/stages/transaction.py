@@ -9,7 +9,7 @@ told for how many pods each node has devices, and asked again, a bounded number 
 trials, so that jobs that wait for it are tried again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -37,7 +37,7 @@ from hivecore.scheduler.stages.nodes import Place, add_node, shun_missing
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
 from hivecore.scheduler.stages.stage import Audited, Listener, Offer, Stage, refused
-from hivecore.scheduler.stages.storage import StoragePool, StorageStage
+from hivecore.scheduler.stages.storage import Observed, StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
 
@@ -210,7 +210,7 @@ class Stages:
         made.listener = self.listener
         return made
 
-    def part(self, kind: type[Any]) -> Any:
+    def find(self, kind: type[Any]) -> Any:
         """The part of a type; None: there is none."""
         return next((part for part in self._parts if isinstance(part, kind)), None)
 
@@ -809,12 +809,29 @@ class Stages:
             return ()
         return self._storage.allot(now)
 
-    def storage(self, *, shares_io: bool = False) -> StorageStage:
-        """The storage, for questions about it alone.
+    def reading_order(self, now: float) -> list[str]:
+        """The jobs that read, the shortest one first; see `Scheduler.reading_order`."""
+        return self._reading(shares_io=True).shortest_first(now)
 
-        :param shares_io: it has to share out remote IO.
-        :raises ValueError: there is none, or it does not.
+    def reading_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
+        """For which share of the time each job that reads is to have its GPUs."""
+        return self._reading(shares_io=True).fair_shares(gpus, gpu_capacity)
+
+    def observe(
+        self, amounts: Mapping[str, Any], knows: Callable[[str], object], now: float
+    ) -> Observed:
+        """What was observed of the storage, checked and from now on counted with.
+
+        :param amounts: by the names of `Observed`.
+        :param knows: is asked for jobs that read nothing; raises KeyError if there is none.
         """
+        storage = self._reading()
+        observed = storage.as_observed(amounts, knows)
+        storage.observe(observed, now)
+        return observed
+
+    def _reading(self, *, shares_io: bool = False) -> StorageStage:
+        """The storage; it has to share out remote IO if that is said."""
         if self._storage is None:
             raise ValueError("there is no storage")
         if shares_io and self._storage.pool.bandwidth_mbps is None:
