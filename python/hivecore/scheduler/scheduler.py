@@ -34,6 +34,7 @@ from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of,
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.saved import pack, unpack
 from hivecore.scheduler.lifecycle.state import LATEST, State
+from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.log.outbox import Outbox
 from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
@@ -307,37 +308,37 @@ class Scheduler(Stateful):
             moment = state.moment(now)
             if job.name in state.jobs or job.name in state.rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
-            kind = state.kinds.enforced(job)
-            if kind is None:
-                if not self._is_rerun and (reason := state.stages.unenforced(job)):
-                    raise ValueError(f"job={job.name!r}: {reason}")
-                kind = state.kinds.of(job)
-                if not self._is_rerun:
-                    state.kinds.note_enforced(kind)
-            reason = state.kinds.impossible(kind, state.stages.impossible)
-            if reason:
-                state.happens(moment)
-                state.outbox.append(Reject(job.name, reason))
-                state.rejected.add(job.name)
-            else:
-                live = Live.submitted(job, kind)
-                state.stages.submit(live.units[0])
-                state.add(live)
-                try:
-                    push(state, live.units[0], moment)
-                except BaseException:
-                    del state.jobs[job.name]
-                    state.stages.withdraw(live.units[0])
-                    raise
-                state.stages.come(job)
-                state.happens(moment)
-                offer_idle_cells(state, live)
-                refusal = state.waiting.refusal(kind)
-                if refusal is not None:
-                    state.tell(live, refusal)
+            with state.transaction():
+                kind = self._submit(state, job, moment)
             if self._log is not None:
                 self._logged += 1
                 self._log.submit(job, kind.number, moment)
+
+    def _submit(self, state: State, job: Job, moment: float) -> Kind:
+        """Let a job wait, or reject it."""
+        kind = state.kinds.enforced(job)
+        if kind is None:
+            if not self._is_rerun and (reason := state.stages.unenforced(job)):
+                raise ValueError(f"job={job.name!r}: {reason}")
+            kind = state.kinds.of(job)
+            if not self._is_rerun:
+                state.kinds.note_enforced(kind)
+        reason = state.kinds.impossible(kind, state.stages.impossible)
+        state.happens(moment)
+        if reason:
+            state.outbox.append(Reject(job.name, reason))
+            state.rejected.add(job.name)
+            return kind
+        live = Live.submitted(job, kind)
+        state.stages.submit(live.units[0])
+        state.stages.come(job)
+        state.add(live)
+        push(state, live.units[0])
+        offer_idle_cells(state, live)
+        refusal = state.waiting.refusal(kind)
+        if refusal is not None:
+            state.tell(live, refusal)
+        return kind
 
     def _note_job(self, event: str, job: str) -> None:
         if self._log is not None:
@@ -671,8 +672,9 @@ class Scheduler(Stateful):
                 raise ValueError("regroup: jobs share GPUs only where sharing was given")
             if self._state.order is not None:
                 raise ValueError("regroup: an order says who shares GPUs, see reorder")
-            self._state.happens(moment)
-            self._state.regroup_for = lasting
+            with self._state.transaction():
+                self._state.happens(moment)
+                self._state.regroup_for = lasting
             self._note("regroup", seconds=lasting)
 
     def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
@@ -729,13 +731,13 @@ class Scheduler(Stateful):
                     self._check_sharers(names)
                 elif names[0] not in self._state.jobs:
                     raise KeyError(f"there is no job {names[0]!r}")
-            if asked:
-                self._state.regroup_for = 0.0
-            self._state.happens(moment)
-            if asked:
-                self._state.order = Order(asked, self._state.jobs)
-            elif self._state.order is not None:
-                end_order(self._state)
+            with self._state.transaction():
+                self._state.happens(moment)
+                if asked:
+                    self._state.regroup_for = 0.0
+                    self._state.order = Order(asked, self._state.jobs)
+                elif self._state.order is not None:
+                    end_order(self._state)
             if self._log is not None:
                 self._note(
                     "reorder", order=[names[0] if len(names) == 1 else names for names in asked]

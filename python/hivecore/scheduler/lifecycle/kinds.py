@@ -62,7 +62,9 @@ class Kinds:
         """The parts enforce the constraints of a kind."""
         if not kind.is_alone:
             if len(self._enforced) >= _MOST:
-                self._enforced.clear()
+                self._set("_enforced", set())
+            if self._log.is_on:
+                self._log.add(self._enforced.discard, kind.number)
             self._enforced.add(kind.number)
 
     def asked_by(self, job: Job) -> tuple[Any, ...]:

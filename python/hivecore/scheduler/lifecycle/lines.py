@@ -37,10 +37,9 @@ def line_of(state: State, kind: Kind) -> TenantQueues:
     return state.lending
 
 
-def push(state: State, unit: Unit, now: float | None = None) -> None:
-    """A unit comes into its queue; at this time, if it is not the last one that was told."""
-    moment = state.microseconds if now is None else int(now * MICRO)
-    line_of(state, unit.kind).push(queued_job(state, unit), moment)
+def push(state: State, unit: Unit) -> None:
+    """A unit comes into its queue."""
+    line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
 

@@ -32,6 +32,7 @@ class Live:
         "is_reclaimed",
         "job",
         "lent",
+        "number",
         "since",
         "state",
         "told",
@@ -41,6 +42,8 @@ class Live:
 
     def __init__(self, job: Job, units: list[Unit]) -> None:
         self.job = job
+        #: its place among all that have come
+        self.number = 0
         #: "pending", "lent", "reserved" or "running"
         self.state = "pending"
         #: when it started
@@ -95,7 +98,7 @@ class Live:
     def copy(self) -> Self:
         """The same for a branch."""
         made: Self = object.__new__(type(self))
-        made.job = self.job
+        made.job, made.number = self.job, self.number
         made.restore(_values(self))
         made.units = [unit.copy() for unit in self.units]
         made.lent = self.lent and self.lent.copy()

@@ -131,7 +131,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
         live = _live_of_plain(one, state)
         if live.job.name in state.jobs:
             raise ValueError(f"job {live.job.name!r} is there twice")
-        state.jobs[live.job.name] = live
+        state.add(live)
     state.kinds.numbered = as_int(told["kinds"], "kinds", 0, 2**61)
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]

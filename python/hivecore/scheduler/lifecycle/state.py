@@ -78,6 +78,7 @@ class State:
 
     __slots__ = (
         "begun",
+        "came",
         "has_queues",
         "immediate",
         "jobs",
@@ -122,6 +123,8 @@ class State:
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
         self.jobs: dict[str, Live] = {}
+        #: how many have come
+        self.came = 0
         #: the units that wait in a queue
         self.queued: dict[str, Unit] = {}
         #: the jobs for which others have to stop
@@ -184,11 +187,18 @@ class State:
             self.stages.read(name, step.reads)
         if step.target == GONE:
             if self.log.is_on:
-                self.log.add(setattr, self, "jobs", self.jobs.copy())
+                self.log.add(self._bring_back, live)
             del self.jobs[name]
             self.stages.go(name)
         if step.event:
             self.waiting.touch(((step.event, name),))
+
+    def _bring_back(self, live: Live) -> None:
+        """A job is known again, at its place among those that have come."""
+        self.jobs[live.job.name] = live
+        jobs = sorted(self.jobs.items(), key=lambda one: one[1].number)
+        self.jobs.clear()
+        self.jobs.update(jobs)
 
     def _where(self, state: str) -> dict[str, Live] | None:
         """The jobs in a state, as far as they are listed."""
@@ -199,7 +209,9 @@ class State:
     def add(self, live: Live) -> None:
         """A job has come."""
         if self.log.is_on:
-            self.log.keep(self.jobs, live.job.name)
+            self.log.add(self.jobs.pop, live.job.name)
+        self.came += 1
+        live.number = self.came
         self.jobs[live.job.name] = live
 
     def enqueue(self, unit: Unit) -> None:
@@ -312,6 +324,7 @@ class State:
         made.patience = self.patience
         made.kinds = self.kinds.branch(made.log)
         made.waiting = made.stages.listener = self.waiting.branch(made.stages)
+        made.came = self.came
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
         made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)

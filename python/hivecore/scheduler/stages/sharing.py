@@ -173,7 +173,8 @@ class SharingStage(Stage):
 
     def avoid(self, nodes: frozenset[str]) -> None:
         """No job joins another one on these nodes."""
-        self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
+        if nodes != self._unhealthy:
+            self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
 
     # --- who joins whom
 
