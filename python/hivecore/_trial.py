@@ -1,6 +1,5 @@
 """Changes that are undone at the end of a ``with`` block."""
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -101,21 +100,19 @@ class UndoLog:
     A change adds its undo only while the log is on: there are marks, and nothing is being undone.
     """
 
-    __slots__ = ("_starts", "_steps", "is_on")
+    __slots__ = ("_starts", "_steps", "add", "is_on")
 
     def __init__(self) -> None:
         self.is_on = False
-        self._steps: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._steps: list[tuple[Any, ...]] = []
         self._starts: list[int] = []
-
-    def add(self, undo: Callable[..., object], *arguments: Any) -> None:
-        """Add a call that undoes the next change."""
-        self._steps.append((undo, arguments))
+        #: adds a call, as a tuple of a function and its arguments, that undoes the next change
+        self.add = self._steps.append
 
     def keep(self, of: dict[Any, Any], *keys: Any) -> None:
         """Let the undo restore these entries of a dictionary, which may be absent."""
         for key in keys:
-            self._steps.append((_put, (of, key, of.get(key, _ABSENT))))
+            self._steps.append((_put, of, key, of.get(key, _ABSENT)))
 
     @property
     def depth(self) -> int:
@@ -135,7 +132,7 @@ class UndoLog:
         """Remove the last mark, and undo the changes since then."""
         start, self.is_on = self._starts[-1], False
         while len(self._steps) > start:
-            undo, arguments = self._steps.pop()
+            undo, *arguments = self._steps.pop()
             undo(*arguments)
         self.end()
 

@@ -11,6 +11,7 @@ from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where
 from hivecore.scheduler.lifecycle.units import Kind
@@ -514,6 +515,49 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
     assert observed(scheduler) == before
     assert told(scheduler.decide(0.0)) == [("Start", "train")]
     scheduler.check()
+
+
+TAMPERED = {
+    "quotas": lambda scheduler: scheduler.quotas.release("train"),
+    "topology": lambda scheduler: scheduler.topology.release("train"),
+    "cells": lambda scheduler: scheduler.cells.release("train"),
+    "devices": lambda scheduler: scheduler.devices.release("train/w/1"),
+}
+
+
+@pytest.mark.parametrize("call", ["finish", "cancel", "fail"])
+@pytest.mark.parametrize("part", TAMPERED)
+def test_a_job_that_a_part_has_lost_does_not_end_by_halves(part, call):
+    place = PLACES["cells" if part == "cells" else "network"]()
+    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    scheduler = Scheduler(quotas=quotas, devices=machines("n0", "n1"), **place)
+    scheduler.submit(Job("train", "t", [Role("w", 3, gpus=4)]), 0.0)
+    scheduler.decide(0.0)
+    TAMPERED[part](scheduler)
+    before = scheduler.to_bytes()
+    with pytest.raises(KeyError, match="train") as raised:
+        getattr(scheduler, call)("train", 1.0)
+    assert raised.value.__notes__[0].startswith(f"{part}: ")
+    assert scheduler.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda scheduler: scheduler.quotas.submit(QuotaRequest("train", "t", {"gpu": 1})),
+        lambda scheduler: scheduler.queues.push(QueuedJob("train", "all", 1), 0),
+    ],
+)
+def test_a_job_whose_name_a_part_knows_already_does_not_come_by_halves(tamper):
+    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    scheduler = Scheduler(quotas=quotas)
+    tamper(scheduler)
+    owners = scheduler.quotas.owners
+    with pytest.raises(ValueError, match="train"):
+        scheduler.submit(Job("train", "t", 1), 1.0)
+    assert (len(scheduler), scheduler.quotas.owners, scheduler.now) == (0, owners, 0.0)
+    scheduler.submit(Job("other", "t", 1), 0.5)
+    assert "other" in scheduler
 
 
 # --- how often, and when, the parts are asked again

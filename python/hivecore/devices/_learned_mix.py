@@ -75,7 +75,7 @@ class LearnedMix:
     def _keep(self) -> None:
         """Log what it is, before it changes."""
         for name in ("counts", "count", "weights", "total"):
-            self.undo.add(setattr, self, name, getattr(self, name))
+            self.undo.add((setattr, self, name, getattr(self, name)))
 
     def tell(self, core: Any, model_number: Any) -> None:
         """Let the kernel go by the weights; ValueError: they are too large."""

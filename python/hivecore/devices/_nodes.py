@@ -165,9 +165,9 @@ class Nodes:
         if undo.is_on:
             undo.keep(self.by_name, name)
             for by_number in (self.names, self.marks, self.inventories):
-                undo.add(setitem, by_number, number, by_number[number])
-            undo.add(setattr, self, "_in_order", self._in_order)
-            undo.add(setattr, self, "_holes", None)
+                undo.add((setitem, by_number, number, by_number[number]))
+            undo.add((setattr, self, "_in_order", self._in_order))
+            undo.add((setattr, self, "_holes", None))
 
     def leave_out(self) -> None:
         """A number that no node has."""
@@ -176,8 +176,8 @@ class Nodes:
 
     def _append_hole(self) -> None:
         if self.undo.is_on:
-            self.undo.add(self.names.pop)
-            self.undo.add(self.inventories.pop)
+            self.undo.add((self.names.pop,))
+            self.undo.add((self.inventories.pop,))
         if len(self.marks) == len(self.names):
             self.marks.append(None)
         self.names.append(None)
@@ -193,7 +193,7 @@ class Nodes:
         before = self.core.most_memory
         self.core.set_node(number, shape, healthy)
         if self.undo.is_on:
-            self.undo.add(setitem, self.inventories, number, self.inventories[number])
+            self.undo.add((setitem, self.inventories, number, self.inventories[number]))
         self.inventories[number] = inventory
         return bool(self.core.most_memory > before)
 

@@ -84,7 +84,7 @@ class Owners:
     def book(self, name: str, owner: int, priority: int) -> None:
         """A new owner, which is charged already."""
         if self.undo.is_on:
-            self.undo.add(self._forget, name, owner)
+            self.undo.add((self._forget, name, owner))
         self.numbers[name] = owner
         self.names[owner] = name
         if priority:
@@ -147,7 +147,7 @@ class Owners:
         """The end of an owner, which must be there; users of a reservation stay."""
         owner = self.number(name)
         if self.undo.is_on:
-            self.undo.add(self.book, name, owner, self.priority(name))
+            self.undo.add((self.book, name, owner, self.priority(name)))
         self._forget(name, owner)
         self.core.refund(owner)
         if name in self.reservations:

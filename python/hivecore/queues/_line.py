@@ -93,7 +93,7 @@ class Line:
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
         if self._undo.is_on:
-            self._undo.add(self._take_back, entry)
+            self._undo.add((self._take_back, entry))
         self.length += 1
         job = entry.job
         kind = job.kind
@@ -117,7 +117,7 @@ class Line:
             self.push(entry)
             return
         if self._undo.is_on:
-            self._undo.add(self._take_back, entry)
+            self._undo.add((self._take_back, entry))
         self.length += 1
         if entry < queue[0]:
             heap = self.shut if entry.job.kind in self.parked else self.heads
@@ -143,7 +143,7 @@ class Line:
             while queue and self._is_spare(queue[0], first):
                 queue.popleft()
                 self.length -= 1
-            self._undo.add(self._put_back, first)
+            self._undo.add((self._put_back, first))
         if queue:
             heapreplace(heap, queue[0])
         else:
@@ -178,14 +178,14 @@ class Line:
         """Offer no job of a kind; `tidy` is to follow. O(log queues) for each priority it has."""
         if kind not in self.parked:
             if self._undo.is_on:
-                self._undo.add(self.parked.pop, kind)
+                self._undo.add((self.parked.pop, kind))
             self.parked[kind] = None
             self._move(kind, self.shut)
 
     def wake(self, kind: int) -> None:
         """Offer a parked kind's jobs again; `tidy` is to follow."""
         if self._undo.is_on:
-            self._undo.add(self.parked.setdefault, kind)
+            self._undo.add((self.parked.setdefault, kind))
         del self.parked[kind]
         self._move(kind, self.heads)
 

@@ -354,7 +354,7 @@ class TenantQueues(LoggedTrials, PlainState):
             tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
             if self._undo.is_on:
                 self._log(tenant)
-                self._undo.add(entries.pop, name)
+                self._undo.add((entries.pop, name))
             key = self._key(job, moment)
             # Entry(...) would be a call in Python more, and this is called for every job.
             entries[name] = entry = tuple.__new__(Entry, (key, number, 0, moment, job))
@@ -449,7 +449,7 @@ class TenantQueues(LoggedTrials, PlainState):
         weight = as_int(departure.weight, "departure.weight", 1, _MOST_WEIGHT)
         if self._undo.is_on:
             self._log(tenant)
-            self._undo.add(self._entries.pop, job.name)
+            self._undo.add((self._entries.pop, job.name))
         self._stamped += 1
         if self._order == "weighted":
             # At the weight of then; with the same one the remainder comes back as it was.
@@ -806,7 +806,7 @@ class TenantQueues(LoggedTrials, PlainState):
         mark = self._undo.mark()
         if mark == 1:
             self._before, self._died = (self._numbered, self._stamped), set()
-        self._undo.add(self._recount, self._clock, self._now, self._numbered, self._stamped)
+        self._undo.add((self._recount, self._clock, self._now, self._numbered, self._stamped))
         self._marked += 1
         self._marks.append(self._marked)
         return mark
@@ -825,7 +825,7 @@ class TenantQueues(LoggedTrials, PlainState):
     def _log(self, tenant: _Tenant) -> None:
         """Let a trial restore a tenant that is about to change."""
         if self._undo.is_on and tenant.logged != self._marks[-1]:
-            self._undo.add(self._restore, tenant, _values(tenant), tenant.line.state())
+            self._undo.add((self._restore, tenant, _values(tenant), tenant.line.state()))
             tenant.logged = self._marks[-1]
 
     def _restore(self, tenant: _Tenant, values: tuple[Any, ...], line: tuple[Any, ...]) -> None:
@@ -872,7 +872,7 @@ class TenantQueues(LoggedTrials, PlainState):
             found = _Tenant(name, len(self._tenants), self._blocking, line)
             self._tenants[name] = found
             if self._undo.is_on:
-                self._undo.add(self._forget, name)
+                self._undo.add((self._forget, name))
         return found
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
@@ -953,7 +953,7 @@ class TenantQueues(LoggedTrials, PlainState):
         if self._undo.is_on:
             self._log(tenant)
             self._died.add(id(entry))
-            self._undo.add(self._entries.__setitem__, entry.job.name, entry)
+            self._undo.add((self._entries.__setitem__, entry.job.name, entry))
         del self._entries[entry.job.name]
         tenant.size -= 1
         line = tenant.line

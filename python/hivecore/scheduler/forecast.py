@@ -40,7 +40,7 @@ def _decide(state: State, now: float) -> None:
     """Until nothing happens any more; who has to stop does so at once."""
     while True:
         decide(state, now, -1)
-        stopping = [one for one in state.running.values() if one.for_job and not one.has_stopped]
+        stopping = [one for one in state.jobs.values() if one.for_job and not one.has_stopped]
         if not stopping:
             return
         for one in stopping:

@@ -29,7 +29,7 @@ from hivecore.scheduler.forecast import first_start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.audit import check_units, check_waiting
 from hivecore.scheduler.lifecycle.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
-from hivecore.scheduler.lifecycle.ends import end, give_back, has_stopped, stop
+from hivecore.scheduler.lifecycle.ends import end, ends_alone, give_back, has_stopped, stop
 from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of, requeue
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.saved import pack, unpack
@@ -308,8 +308,7 @@ class Scheduler(Stateful):
             moment = state.moment(now)
             if job.name in state.jobs or job.name in state.rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
-            with state.transaction():
-                kind = self._submit(state, job, moment)
+            kind = self._submit(state, job, moment)
             if self._log is not None:
                 self._logged += 1
                 self._log.submit(job, kind.number, moment)
@@ -324,16 +323,27 @@ class Scheduler(Stateful):
             if not self._is_rerun:
                 state.kinds.note_enforced(kind)
         reason = state.kinds.impossible(kind, state.stages.impossible)
-        state.happens(moment)
         if reason:
+            state.happens(moment)
             state.outbox.append(Reject(job.name, reason))
             state.rejected.add(job.name)
             return kind
-        live = Live.submitted(job, kind)
-        state.stages.submit(live.units[0])
-        state.stages.come(job)
+        live, before = Live.submitted(job, kind), state.now
         state.add(live)
-        push(state, live.units[0])
+        try:  # which costs less than a transaction
+            state.stages.submit(live.units[0])
+            state.now = moment
+            try:
+                push(state, live.units[0])
+            except BaseException:
+                state.stages.withdraw(live.units[0])
+                raise
+        except BaseException:
+            state.now = before
+            del state.jobs[job.name]
+            raise
+        state.happens(moment)
+        state.stages.come(job)
         offer_idle_cells(state, live)
         refusal = state.waiting.refusal(kind)
         if refusal is not None:
@@ -361,9 +371,14 @@ class Scheduler(Stateful):
             moment = self._state.moment(now)
             if not live.runs:
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
-            with self._state.transaction():
+            if ends_alone(self._state, live):
+                self._state.stages.check_holds(live.units[0])
                 self._state.happens(moment)
                 end(self._state, live)
+            else:
+                with self._state.transaction():
+                    self._state.happens(moment)
+                    end(self._state, live)
             self._note_job("finish", job)
 
     def cancel(self, job: str, now: float) -> None:

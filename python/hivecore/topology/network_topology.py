@@ -207,7 +207,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         before, numbers, nodes = self._domains.numbers, domains.numbers, self.nodes
         if self._undo.is_on:
             state = self._domains, self._free, self._owners, self._kernels
-            self._undo.add(self._use, *state)
+            self._undo.add((self._use, *state))
 
         def moved(owner: Owner) -> Owner:
             pods = [(numbers[nodes[node]], count, others) for node, count, others in owner.pods]
@@ -265,7 +265,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         """Let a trial restore what is free of these resources on these nodes."""
         if self._undo.is_on:
             part = self._free.part(resources, nodes)
-            self._undo.add(self._restore_free, part, nodes)
+            self._undo.add((self._restore_free, part, nodes))
 
     def _restore_free(self, part: dict[str, Ints | None], nodes: Ints) -> None:
         self._free.restore(part, nodes)
@@ -311,7 +311,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             number = self._domains.number(node)
             if self._undo.is_on:
                 before = self._free.usable is None or bool(self._free.usable[number])
-                self._undo.add(self._set_usable, number, before)
+                self._undo.add((self._set_usable, number, before))
             self._set_usable(number, usable)
 
     def _set_usable(self, number: int, usable: bool) -> None:
@@ -578,7 +578,7 @@ class NetworkTopology(LoggedTrials, PlainState):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
             if self._undo.is_on:
-                self._undo.add(self._owners.pop, request.name)
+                self._undo.add((self._owners.pop, request.name))
             self._take(owner, 1)
 
     def _where(
@@ -629,7 +629,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             owner = self._owner(name)
             del self._owners[name]
             if self._undo.is_on:
-                self._undo.add(self._owners.__setitem__, name, owner)
+                self._undo.add((self._owners.__setitem__, name, owner))
             self._take(owner, -1)
 
     def rename(self, name: str, new: str) -> None:
@@ -647,13 +647,13 @@ class NetworkTopology(LoggedTrials, PlainState):
             self._owners[new] = owner
             del self._owners[name]
             if self._undo.is_on:
-                self._undo.add(self._owners.__setitem__, name, owner)
-                self._undo.add(self._owners.pop, new)
+                self._undo.add((self._owners.__setitem__, name, owner))
+                self._undo.add((self._owners.pop, new))
 
     def _take(self, owner: Owner, sign: int) -> None:
         nodes = [node for node, *_ in owner.pods]
         if self._undo.is_on:
-            self._undo.add(self._put_back, self._free.read(owner), nodes)
+            self._undo.add((self._put_back, self._free.read(owner), nodes))
         self._free.take(owner, sign)
         self._kernels.touch(nodes)
 

@@ -16,6 +16,7 @@ from hivecore.scheduler.lifecycle.units import Unit
 __all__ = [
     "abandon",
     "end",
+    "ends_alone",
     "expect_no_more",
     "give_back",
     "has_stopped",
@@ -41,6 +42,15 @@ def end(state: State, live: Live) -> None:
     else:
         _give_back_all(state, live, end=True)
     _forget(state, live)
+
+
+def ends_alone(state: State, live: Live) -> bool:
+    """Whether the end of a running job concerns no other job: then nothing can fail but a part that
+    was changed from outside.
+    """
+    if live.for_job or live.lent is not None or len(live.units) > 1:
+        return False
+    return len(state.stages.members(live.job.name)) == 1
 
 
 def _end_waiting(state: State, live: Live) -> None:
@@ -93,6 +103,8 @@ def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
 
 def expect_no_more(state: State, live: Live) -> None:
     """No more pods join a job."""
+    if len(live.units) == 1:
+        return
     for unit in live.units[1:]:
         if not unit.placed:
             withdraw(state, unit)
@@ -106,11 +118,12 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
         take_off(state, live.units[0])
         return
     expect_no_more(state, live)
-    first, *joined = live.units
-    for unit in reversed(joined):
-        give_back(state, unit, end=True)
-    live.note(state.log)
-    live.units = [first]
+    first = live.units[0]
+    if len(live.units) > 1:
+        for unit in reversed(live.units[1:]):
+            give_back(state, unit, end=True)
+        live.note(state.log)
+        live.units = [first]
     give_back(state, first, end=end, reclaimed=live.is_reclaimed)
 
 

@@ -64,7 +64,7 @@ class Kinds:
             if len(self._enforced) >= _MOST:
                 self._set("_enforced", set())
             if self._log.is_on:
-                self._log.add(self._enforced.discard, kind.number)
+                self._log.add((self._enforced.discard, kind.number))
             self._enforced.add(kind.number)
 
     def asked_by(self, job: Job) -> tuple[Any, ...]:
@@ -148,7 +148,7 @@ class Kinds:
 
     def _set(self, name: str, value: Any) -> None:
         if self._log.is_on:
-            self._log.add(setattr, self, name, getattr(self, name))
+            self._log.add((setattr, self, name, getattr(self, name)))
         setattr(self, name, value)
 
     def _keep(self, key: Any, kind: Kind) -> Kind:

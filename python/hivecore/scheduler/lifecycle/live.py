@@ -107,7 +107,7 @@ class Live:
     def note(self, log: UndoLog) -> None:
         """Let a log restore the job as it is now; its units by themselves."""
         if log.is_on:
-            log.add(self.restore, _values(self))
+            log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
         """What the job was."""

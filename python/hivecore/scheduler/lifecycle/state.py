@@ -187,7 +187,7 @@ class State:
             self.stages.read(name, step.reads)
         if step.target == GONE:
             if self.log.is_on:
-                self.log.add(self._bring_back, live)
+                self.log.add((self._bring_back, live))
             del self.jobs[name]
             self.stages.go(name)
         if step.event:
@@ -209,7 +209,7 @@ class State:
     def add(self, live: Live) -> None:
         """A job has come."""
         if self.log.is_on:
-            self.log.add(self.jobs.pop, live.job.name)
+            self.log.add((self.jobs.pop, live.job.name))
         self.came += 1
         live.number = self.came
         self.jobs[live.job.name] = live

@@ -187,7 +187,7 @@ class Unit:
     def note(self, log: UndoLog) -> None:
         """Let a log restore the unit as it is now."""
         if log.is_on:
-            log.add(self.restore, _values(self))
+            log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
         """What the unit was."""

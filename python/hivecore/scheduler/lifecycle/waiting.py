@@ -51,7 +51,7 @@ class Waiting:
             line = self._lines[kind.number] = _Line(kind)
         line.names[name] = None
         if self._log.is_on:
-            self._log.add(self._drop_name, line, name)
+            self._log.add((self._drop_name, line, name))
 
     def _drop_name(self, line: _Line, name: str) -> None:
         del line.names[name]
@@ -64,7 +64,7 @@ class Waiting:
         if self._log.is_on:
             # A copy only where the unit is not the first: the order has to be restored.
             is_first = next(iter(line.names)) == name
-            self._log.add(self._put_name, line, name, None if is_first else line.names.copy())
+            self._log.add((self._put_name, line, name, None if is_first else line.names.copy()))
         del line.names[name]
         if line.names:
             return False
@@ -97,7 +97,7 @@ class Waiting:
         """A kind some of whose units wait is parked."""
         line = self._lines[kind.number]
         if self._log.is_on:
-            self._log.add(self._set, line, line.refusal, line.keys)
+            self._log.add((self._set, line, line.refusal, line.keys))
         self._set(line, refusal, tuple(dict.fromkeys(keys)))
         if OVERUSED in line.keys and self._lacks is not None:
             self._lacks.note_overused()
@@ -115,7 +115,7 @@ class Waiting:
     def renew(self, lacks: Lacks | None) -> None:
         """Quotas are others now."""
         if self._log.is_on:
-            self._log.add(setattr, self, "_lacks", self._lacks)
+            self._log.add((setattr, self, "_lacks", self._lacks))
         self._lacks = lacks
         for line in self._lines.values():
             self._note(line)
@@ -124,7 +124,7 @@ class Waiting:
         """A kind is offered again."""
         line = self._lines[kind.number]
         if self._log.is_on:
-            self._log.add(self._set, line, line.refusal, line.keys)
+            self._log.add((self._set, line, line.refusal, line.keys))
         self._set(line, None if line.names else line.refusal, ())
         if self._lacks is not None:
             self._lacks.drop(kind.number)
@@ -187,7 +187,7 @@ class Waiting:
             else:
                 found.update(self._by_key.get(key, ()))
         if self._log.is_on:
-            self._log.add(setattr, self, "_touched", self._touched)
+            self._log.add((setattr, self, "_touched", self._touched))
         self._touched = {}
         able = set(able_to_share(sharers)) if sharers else set()
         woken = [self._lines[number].kind for number in sorted(able)]

@@ -39,7 +39,7 @@ class Precedence:
         """Jobs are evicted for another job."""
         if self._log.is_on:
             before = {name: above.copy() for name, above in self._above.items()}
-            self._log.add(setattr, self, "_above", before)
+            self._log.add((setattr, self, "_above", before))
         gone = set(victims)
         over = {winner, *self.above(winner)}
         gone.update([name for name, above in self._above.items() if not gone.isdisjoint(above)])
@@ -49,7 +49,7 @@ class Precedence:
     def clear(self) -> None:
         """An external event has happened."""
         if self._log.is_on:
-            self._log.add(setattr, self, "_above", self._above)
+            self._log.add((setattr, self, "_above", self._above))
         self._above = {}
 
     def branch(self, log: UndoLog) -> Self:

@@ -53,7 +53,7 @@ class _Table:
     def add(self, number: int, quota: int, needs: Any) -> None:
         """A kind needs so much at a quota."""
         if self.log.is_on:
-            self.log.add(self.drop, number)
+            self.log.add((self.drop, number))
         row = self.rows[number] = len(self.rows)
         if row == len(self._numbers):
             self._numbers = np.concatenate([self._numbers, self._numbers])
@@ -67,7 +67,7 @@ class _Table:
         if row is None:
             return
         if self.log.is_on:
-            self.log.add(self.add, number, self._at[row], self._needs[row].copy())
+            self.log.add((self.add, number, self._at[row], self._needs[row].copy()))
         last = len(self.rows)
         if row < last:
             moved = int(self._numbers[last])
@@ -174,7 +174,7 @@ class Lacks:
         if is_vain == (number in self._vain):
             return
         if self._log.is_on:
-            self._log.add(self._set_vain, number, not is_vain)
+            self._log.add((self._set_vain, number, not is_vain))
         (self._vain.add if is_vain else self._vain.discard)(number)
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
@@ -232,7 +232,7 @@ class Lacks:
 
     def _set_overused(self, quotas: frozenset[str]) -> None:
         if self._log.is_on:
-            self._log.add(setattr, self, "_overused", self._overused)
+            self._log.add((setattr, self, "_overused", self._overused))
         self._overused = quotas
 
     def is_one_more_overused(self) -> bool:

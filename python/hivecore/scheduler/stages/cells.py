@@ -108,6 +108,11 @@ class CellStage(Stage):
         if is_placed:
             self.part.release(unit.name)
 
+    def check_holds(self, unit: Unit) -> None:
+        """See that the unit has cells."""
+        if unit.is_placed and unit.name not in self.part:
+            raise KeyError(f"unit {unit.name!r} has no cells any more")
+
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Cells are another job's."""
         if is_placed:

@@ -140,6 +140,12 @@ class DeviceStage(Stage):
         for name in unit.device_owners():
             self.part.release(name)
 
+    def check_holds(self, unit: Unit) -> None:
+        """See that all pods of the unit that asked for devices have some."""
+        for name in unit.device_owners():
+            if name not in self.part:
+                raise KeyError(f"pod {name!r} has no devices any more")
+
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """The devices are another job's."""
         for pod in unit.device_owners():

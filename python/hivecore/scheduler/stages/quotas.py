@@ -112,13 +112,13 @@ class QuotaStage(Stage):
         quota = unit.kind.job.quota
         if quota not in self.stirred:
             if self.log.is_on:
-                self.log.add(self.stirred.discard, quota)
+                self.log.add((self.stirred.discard, quota))
             self.stirred.add(quota)
 
     def settle(self) -> None:
         """It was looked at what runs in which quota."""
         if self.log.is_on:
-            self.log.add(setattr, self, "stirred", self.stirred)
+            self.log.add((setattr, self, "stirred", self.stirred))
         self.stirred = set()
 
     def propose(self, offer: Offer) -> Refused | None:
@@ -180,6 +180,10 @@ class QuotaStage(Stage):
         """Whether any of lower priority run in the same quota."""
         asked = unit.kind.quota_request
         return bool(self.part.used_below(asked.quota, asked.priority))
+
+    def check_holds(self, unit: Unit) -> None:
+        """See that the tree knows the unit."""
+        self.part.members(unit.request)
 
     def requested(self) -> tuple[Key, ...]:
         """Runtimes move."""

@@ -100,7 +100,7 @@ class SharingStage(Stage):
         """Let the log restore a group and where jobs of these names are, before they change."""
         if self.log.is_on:
             self.log.keep(self._fresh, group.number)  # the last to be undone
-            self.log.add(self._restore, group, *group.state())
+            self.log.add((self._restore, group, *group.state()))
             self.log.keep(self._of, *names)
             self.log.keep(self._groups, group.number)
 
@@ -114,7 +114,7 @@ class SharingStage(Stage):
         """Change attributes so that the log can restore them."""
         for name, value in attributes.items():
             if self.log.is_on:
-                self.log.add(setattr, self, name, getattr(self, name))
+                self.log.add((setattr, self, name, getattr(self, name)))
             setattr(self, name, value)
 
     # --- who may share

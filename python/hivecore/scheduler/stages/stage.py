@@ -168,6 +168,12 @@ class Stage:
         """Whether a unit of this name has lost its guarantee since it started."""
         return False
 
+    def check_holds(self, unit: Unit) -> None:
+        """See that a unit that runs has all that this stage gave it.
+
+        :raises KeyError: it does not, because the part was changed from outside.
+        """
+
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """What a job has that is like that of a unit belongs to a job of another name."""
 

@@ -134,7 +134,7 @@ class StorageStage(Stage):
         """Change attributes so that the log can restore them."""
         for name, value in attributes.items():
             if self.log.is_on:
-                self.log.add(setattr, self, name, getattr(self, name))
+                self.log.add((setattr, self, name, getattr(self, name)))
             setattr(self, name, value)
 
     def plain(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class StorageStage(Stage):
         if row is None:
             return
         if self.log.is_on:
-            self.log.add(self._readers.put, row, self._readers.values(row))
+            self.log.add((self._readers.put, row, self._readers.values(row)))
         if runs:
             self._readers.runs[row] = True
         else:

@@ -190,6 +190,11 @@ class TopologyStage(Stage):
         if is_placed:
             self.part.release(unit.name)
 
+    def check_holds(self, unit: Unit) -> None:
+        """See that the unit has a place."""
+        if unit.is_placed:
+            self.part.placement(unit.name)
+
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """It is another job's."""
         if is_placed:

@@ -55,7 +55,7 @@ _KINDS: tuple[type[Stage], ...] = (
 #: What units do: methods of a stage.
 _ACTIONS = (
     *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
-    *("hold", "let_go"),
+    *("hold", "let_go", "check_holds"),
 )
 _NO_NODE = "none of the nodes that it may use is there"
 _NODES = ("scheduler", "nodes")
@@ -659,6 +659,13 @@ class Stages:
                 self._each("evict", unit, reclaimed)
         self._tell(unit.kind)
         return heir
+
+    def check_holds(self, unit: Unit) -> None:
+        """See that a unit that runs has all that it was given.
+
+        :raises KeyError: it does not, because a part was changed from outside.
+        """
+        self._each("check_holds", unit)
 
     def vacate(self, unit: Unit) -> None:
         """Take back where a unit is that shares with nobody; its quota goes on to count it."""
