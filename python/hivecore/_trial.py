@@ -114,11 +114,6 @@ class UndoLog:
         for key in keys:
             self._steps.append((_put, of, key, of.get(key, _ABSENT)))
 
-    @property
-    def depth(self) -> int:
-        """The number of marks."""
-        return len(self._starts)
-
     def mark(self) -> int:
         """Set a mark; from now on changes add their undo.
 
@@ -128,16 +123,23 @@ class UndoLog:
         self.is_on = True
         return len(self._starts)
 
-    def rewind(self) -> None:
-        """Remove the last mark, and undo the changes since then."""
+    def rewind(self, mark: int | None = None) -> None:
+        """Remove the last mark, and undo the changes since then.
+
+        :param mark: its number, to be checked.
+        """
+        if mark is not None and mark != len(self._starts):
+            raise RuntimeError("a trial must end before the one in which it was begun")
         start, self.is_on = self._starts[-1], False
         while len(self._steps) > start:
             undo, *arguments = self._steps.pop()
             undo(*arguments)
         self.end()
 
-    def end(self) -> None:
+    def end(self, mark: int | None = None) -> None:
         """Remove the last mark; the changes stay."""
+        if mark is not None and mark != len(self._starts):
+            raise RuntimeError("a trial must end before the one in which it was begun")
         self._starts.pop()
         self.is_on = bool(self._starts)
         if not self.is_on:
@@ -162,11 +164,7 @@ class LoggedTrials(Trials):
         return self._undo.mark()
 
     def _rewind(self, mark: int) -> None:
-        if mark != self._undo.depth:
-            raise RuntimeError("a trial must end before the one in which it was begun")
-        self._undo.rewind()
+        self._undo.rewind(mark)
 
     def _keep(self, mark: int) -> None:
-        if mark != self._undo.depth:
-            raise RuntimeError("a trial must end before the one in which it was begun")
-        self._undo.end()
+        self._undo.end(mark)

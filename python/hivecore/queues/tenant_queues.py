@@ -815,11 +815,11 @@ class TenantQueues(LoggedTrials, PlainState):
         self._clock, self._now, self._numbered, self._stamped = clock, now, numbered, stamped
 
     def _rewind(self, mark: int) -> None:
-        super()._rewind(mark)
+        self._undo.rewind(mark)
         self._marks.pop()
 
     def _keep(self, mark: int) -> None:
-        super()._keep(mark)
+        self._undo.end(mark)
         self._marks.pop()
 
     def _log(self, tenant: _Tenant) -> None:

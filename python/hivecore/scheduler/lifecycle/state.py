@@ -231,9 +231,9 @@ class State:
         """Whether there is nothing to decide."""
         if self.reserved or self.regroup_for or self.order is not None or self.outbox:
             return False
-        queues = (self.queues, self.lending)
-        is_offered = any(one is not None and one.offers for one in queues)
-        return not (is_offered or self.waiting.is_touched or self.stages.is_stale)
+        if self.queues.offers or self.waiting.is_touched or self.stages.is_stale:
+            return False
+        return self.lending is None or not self.lending.offers
 
     def transaction(self, *, keeps: bool = True) -> "_Transaction":
         """A context whose changes to jobs, queues and parts are undone by an exception.
