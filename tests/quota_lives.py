@@ -1,6 +1,10 @@
 """Lives of trees of quotas, in the kernel and in its twin, compared at every step."""
 
 import copy
+import re
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
 
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
@@ -36,9 +40,10 @@ def outcome_of_commit(tree, decision):
 class Life:
     """One tree twice; steps that one refuses must be refused by the wrapper before."""
 
-    def __init__(self, *, large=1, **settings):
+    def __init__(self, *, large=1, fractions=0.0, **settings):
         self.tree, self.twin = QuotaTree(**settings), Twin(**settings)
         self.large = large
+        self.fractions = fractions  # how many of the amounts are not whole
         self.numbers = self.steps = 0
         self.left_behind = []
         self.trials = []
@@ -47,11 +52,24 @@ class Life:
     # --- what draws decide
 
     def amounts(self, rng, most, names=DIMENSIONS):
-        return {
+        found = {
             name: min(rng.randint(0, most) * self.large, 2**62) if rng.random() < 0.9 else 0
             for name in names
             if rng.random() < 0.8
         }
+        return {name: self.perhaps_fraction(rng, most, n) for name, n in found.items()}
+
+    def perhaps_fraction(self, rng, most, amount):
+        if not self.fractions or rng.random() > self.fractions:
+            return amount
+        number = rng.randint(0, min(most * 1000 * self.large, 2**49))
+        return rng.choice((number / 1000, Fraction(number, 1000), Decimal(number) / 1000))
+
+    def part(self, rng, amount):
+        """Some of an amount."""
+        if isinstance(amount, int):
+            return rng.randint(0, amount)
+        return Fraction(rng.randint(0, round(amount * 1000)), 1000)
 
     def step(self, rng):
         actions = [
@@ -68,6 +86,7 @@ class Life:
             (1, self.within),
             (1, self.overusers),
             (1, self.branch),
+            (2 if self.fractions else 0, self.ask),
         ]
         # In every other stretch the quotas stay as they are, so that they fill up.
         self.steps += 1
@@ -134,7 +153,8 @@ class Life:
         wild = self.tree.copy()
         for name in wild.owners:
             rng.choice((wild.evict, wild.release))(name)
-        wild.set_total(self.amounts(rng, 30))
+        with suppress(ValueError):  # too much to count in thousandths
+            wild.set_total(self.amounts(rng, 30))
         wild.check()
         assert self.tree.to_bytes() == state
         self.left_behind = [(self.tree, state)]
@@ -144,8 +164,9 @@ class Life:
         tree = rng.choice(("", "", "other"))
         carved = tree != "" and rng.random() < 0.5
         total = {d: min(rng.randint(4, 30) * self.large, 2**62) for d in DIMENSIONS}
-        self.tree.set_total(total, tree=tree, carved=carved)
-        self.twin.set_total(total, tree, carved)
+        total = {d: self.perhaps_fraction(rng, 30, amount) for d, amount in total.items()}
+        if self.does(lambda: self.tree.set_total(total, tree=tree, carved=carved)):
+            self.twin.set_total(total, tree, carved)
 
     def set_quota(self, rng):
         quotas = self.twin.quotas
@@ -171,7 +192,7 @@ class Life:
         quota = Quota(
             name,
             max=most,
-            min={d: rng.randint(0, amount) for d, amount in most.items() if rng.random() < 0.7},
+            min={d: self.part(rng, n) for d, n in most.items() if rng.random() < 0.7},
             weight=None if rng.random() < 0.3 else self.amounts(rng, 5, list(most)),
             parent=parent,
             lends=rng.random() < 0.8,
@@ -179,12 +200,19 @@ class Life:
             outside=outside,
             tree=tree,
         )
-        try:
-            self.tree.set_quota(quota)
-        except ValueError as error:
-            assert "above 4611686018427387904" in str(error)
-        else:
+        if self.does(lambda: self.tree.set_quota(quota)):
             self.twin.set_quota(quota)
+
+    def does(self, change):
+        """Whether a change is made; if not, because an amount is too large, nothing has changed."""
+        before = self.tree.to_bytes()
+        try:
+            change()
+        except ValueError as error:
+            assert re.search("above 4611686018427387904|to count (it )?in thousandths", str(error))
+            assert self.tree.to_bytes() == before
+            return False
+        return True
 
     def move(self, rng):
         quotas = self.twin.quotas
@@ -201,11 +229,7 @@ class Life:
             and set(quotas[name].max) <= set(quotas[other].max)
         ]
         parent = rng.choice([*to, ""])
-        try:
-            self.tree.move(name, parent)
-        except ValueError as error:
-            assert "above 4611686018427387904" in str(error)
-        else:
+        if self.does(lambda: self.tree.move(name, parent)):
             self.twin.set_quota(self.tree.quota(name))
 
     def remove(self, rng):
@@ -236,12 +260,20 @@ class Life:
     def submit(self, rng):
         if self.twin.quotas and len(self.twin.owners) < 14:
             request = self.new_request(rng)
-            try:
-                self.tree.submit(request)
-            except ValueError as error:
-                assert "above 4611686018427387904" in str(error)
-            else:
+            if self.does(lambda: self.tree.submit(request)):
                 self.twin.submit(request)
+
+    def ask(self, rng):
+        """Nothing changes because of a request that is not submitted."""
+        if self.twin.quotas:
+            request = self.new_request(rng)
+            answers = []
+            if self.does(lambda: answers.append(self.tree.schedule(request))):
+                twin = copy.deepcopy(self.twin)
+                twin.submit(request)
+                self.compare(answers[0], twin.decide({request.name: request.min_count}))
+                assert self.tree.fits(request) == (answers[0].outcome == "bind")
+                assert self.tree.schedule_many([request]) == (answers[0],)
 
     def pick(self, rng, wanted):
         found = [name for name, owner in sorted(self.twin.owners.items()) if wanted(owner)]
@@ -331,11 +363,10 @@ class Life:
         tree.check()
         assert set(tree.quotas) == set(self.twin.quotas)
         over = set()
-        for name, quota in self.twin.quotas.items():
+        for name in self.twin.quotas:
             status = tree.status(name)
             assert status.request == {
-                d: min(amount, 2**62) if not quota.min.get(d, 0) > 2**62 else amount
-                for d, amount in figures.request[name].items()
+                d: min(amount, self.twin.most(d)) for d, amount in figures.request[name].items()
             }
             assert status.limited_request == figures.limited[name]
             assert status.used == figures.used[name]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
@@ -66,6 +67,10 @@ class Stateful(Branching):
         return type(self).from_bytes, (self.to_bytes(),)
 
 
+def _plain_record(record: Any) -> Any:
+    return float(record) if isinstance(record, Decimal) else asdict(record)
+
+
 class PlainState(Stateful):
     """And the state is plain data, saved as JSON; calls take turns by ``_lock``."""
 
@@ -79,7 +84,7 @@ class PlainState(Stateful):
         raise NotImplementedError
 
     def _plain(self) -> dict[str, Any]:
-        """Numbers, texts, lists and dicts, and dataclasses of such."""
+        """Numbers, texts, lists and dicts, and dataclasses of such. Decimals are of thousandths."""
         raise NotImplementedError
 
     @classmethod
@@ -95,7 +100,7 @@ class PlainState(Stateful):
     @in_turn
     def to_bytes(self) -> bytes:
         """The state, for ``from_bytes``; objects of one history give the same bytes."""
-        text = json.dumps(self._plain(), separators=(",", ":"), default=asdict)
+        text = json.dumps(self._plain(), separators=(",", ":"), default=_plain_record)
         return seal(*self._SAVED_AS, text.encode())
 
     @classmethod

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from hivecore._record import Record
+from hivecore._thousandths import Amount
 
 __all__ = ["Change", "Decision", "Explanation", "Outcome", "Refusal", "Request", "Stage"]
 
@@ -82,7 +83,7 @@ class Change:
 
     kind: Literal["preempt", "release", "relax", "limits", "health"]
     owners: tuple[str, ...]
-    cost: int
+    cost: Amount
     relaxed: tuple[str, ...]
     request: Any
     limits: tuple[Any, ...] = ()

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from profiles import examples, seeds
 from quota_lives import Life
 
+from hivecore.quotas import QuotaTree
+
 SETTINGS = [
     {},
     {"limit": "max"},
@@ -68,3 +70,23 @@ def test_any_life_is_the_same_in_kernel_and_twin(rng, settings):
     while life.trials:
         life.end_a_trial(rng)
         life.check()
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("large", [1, 2**44 + 1, 2**56 + 1])
+@pytest.mark.parametrize("fractions", [0.02, 0.5])
+def test_fractions_are_counted_exactly_from_any_moment_on(settings, large, fractions):
+    for seed in seeds(4):
+        life = Life(large=large, fractions=fractions, **settings)
+        rng = Random(f"{seed} {large} {fractions} {settings}")
+        step = life.step
+        if seed % 2:
+            life.crowd(rng)
+        for _ in range(120):
+            life.step_or_trial(rng, step)
+            life.check()
+            if rng.random() < 0.1 and not life.trials:
+                life.tree = QuotaTree.from_bytes(life.tree.to_bytes())
+        while life.trials:
+            life.end_a_trial(rng)
+            life.check()

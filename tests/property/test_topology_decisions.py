@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 from random import Random
 
@@ -20,7 +22,8 @@ from hivecore.topology import (
 
 LAYERS = ("spine", "block", "rack")
 METHODS = ("exact", "koordinator", "koordinator, dear first")
-RESOURCES = ({"gpu": 1}, {"gpu": 2}, {"cpu": 1}, {"gpu": 1, "cpu": 2})
+WHOLE = ({"gpu": 1}, {"gpu": 2}, {"cpu": 1}, {"gpu": 1, "cpu": 2})
+RESOURCES = (*WHOLE, {"gpu": 0.3}, {"gpu": Decimal("1.001"), "cpu": 1})
 #: numbers and what is none
 JUNK = (
     *(-1, 0, 1, 2, 3, 1.5, 1.0, True, False, None, "1", [1], 2**31, 2**31 + 1, 2**63, -(2**70)),
@@ -37,7 +40,8 @@ def random_network(rng):
     }
     made = NetworkTopology(layers, labels)
     for node in made.nodes:
-        made.set_free(node, {"gpu": rng.randint(0, 8), "cpu": rng.randint(0, 8)})
+        gpus = rng.choice((0, 0, 0, 0, rng.randint(1, 999))) / 1000
+        made.set_free(node, {"gpu": rng.randint(0, 8) + gpus, "cpu": rng.randint(0, 8)})
     if rng.random() < 0.2:
         made.set_health(rng.choice(made.nodes), False)
     return made
@@ -88,6 +92,49 @@ def test_decisions_of_every_method_are_verified_committed_and_saved():
     assert all(bound.values())
 
 
+def test_what_is_free_is_counted_exactly_in_fractions_from_any_moment_on():
+    for seed in seeds(150):
+        rng = Random(seed)
+        network = random_network(rng)
+        free = {node: parts(network.free(node)) for node in network.nodes}
+        taken = {}
+        for i in range(12):
+            amounts = rng.choice(RESOURCES)
+            of = parts(amounts)
+            counts = network.slots("node", amounts=amounts)
+            healthy = [node for node in network.nodes if node not in network.unhealthy]
+            assert counts == {
+                node: min(free[node].get(name, 0) // n for name, n in of.items())
+                if node in healthy
+                else 0
+                for node in network.nodes
+            }
+            decision = network.schedule(TopologyRequest(f"o{i}", 2, amounts=amounts))
+            assert (decision.outcome == "bind") == (sum(counts.values()) >= 2)
+            if decision.outcome == "bind":
+                network.commit(decision)
+                taken[f"o{i}"] = of, decision.placement
+                change_free(free, *taken[f"o{i}"], -1)
+            if taken and rng.random() < 0.4:
+                name = rng.choice(sorted(taken))
+                network.release(name)
+                change_free(free, *taken.pop(name), 1)
+            network.check()
+            for node in healthy:
+                assert parts(network.free(node)) == free[node]
+            network = rng.choice((network, NetworkTopology.from_bytes(network.to_bytes())))
+
+
+def parts(amounts):
+    return {name: Fraction(round(amount * 1000), 1000) for name, amount in amounts.items()}
+
+
+def change_free(free, amounts, placement, sign):
+    for one in placement:
+        for name, amount in amounts.items():
+            free[one.node][name] += sign * one.pods * amount
+
+
 def commits(network, decision):
     """Whether a decision can be committed now."""
     branch = network.copy()
@@ -104,7 +151,7 @@ def change(rng, network):
     owner = rng.choice([*network.owners, ""])
     name = f"o{rng.randint(0, 5)}"
     labels = {layer: f"{layer}{rng.randint(0, 2)}" for layer in network.layers}
-    free = {rng.choice(("gpu", "cpu", "nic")): rng.choice((0, 3, 2**62))}
+    free = rng.choice(({"gpu": 3}, {"gpu": 0.125}, {"cpu": 2**52}, {"nic": 2**62}, {}))
     several = rng.sample(network.nodes, rng.randint(min(1, len(network.nodes)), len(network.nodes)))
     changes = [
         lambda: network.set_free(node, free),

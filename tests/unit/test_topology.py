@@ -269,7 +269,7 @@ WRONG = [
     (lambda t: t.set_slots([[1], [2, 3]], ["n0", "n1"]), ValueError, "counts"),
     (lambda t: t.set_free("n9", {}), KeyError, "n9"),
     (lambda t: t.set_free("n0", {"gpu": -1}), ValueError, r"amounts\['gpu'\]"),
-    (lambda t: t.set_free("n0", {"gpu": 0.5}), TypeError, r"amounts\['gpu'\]"),
+    (lambda t: t.set_free("n0", {"gpu": 0.0005}), ValueError, r"amounts\['gpu'\]"),
     (lambda t: t.free([]), KeyError, "there is no node"),
     (lambda t: t.domain("x"), KeyError, "there is no node 'x'"),
     (lambda t: t.slots("row"), KeyError, "there is no layer 'row'"),
@@ -661,7 +661,7 @@ def test_what_cannot_be_added_or_removed_changes_nothing():
         (lambda: made.add_node("x", {"zone": "z"}), ValueError, "'zone' is no layer"),
         (lambda: made.add_node("x", ["rack"]), TypeError, "nodes"),
         (lambda: made.add_node("x", {}, {"gpu": -1}), ValueError, "free"),
-        (lambda: made.add_node("x", {}, {"gpu": 0.5}), TypeError, "free"),
+        (lambda: made.add_node("x", {}, {"gpu": 0.0005}), ValueError, "free"),
         (lambda: made.remove_node("x"), KeyError, "there is no node 'x'"),
         (lambda: made.remove_node(None), KeyError, "there is no node None"),
     ):

@@ -150,7 +150,7 @@ def test_the_proof_looks_at_both_roles(placement, says):
         (lambda: TopologyRole("", 1, {"cpu": 1}), ValueError, "name"),
         (lambda: TopologyRole("leader", 0, {"cpu": 1}), ValueError, "pods"),
         (lambda: TopologyRole("leader", 1, {}), ValueError, "amounts"),
-        (lambda: TopologyRole("leader", 1, {"cpu": 0.5}), TypeError, r"amounts\['cpu'\]"),
+        (lambda: TopologyRole("leader", 1, {"cpu": 0.0005}), ValueError, r"amounts\['cpu'\]"),
     ],
 )
 def test_wrong_roles_are_named(call, error, says):

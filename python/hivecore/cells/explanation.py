@@ -83,7 +83,7 @@ def explain(
     )
 
 
-def _cost(change: Change) -> tuple[int, int, bool]:
+def _cost(change: Change) -> tuple[Any, ...]:
     gives_up_the_guarantee = change.relaxed == ("priority",)
     return gives_up_the_guarantee, change.cost, change.kind == "release"
 

@@ -2,13 +2,14 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore._quotas import QuotaKernel
-from hivecore.quotas._amounts import MOST, Amounts
+from hivecore._thousandths import THOUSAND, counted, of_thousandths
+from hivecore.quotas._amounts import MOST, Amount, Amounts
 from hivecore.quotas.quota import Quota
 
 __all__ = ["Names"]
@@ -21,6 +22,8 @@ class Names:
         self.core = core
         self.dimensions: dict[str, int] = {}
         self.width = 0
+        #: the dimensions that the kernel counts in thousandths
+        self.fine: set[str] = set()
         self.roots: dict[str, int] = {"": core.add_root()}
         self.totals: dict[str, tuple[Amounts, bool]] = {}
         """By tree: what it has, and whether that is taken off the default tree."""
@@ -34,7 +37,7 @@ class Names:
     def copy(self, core: QuotaKernel) -> Self:
         """The same names of another kernel."""
         made = object.__new__(type(self))
-        made.core, made.width = core, self.width
+        made.core, made.width, made.fine = core, self.width, set(self.fine)
         made.dimensions, made.roots = dict(self.dimensions), dict(self.roots)
         made.totals, made.quotas = dict(self.totals), dict(self.quotas)
         made.numbers = dict(self.numbers)
@@ -47,7 +50,7 @@ class Names:
     def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
         """Amounts by the kernel's dimensions, new ones included."""
         known = self.dimensions
-        found = [missing] * self.width
+        found: list[Any] = [missing] * self.width
         try:
             for name, amount in amounts:
                 found[known[name]] = amount
@@ -55,7 +58,49 @@ class Names:
             for name in [one for one, _ in amounts if one not in known]:
                 self._add_dimension(name, [known[one] for one, _ in amounts if one in known])
             return self.row(amounts, missing)
+        if self.fine:
+            for name, amount in amounts:
+                if name in self.fine:
+                    if amount > self.most(name):
+                        raise ValueError(f"{name!r}: {amount} is too much to count in thousandths")
+                    found[known[name]] = counted(amount, True)
         return found
+
+    def coarse(self, amounts: Amounts) -> list[str]:
+        """The dimensions of fractions that are counted in whole units."""
+        return [name for name, one in amounts if type(one) is not int and name not in self.fine]
+
+    def refine(self, dimensions: Iterable[str]) -> None:
+        """Count dimensions in thousandths from now on."""
+        for name in dimensions:
+            number = self.dimensions.get(name)
+            if number is not None and not self.core.scale(number, THOUSAND):
+                raise ValueError(f"{name!r}: a sum is too large to count it in thousandths")
+            self.fine.add(name)
+
+    def most(self, dimension: str) -> int:
+        """The largest sum of a dimension."""
+        return MOST // THOUSAND if dimension in self.fine else MOST
+
+    def counted(self, dimension: str, amount: Amount) -> int:
+        """An amount as the kernel counts it."""
+        return counted(amount, dimension in self.fine)
+
+    def counted_rows(self, asked: npt.NDArray[Any], dimensions: Iterable[str]) -> npt.NDArray[Any]:
+        """Rows of amounts as the kernel counts them; of whole units there have to be as many."""
+        is_fine = np.array([name in self.fine for name in dimensions])
+        if asked.dtype.kind in "iu":
+            thousandths = np.minimum(asked, MOST // THOUSAND) * THOUSAND
+            return np.where(is_fine, thousandths, asked)
+        if not ((asked >= 0) & (asked <= MOST)).all():
+            raise ValueError(f"amounts: allowed are 0 to {MOST}")
+        thousandths = np.rint(np.minimum(asked, MOST // THOUSAND) * THOUSAND)
+        numbers = np.where(is_fine, thousandths, np.ceil(asked))
+        return np.asarray(numbers, dtype=np.int64)
+
+    def amount(self, dimension: str, number: int) -> Amount:
+        """The amount of what the kernel counts."""
+        return of_thousandths(number) if dimension in self.fine else number
 
     def _add_dimension(self, name: str, kept: Iterable[int]) -> None:
         number = self.core.add_dimension(kept)
@@ -66,10 +111,13 @@ class Names:
         self.dimensions[name] = number
         self.width = self.core.dimensions
 
-    def amounts(self, row: Iterable[int], wanted: Iterable[str]) -> dict[str, int]:
+    def amounts(self, row: Iterable[int], wanted: Iterable[str]) -> dict[str, Amount]:
         """The amounts of these dimensions, by name."""
         values = list(row)
-        return {name: values[self.dimensions[name]] for name in wanted}
+        found: dict[str, Amount] = {name: values[self.dimensions[name]] for name in wanted}
+        for name in self.fine & found.keys():
+            found[name] = of_thousandths(int(found[name]))
+        return found
 
     # --- trees
 

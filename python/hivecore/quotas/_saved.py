@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hivecore._arguments import as_name
 from hivecore.quotas._amounts import Amounts
 from hivecore.quotas._fields import Field
 from hivecore.quotas.quota import Quota
@@ -25,6 +26,8 @@ class Saved(NamedTuple):
     """By quota, of parity only: elsewhere they follow from all else."""
     owners: list[tuple[QuotaRequest, int, bool]]
     """With how many members run and whether it may borrow; those that run as they were admitted."""
+    fine: list[str]
+    """The dimensions that are counted in thousandths."""
 
 
 def encode(tree: "QuotaTree") -> bytes:
@@ -55,7 +58,9 @@ def encode(tree: "QuotaTree") -> bytes:
             for _, name, members, may_borrow in sorted(owners)
         ],
     }
-    return json.dumps(state, separators=(",", ":")).encode()
+    if names.fine:
+        state["thousandths"] = sorted(names.fine)
+    return json.dumps(state, separators=(",", ":"), default=float).encode()
 
 
 def decode(payload: bytes) -> Saved:
@@ -74,6 +79,7 @@ def decode(payload: bytes) -> Saved:
             (QuotaRequest(**_arguments(fields)), members, _flag(may_borrow))
             for fields, members, may_borrow in state["owners"]
         ],
+        [as_name(name, "thousandths") for name in state.get("thousandths", ())],
     )
 
 

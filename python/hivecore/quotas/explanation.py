@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hivecore._thousandths import exact
 from hivecore.decisions import Change, Explanation, Refusal
-from hivecore.quotas._amounts import MOST, Amounts
+from hivecore.quotas._amounts import Amount, Amounts
 from hivecore.quotas.quota_decision import QuotaDecision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import refused
@@ -29,7 +30,7 @@ class LimitChange:
     quota: str
     limit: str
     dimension: str
-    amount: int
+    amount: Amount
 
 
 def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
@@ -146,7 +147,7 @@ def _raised(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -
     """
     members = decision._asks[0][1]
     managed = {dimension for dimension, _ in tree._names.quotas[request.quota].max}
-    asked = {d: amount * members for d, amount in request.amounts if d in managed}
+    asked = {d: exact(amount * members) for d, amount in request.amounts if d in managed}
     needed = list(_needed(tree, request, asked))
     trial = _Trial(tree, request)
     ways: list[list[LimitChange]] = [needed]
@@ -158,39 +159,40 @@ def _raised(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -
     for changes in ways:
         if trial.admits(changes):
             least = trial.least(changes)
-            cost = sum(one.amount - _before(tree, request, one) for one in least)
+            cost = exact(sum(one.amount - _before(tree, request, one) for one in least))
             yield Change("limits", (), cost, (), request, tuple(least))
 
 
 def _needed(
-    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, Amount]
 ) -> Iterator[LimitChange]:
     """Maximums, and the minimum of one who cannot be preempted, that leave room for it."""
+    most = tree._names.most
     for place in reversed(tree._names.path(request.quota)):
         status = tree.status(place)
-        for dimension, most in tree._names.quotas[place].max:
-            use = status.used[dimension] + asked.get(dimension, 0)
-            if dimension in asked and use > most:
-                yield LimitChange(place, "max", dimension, min(use, MOST))
+        for dimension, limit in tree._names.quotas[place].max:
+            use = exact(status.used[dimension] + asked.get(dimension, 0))
+            if dimension in asked and use > limit:
+                yield LimitChange(place, "max", dimension, min(use, most(dimension)))
     if not request.preemptible:
         firm = tree.status(request.quota).non_preemptible
         least = dict(tree._names.quotas[request.quota].min)
         for dimension, amount in asked.items():
             if dimension in firm and firm[dimension] + amount > least.get(dimension, 0):
-                use = min(firm[dimension] + amount, MOST)
-                yield LimitChange(request.quota, "min", dimension, use)
+                use = exact(firm[dimension] + amount)
+                yield LimitChange(request.quota, "min", dimension, min(use, most(dimension)))
 
 
 def _more_total(
-    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, Amount]
 ) -> Iterator[LimitChange]:
     for dimension, _ in tree._names.quotas[request.quota].max:
         if dimension in asked:
-            yield LimitChange("", "total", dimension, MOST)
+            yield LimitChange("", "total", dimension, tree._names.most(dimension))
 
 
 def _more_minimum(
-    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, Amount]
 ) -> Iterator[LimitChange]:
     """The minimums of the path, so that it is within them."""
     for place in reversed(tree._names.path(request.quota)):
@@ -198,7 +200,8 @@ def _more_minimum(
         least = dict(tree._names.quotas[place].min)
         for dimension, amount in asked.items():
             if dimension in used and used[dimension] + amount > least.get(dimension, 0):
-                yield LimitChange(place, "min", dimension, min(used[dimension] + amount, MOST))
+                use = exact(used[dimension] + amount)
+                yield LimitChange(place, "min", dimension, min(use, tree._names.most(dimension)))
 
 
 def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[LimitChange]:
@@ -211,7 +214,7 @@ def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[L
     return list(found.values())
 
 
-def _before(tree: "QuotaTree", request: QuotaRequest, change: LimitChange) -> int:
+def _before(tree: "QuotaTree", request: QuotaRequest, change: LimitChange) -> Amount:
     """What the limit is now."""
     if change.limit == "total":
         total, _ = tree._names.totals.get(tree._names.tree_of(request.quota), ((), False))
@@ -232,7 +235,7 @@ class _Trial:
 
     def admits(self, changes: Iterable[LimitChange]) -> bool:
         """Whether it fits with these and all else as it was."""
-        raised: dict[tuple[str, str], dict[str, int]] = {key: {} for key in self.touched}
+        raised: dict[tuple[str, str], dict[str, Amount]] = {key: {} for key in self.touched}
         for one in changes:
             where = one.quota, one.limit
             raised[where] = {**raised.get(where, {}), one.dimension: one.amount}
@@ -266,10 +269,12 @@ class _Trial:
         while found != last:
             last = list(found)
             for i, one in enumerate(last):
-                low, high = min(now[i], one.amount), one.amount
+                names, name = self.tree._names, one.dimension
+                high = names.counted(name, one.amount)
+                low = min(names.counted(name, now[i]), high)
                 while low < high:
                     middle = (low + high) // 2
-                    found[i] = replace(one, amount=middle)
+                    found[i] = replace(one, amount=names.amount(name, middle))
                     low, high = (low, middle) if self.admits(found) else (middle + 1, high)
-                found[i] = replace(one, amount=high)
+                found[i] = replace(one, amount=names.amount(name, high))
         return [one for one, before in zip(found, now, strict=True) if one.amount > before]

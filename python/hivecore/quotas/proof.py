@@ -8,6 +8,7 @@ had been submitted.
 from typing import TYPE_CHECKING
 
 from hivecore.errors import CertificateError
+from hivecore.quotas._amounts import Amount
 from hivecore.quotas.refusals import after_outside
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_decision"]
 
-_Vector = dict[str, int]
+_Vector = dict[str, Amount]
 
 
 def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hivecore.quotas._amounts import Amount
+
 __all__ = ["QuotaStatus"]
 
 
@@ -22,9 +24,9 @@ class QuotaStatus:
     """
 
     name: str
-    request: dict[str, int]
-    limited_request: dict[str, int]
-    used: dict[str, int]
-    non_preemptible: dict[str, int]
-    min: dict[str, int]
-    runtime: dict[str, int]
+    request: dict[str, Amount]
+    limited_request: dict[str, Amount]
+    used: dict[str, Amount]
+    non_preemptible: dict[str, Amount]
+    min: dict[str, Amount]
+    runtime: dict[str, Amount]

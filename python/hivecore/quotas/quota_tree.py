@@ -1,7 +1,7 @@
 """Elastic quotas: what each may use now, and who is admitted."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
@@ -12,10 +12,11 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text,
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
+from hivecore._thousandths import THOUSAND, exact
 from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
-from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
+from hivecore.quotas._amounts import MOST, Amount, Amounts, AmountsLike, as_amounts
 from hivecore.quotas._fields import Field
 from hivecore.quotas._names import Names
 from hivecore.quotas._saved import decode, encode
@@ -189,7 +190,7 @@ class QuotaTree(Trials, Stateful):
         """
         if not isinstance(quota, Quota):
             raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
-        with self._lock:
+        with self._lock, self._refined(quota.max, quota.min, quota.weight or ()):
             self._shape().set_quota(quota)
 
     def move(self, name: str, parent: str) -> None:
@@ -227,7 +228,7 @@ class QuotaTree(Trials, Stateful):
         tree, carved = as_text(tree, "tree"), as_bool(carved, "carved")
         if carved and not tree:
             raise ValueError("carved: the default tree is what others are carved out of")
-        with self._lock:
+        with self._lock, self._refined(amounts):
             self._shape().set_total(tree, amounts, carved)
 
     def set_weights(self, weights: Mapping[str, AmountsLike | None]) -> None:
@@ -240,12 +241,13 @@ class QuotaTree(Trials, Stateful):
         given = as_mapping(weights, "weights")
         with self._lock:
             changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
-            for quota in changed:
-                self._shape().set_quota(quota)
+            with self._refined(*(quota.weight or () for quota in changed)):
+                for quota in changed:
+                    self._shape().set_quota(quota)
 
     # --- what quotas may use
 
-    def runtime(self, name: str) -> dict[str, int]:
+    def runtime(self, name: str) -> dict[str, Amount]:
         """What a quota may use now, by dimension.
 
         :raises KeyError: there is no such quota.
@@ -254,17 +256,22 @@ class QuotaTree(Trials, Stateful):
             row = self._core.amounts(self._names.number(name), Field.RUNTIME)
             return self._named(name, row)
 
-    def runtimes(self, dimensions: Iterable[str]) -> npt.NDArray[np.int64]:
+    def runtimes(self, dimensions: Iterable[str]) -> npt.NDArray[np.int64 | np.float64]:
         """What each quota may use now.
 
         :param dimensions: which.
         :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
+            float64 where one of the dimensions is counted in thousandths.
         :raises KeyError: there is no such dimension.
         """
         with self._lock:
-            columns = self._columns(dimensions)
+            wanted = as_tuple(dimensions, "dimensions")
+            columns = self._columns(wanted)
             found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
-            return found[:, columns]
+            if self._names.fine.isdisjoint(wanted):
+                return found[:, columns]
+            scale = [THOUSAND if name in self._names.fine else 1 for name in wanted]
+            return np.asarray(found[:, columns] / np.array(scale))
 
     def have_room(
         self,
@@ -277,8 +284,8 @@ class QuotaTree(Trials, Stateful):
 
         :param limit: "runtime" and "max": a quota's own; "total": what its tree has left.
         :param quotas: int64[n], by their places in ``quotas``; more than once for several demands.
-        :param amounts: int64[n, dimensions], from 0: of each how much more. What a quota has no
-            maximum of does not count.
+        :param amounts: int64 or float64[n, dimensions], from 0: of each how much more. What a quota
+            has no maximum of does not count.
         :param dimensions: which.
         :returns: bool[n].
         :raises KeyError: there is no such dimension.
@@ -301,6 +308,8 @@ class QuotaTree(Trials, Stateful):
             )
         with self._lock:
             columns, known = self._columns(wanted), self._names.numbers_in_order()
+            if self._names.fine or asked.dtype.kind == "f":
+                asked = self._names.counted_rows(asked, wanted)
             return self._core.have_room(code, known, quotas, columns, asked.reshape(-1))
 
     def _columns(self, dimensions: Iterable[str]) -> list[int]:
@@ -330,7 +339,7 @@ class QuotaTree(Trials, Stateful):
             named = {field: self._named(name, row) for field, row in fields.items()}
             return QuotaStatus(name, **named)
 
-    def total(self, tree: str = "") -> dict[str, int]:
+    def total(self, tree: str = "") -> dict[str, Amount]:
         """What there is of a tree for the quotas at its top, by dimension.
 
         :raises KeyError: there is no such tree.
@@ -341,9 +350,9 @@ class QuotaTree(Trials, Stateful):
                 raise KeyError(f"there is no tree {tree!r}")
             row = self._core.net_total(self._names.roots[tree])
             known = self._names.dimensions
-            return {name: row[known[name]] for name in sorted(known) if row[known[name]]}
+            return self._names.amounts(row, (one for one in sorted(known) if row[known[one]]))
 
-    def _named(self, name: str, row: Iterable[int]) -> dict[str, int]:
+    def _named(self, name: str, row: Iterable[int]) -> dict[str, Amount]:
         return self._names.amounts(row, (one for one, _ in self._names.quotas[name].max))
 
     # --- owners
@@ -370,21 +379,21 @@ class QuotaTree(Trials, Stateful):
         with self._lock:
             return self._core.members(self._number(name))
 
-    def used_below(self, name: str, priority: int) -> dict[str, int]:
+    def used_below(self, name: str, priority: int) -> dict[str, Amount]:
         """What owners of a quota itself use that may be preempted and are of lower priority, by
         dimension; what is 0 is left out. O(running owners of it).
 
         :raises KeyError: there is no such quota.
         """
         least = as_int(priority, "priority", -(2**31), 2**31 - 1)
-        found: dict[str, int] = {}
+        found: dict[str, Amount] = {}
         with self._lock:
             for number in self._core.running(self._names.number(name)):
                 request = self._known(number)
                 if request.preemptible and request.priority < least:
                     members = self._core.members(number)
                     for dimension, amount in request.amounts:
-                        found[dimension] = found.get(dimension, 0) + members * amount
+                        found[dimension] = exact(found.get(dimension, 0) + members * amount)
         return found
 
     def submit(self, request: QuotaRequest) -> None:
@@ -551,7 +560,7 @@ class QuotaTree(Trials, Stateful):
         been committed; nothing changes, and errors are those of ``schedule``.
         """
         given = as_tuple(requests, "requests")
-        with self._lock:
+        with self._lock, self._coarse_after(given):
             found: list[QuotaDecision] = []
             done: list[tuple[int, int, str | None]] = []
             try:
@@ -735,7 +744,7 @@ class QuotaTree(Trials, Stateful):
                 raise ValueError(f"quota {name!r} may use its max in any case")
             return runtime_trace(self, name, dimension)
 
-    def borrowers(self, name: str) -> dict[str, dict[str, int]]:
+    def borrowers(self, name: str) -> dict[str, dict[str, Amount]]:
         """Which quotas beside this one use more than their minimums, and how much more.
 
         :returns: by name those with the same parent, by dimension; what is not above is left out.
@@ -747,7 +756,9 @@ class QuotaTree(Trials, Stateful):
             found = {}
             for other in self._names.children(quota.parent, quota.tree):
                 status = self.status(other)
-                above = {d: n - status.min[d] for d, n in status.used.items() if n > status.min[d]}
+                above = {
+                    d: exact(n - status.min[d]) for d, n in status.used.items() if n > status.min[d]
+                }
                 if above and other != name and not self._names.quotas[other].outside:
                     found[other] = above
             return found
@@ -773,13 +784,20 @@ class QuotaTree(Trials, Stateful):
             raise ValueError("members: is for one owner")
         if not given:
             raise ValueError("request: is empty")
-        new = self._submitted(given)
-        try:
-            named, asks = self._asks(given, members)
-            yield named[0] if alone else tuple(named), asks
-        finally:
-            for name in reversed(new):
-                self._withdraw(name)
+        with self._coarse_after(given):
+            new = self._submitted(given)
+            try:
+                named, asks = self._asks(given, members)
+                yield named[0] if alone else tuple(named), asks
+            finally:
+                for name in reversed(new):
+                    self._withdraw(name)
+
+    def _coarse_after(self, given: Iterable[Any]) -> AbstractContextManager[None]:
+        """After it dimensions are counted as before, if some request makes them finer."""
+        requests = [one for one in given if isinstance(one, QuotaRequest)]
+        refines = any(self._names.coarse(request.amounts) for request in requests)
+        return self.trial() if refines else nullcontext()
 
     def _submitted(self, given: Iterable[Any]) -> list[str]:
         """The names of those that were not yet and have been now; all of them or none."""
@@ -862,6 +880,10 @@ class QuotaTree(Trials, Stateful):
         if request.name in self._owners:
             raise ValueError(f"request: there is an owner {request.name!r}")
         quota, names, marks = self._names.number(request.quota), self._names, self._marks
+        for name, amount in request.amounts:
+            if type(amount) is not int and name not in names.fine:
+                with self._refined(request.amounts):
+                    return self._submit(request)
         if marks and any(name not in names.dimensions for name, _ in request.amounts):
             names = self._shape()
         row = names.row(request.amounts)
@@ -909,6 +931,18 @@ class QuotaTree(Trials, Stateful):
             self._core = self._core.copy()
             self._names = self._names.copy(self._core)
         return self._names
+
+    @contextmanager
+    def _refined(self, *amounts: Amounts) -> Iterator[None]:
+        """Count dimensions in thousandths from now on, if there are fractions of them; after an
+        exception all is as it was.
+        """
+        if any(coarse := [self._names.coarse(one) for one in amounts]):
+            with Transaction(self):
+                self._shape().refine({name for names in coarse for name in names})
+                yield
+        else:
+            yield
 
     def _mark(self) -> _Mark:
         mark = self._core, self._names, len(self._changes)
@@ -968,6 +1002,7 @@ class QuotaTree(Trials, Stateful):
             saved = decode(payload)
             tree = object.__new__(cls)
             tree._start(*saved.settings)
+            tree._names.refine(saved.fine)
             for name, total, carved in saved.totals:
                 tree.set_total(total, tree=name, carved=carved)
             for quota in saved.quotas:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hivecore._thousandths import exact
 from hivecore.decisions import Refusal
-from hivecore.quotas._amounts import MOST
+from hivecore.quotas._amounts import MOST, Amount
 from hivecore.quotas.quota_request import QuotaRequest
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ __all__ = ["CODES", "after_outside", "refused"]
 CODES = ("", "runtime", "max", "min", "total", "evicted")
 
 _Asks = tuple[tuple[QuotaRequest, int, int], ...]
-_Vector = dict[str, int]
+_Vector = dict[str, Amount]
 
 
 def refused(tree: "QuotaTree", code: str, part: str, asks: _Asks) -> Refusal:
@@ -27,7 +28,8 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: _Asks) -> Refusal:
     demand = _asked_below(tree, part, asks, code == "min")
     used, limits = _of_total(tree, asks) if code == "total" else _of_quota(tree, code, part, asks)
     what = "the total" if code == "total" else f"{code} of {part!r}"
-    if any(used.get(dimension, 0) + amount > MOST for dimension, amount in demand.items()):
+    most = tree._names.most
+    if any(used.get(one, 0) + amount > most(one) for one, amount in demand.items()):
         return Refusal("quotas", code, f"a sum would be above {MOST}", part)
     lacking = [
         dimension
@@ -71,13 +73,13 @@ def _of_total(tree: "QuotaTree", asks: _Asks) -> tuple[_Vector, _Vector]:
     for name in tree._names.children("", root):
         if not tree._names.quotas[name].outside:
             for dimension, amount in tree.status(name).used.items():
-                used[dimension] = used.get(dimension, 0) + amount
+                used[dimension] = exact(used.get(dimension, 0) + amount)
     return used, after_outside(tree, asks).total(root)
 
 
 def _of_quota(
     tree: "QuotaTree", code: str, part: str, asks: _Asks
-) -> tuple[_Vector, Mapping[str, int]]:
+) -> tuple[_Vector, Mapping[str, Amount]]:
     """What is used of a quota, and one of its limits."""
     status, quota = tree.status(part), tree._names.quotas[part]
     if code == "runtime":
@@ -113,5 +115,5 @@ def _asked_below(tree: "QuotaTree", part: str, asks: _Asks, firm: bool) -> _Vect
         managed = dict(tree._names.quotas[request.quota].max)
         for dimension, amount in request.amounts:
             if dimension in managed:
-                sums[dimension] = sums.get(dimension, 0) + amount * members
+                sums[dimension] = exact(sums.get(dimension, 0) + amount * members)
     return sums

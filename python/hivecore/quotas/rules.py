@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hivecore._arguments import as_bool, as_tuple
+from hivecore._thousandths import exact
+from hivecore.quotas._amounts import Amount
 from hivecore.quotas.quota import Quota
 
 __all__ = ["RuleViolation", "quota_rules"]
@@ -125,14 +127,14 @@ def _of_dimensions(quota: Quota, named: Mapping[str, Quota], same: bool) -> list
 
 def _of_min(quota: Quota, children: list[Quota]) -> list[str]:
     own = dict(quota.min)
-    parts: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, list[tuple[str, Amount]]] = {}
     for child in children:
         for dimension, amount in child.min:
             if amount:
                 parts.setdefault(dimension, []).append((child.name, amount))
     found = []
     for dimension in sorted(parts):
-        total = sum(amount for _, amount in parts[dimension])
+        total = exact(sum(amount for _, amount in parts[dimension]))
         if total > own.get(dimension, 0):
             each = ", ".join(f"{name} {amount}" for name, amount in parts[dimension])
             limit = own.get(dimension, 0)

@@ -1,8 +1,10 @@
 """How a quota came to its runtime."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from hivecore.quotas._amounts import Amount
 from hivecore.quotas._fields import Field
 
 if TYPE_CHECKING:
@@ -34,14 +36,14 @@ class RuntimeLevel:
     quota: str
     parent: str
     dimension: str
-    amount: int
-    request: int
-    minimum: int
-    base: int
-    bases: int
-    weight: int
-    rounds: tuple[tuple[int, int, int], ...]
-    runtime: int
+    amount: Amount
+    request: Amount
+    minimum: Amount
+    base: Amount
+    bases: Amount
+    weight: Amount
+    rounds: tuple[tuple[Amount, Amount, Amount], ...]
+    runtime: Amount
 
 
 def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
@@ -50,6 +52,7 @@ def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[Runtime
     tree._core.amounts(names.number(name), Field.RUNTIME)  # which brings all up to date
     numbers = {number: quota for quota, number in names.numbers.items()}
     found = []
+    told = partial(names.amount, dimension)
     for quota in reversed(names.path(name)):
         parent = names.quotas[quota].parent
         above = names.numbers[parent] if parent else -1 - names.root(names.quotas[quota].tree)
@@ -62,7 +65,7 @@ def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[Runtime
             for request, least, lent in zip(requests, minimums, lends, strict=True)
         ]
         mine = [
-            (left, sum(weights[child] for child in who), given[who.index(place)])
+            (told(left), told(sum(weights[child] for child in who)), told(given[who.index(place)]))
             for left, who, given in rounds
             if place in who
         ]
@@ -71,14 +74,14 @@ def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[Runtime
                 quota,
                 parent,
                 dimension,
-                amount,
-                requests[place],
-                minimums[place],
-                bases[place],
-                sum(bases),
-                weights[place],
+                told(amount),
+                told(requests[place]),
+                told(minimums[place]),
+                told(bases[place]),
+                told(sum(bases)),
+                told(weights[place]),
                 tuple(mine),
-                runtimes[place],
+                told(runtimes[place]),
             )
         )
     return tuple(found)

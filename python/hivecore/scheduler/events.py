@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import (
-    as_amounts,
     as_bool,
     as_choice,
     as_dict,
@@ -15,6 +14,7 @@ from hivecore._arguments import (
     as_tuple,
 )
 from hivecore._record import Check, Record, check_of, positive
+from hivecore._thousandths import Amount, as_fractions
 from hivecore.cells import ClusterSpec
 from hivecore.devices import NodeDevices
 from hivecore.quotas import Quota
@@ -53,8 +53,8 @@ def _record(kind: type) -> Check:
     return lambda value, name: record_of_plain(kind, value, name)
 
 
-def _counts(value: Any, name: str) -> dict[str, int]:
-    return dict(as_amounts(value, name, 0, 2**62))
+def _amounts(value: Any, name: str) -> dict[str, Amount]:
+    return dict(as_fractions(value, name, 0, 2**62))
 
 
 def _floats(value: Any, name: str) -> dict[str, float]:
@@ -75,12 +75,12 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "add_node": {
         "node": as_name,
         "labels": lambda value, name: dict(as_dict(value, name)),
-        "free": _counts,
+        "free": _amounts,
         "inventory": _record(NodeDevices),
     },
     "remove_node": {"node": as_name},
     "set_quota": {"quota": _record(Quota)},
-    "set_total": {"total": _counts, "tree": as_text, "carved": as_bool},
+    "set_total": {"total": _amounts, "tree": as_text, "carved": as_bool},
     "reconfigure": {"spec": _spec},
     "regroup": {"seconds": positive(_LATEST)},
     "reorder": {"order": lambda value, name: tuple(as_order(value))},

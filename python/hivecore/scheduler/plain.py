@@ -7,11 +7,13 @@ otherwise. What is read is checked by the record itself, and its fields are name
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from hivecore._arguments import as_mapping, as_tuple
 from hivecore._record import Record, fields_of
+from hivecore._thousandths import as_number
 from hivecore.cells import Chain, ClusterSpec
 from hivecore.decisions import Refusal
 from hivecore.devices import (
@@ -133,6 +135,8 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
     """How a value of a type is written, and read."""
     option = next(_options(hint))
     origin, inner = get_origin(option), get_args(option)
+    if Decimal in _options(hint):
+        return as_number, None
     if isinstance(option, type) and (issubclass(option, Record) or option in _PARTS):
         return plain, lambda value, name: record_of_plain(option, value, name)
     if origin is Mapping:

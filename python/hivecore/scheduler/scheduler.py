@@ -8,7 +8,6 @@ from threading import RLock
 from typing import IO, Any, Self
 
 from hivecore._arguments import (
-    as_amounts,
     as_bool,
     as_dict,
     as_int,
@@ -19,6 +18,7 @@ from hivecore._arguments import (
 )
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
+from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import CellCluster, ClusterSpec, Reconfiguration
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
@@ -505,7 +505,7 @@ class Scheduler(Stateful):
         now: float,
         *,
         labels: Mapping[str, str] | None = None,
-        free: Mapping[str, int] | None = None,
+        free: AmountsLike | None = None,
         inventory: NodeDevices | None = None,
     ) -> None:
         """A node comes, or is there again; whoever waits is tried again.
@@ -534,7 +534,7 @@ class Scheduler(Stateful):
         """
         node = as_name(node, "node")
         labels = None if labels is None else as_dict(labels, "labels")
-        free = None if free is None else dict(as_amounts(free, "free", 0, 2**62))
+        free = None if free is None else dict(as_fractions(free, "free", 0, 2**62))
         with self._lock:
             moment = self._state.moment(now)
             topology = self.topology
@@ -613,7 +613,7 @@ class Scheduler(Stateful):
             self._note("set_quota", quota=plain_quota(quota))
 
     def set_total(
-        self, total: Mapping[str, int], now: float, *, tree: str = "", carved: bool = False
+        self, total: AmountsLike, now: float, *, tree: str = "", carved: bool = False
     ) -> None:
         """A tree of quotas has more or less to share out from now on, such as when nodes came.
 
@@ -627,7 +627,7 @@ class Scheduler(Stateful):
         """
         with self._lock:
             moment = self._state.moment(now)
-            given = dict(as_amounts(total, "total", 0, 2**62))
+            given = dict(as_fractions(total, "total", 0, 2**62))
             quotas = self._tree("total")
             with self._changing(moment):
                 quotas.set_total(given, tree=tree, carved=carved)
@@ -1019,6 +1019,16 @@ class Scheduler(Stateful):
         with self._lock:
             devices: DeviceCluster | None = self._state.stages.find(DeviceCluster)
             return devices
+
+    @property
+    def gpu_memory(self) -> int | None:
+        """How many bytes of a GPU a share of its memory is a part of, in quotas and in a network.
+
+        What each GPU had when the scheduler was made; 0: GPUs differed, or there were none; a share
+        of bytes then counts as a whole GPU. ``None``: cells place pods, and give whole GPUs.
+        """
+        with self._lock:
+            return self._state.stages.gpu_memory
 
     @property
     def immediate(self) -> bool:

@@ -1,41 +1,43 @@
 """What is free on the nodes of a network, by resource, and what owners take of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._thousandths import THOUSAND, Amount, Amounts, counted, of_thousandths
 from hivecore.topology.topology_request import MOST, Pairs
 
 __all__ = ["Free", "Ints", "Owner", "together"]
 
 Ints = npt.NDArray[np.int64]
+_MOST = 2**62
 
 
 class Owner(NamedTuple):
     """Who is placed: what its pods take, what those of its other role take, and where they are."""
 
-    amounts: Pairs
-    more: Pairs
+    amounts: Amounts
+    more: Amounts
     pods: tuple[tuple[int, int, int], ...]
     """Node, pods, others."""
 
-    def wanted(self) -> Iterator[tuple[str, int, int]]:
+    def wanted(self) -> Iterator[tuple[str, Any, int]]:
         """Resource and amount of each pod, and which number of ``pods`` says how many there are."""
         for at, amounts in ((1, self.amounts), (2, self.more)):
             for resource, amount in amounts:
                 yield resource, amount, at
 
-    def by_node(self) -> Iterator[tuple[int, dict[str, int]]]:
+    def by_node(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """What it takes of each of its nodes."""
         for node, pods, others in self.pods:
             yield node, together(self.amounts, pods, self.more, others)
 
 
-def together(amounts: Pairs, pods: int, more: Pairs, others: int) -> dict[str, int]:
+def together(amounts: Amounts, pods: int, more: Amounts, others: int) -> dict[str, Any]:
     """What so many pods and others take, by resource; numbers of any size."""
-    taken = {resource: pods * amount for resource, amount in amounts}
+    taken: dict[str, Any] = {resource: pods * amount for resource, amount in amounts}
     for resource, amount in more:
         taken[resource] = taken.get(resource, 0) + others * amount
     return taken
@@ -44,25 +46,66 @@ def together(amounts: Pairs, pods: int, more: Pairs, others: int) -> dict[str, i
 class Free:
     """Amounts of 0 to 2**62; what nobody has named is 0 everywhere.
 
-    Of a node that is not usable nothing is free, whatever its amounts are.
+    A resource is counted in thousandths if a fraction of it has been named. Of a node that is not
+    usable nothing is free, whatever its amounts are.
     """
 
-    __slots__ = ("_nothing", "amounts", "nodes", "usable")
+    __slots__ = ("_nothing", "amounts", "fine", "nodes", "usable")
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
         self.usable: npt.NDArray[np.bool_] | None = None  # None: all are
         self.amounts: dict[str, Ints] = {}
+        self.fine: set[str] = set()  # counted in thousandths
         self._nothing: Ints = np.zeros(nodes, dtype=np.int64)
+
+    def refine(self, resources: Collection[str]) -> None:
+        """Count resources in thousandths from now on."""
+        known = [name for name in resources if name in self.amounts]
+        for name in known:
+            if self.amounts[name].max(initial=0) > _MOST // THOUSAND:
+                raise ValueError(f"{name!r}: too much is free to count it in thousandths")
+        for name in known:
+            self.amounts[name] = self.amounts[name] * THOUSAND
+        self.fine.update(resources)
+
+    def coarsen(self, resources: Collection[str]) -> None:
+        """Undo the last ``refine``."""
+        for name in resources:
+            if name in self.amounts:
+                self.amounts[name] = self.amounts[name] // THOUSAND
+        self.fine.difference_update(resources)
+
+    def number(self, resource: str, amount: Amount) -> int:
+        """An amount as it is counted."""
+        number = counted(amount, resource in self.fine)
+        if number > _MOST:
+            raise ValueError(f"{resource!r}: {amount} is too much to count in thousandths")
+        return number
+
+    def amount(self, resource: str, number: int) -> Amount:
+        """The amount of what is counted."""
+        return of_thousandths(number) if resource in self.fine else number
+
+    def counted(self, amounts: Amounts) -> Pairs:
+        """The amounts that a pod takes as they are counted."""
+        if not self.fine:
+            return amounts  # type: ignore[return-value]
+        return tuple((name, counted(amount, name in self.fine)) for name, amount in amounts)
+
+    def _counted(self, owner: Owner) -> Owner:
+        if not self.fine:
+            return owner
+        return owner._replace(amounts=self.counted(owner.amounts), more=self.counted(owner.more))
 
     def of(self, resource: str) -> Ints:
         """By node, to be read only."""
         found = self.amounts.get(resource, self._nothing)
         return found if self.usable is None else np.where(self.usable, found, 0)
 
-    def total(self, resource: str) -> int:
+    def total(self, resource: str) -> Amount:
         """Of all usable nodes; a number of any size."""
-        return sum(self.of(resource).tolist())
+        return self.amount(resource, sum(self.of(resource).tolist()))
 
     def set_usable(self, node: int, usable: bool) -> None:
         """Say whether a node is."""
@@ -79,6 +122,7 @@ class Free:
         made = type(self)(len(nodes))
         places = np.array(nodes, dtype=np.int64)
         made.amounts = {name: np.append(free, 0)[places] for name, free in self.amounts.items()}
+        made.fine = self.fine.copy()
         if self.usable is not None:
             usable = np.append(self.usable, True)[places]
             made.usable = None if usable.all() else usable
@@ -103,10 +147,10 @@ class Free:
             self.amounts[resource] = self._nothing.copy()
         self.amounts[resource][nodes] = values
 
-    def room(self, amounts: Pairs, nodes: Ints) -> Ints:
+    def room(self, amounts: Amounts, nodes: Ints) -> Ints:
         """How many such pods fit on each of these nodes."""
         room: Any = MOST
-        for resource, amount in amounts:
+        for resource, amount in self.counted(amounts):
             free = self.amounts.get(resource, self._nothing)[nodes]
             room = np.minimum(free if amount == 1 else free // amount, room)
         found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
@@ -118,14 +162,15 @@ class Free:
             resource in self.amounts
             and amount <= int(self.amounts[resource][node])
             and (self.usable is None or bool(self.usable[node]))
-            for node, taken in owner.by_node()
+            for node, taken in self._counted(owner).by_node()
             for resource, amount in taken.items()
             if amount
         )
 
-    def gains(self, owner: Owner, amounts: Pairs) -> Iterator[tuple[int, int]]:
+    def gains(self, owner: Owner, amounts: Amounts) -> Iterator[tuple[int, int]]:
         """By node, for how many more such pods there would be room without the owner."""
-        for node, taken in owner.by_node():
+        amounts = self.counted(amounts)
+        for node, taken in self._counted(owner).by_node():
             if self.usable is not None and not self.usable[node]:
                 continue
             free = {key: int(self.amounts.get(key, self._nothing)[node]) for key, _ in amounts}
@@ -150,7 +195,7 @@ class Free:
     def take(self, owner: Owner, sign: int) -> None:
         """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
         # Most owners are on few nodes, for which arrays would cost more than they save.
-        for resource, amount, at in owner.wanted():
+        for resource, amount, at in self._counted(owner).wanted():
             for one in owner.pods:
                 if one[at]:
                     free = self.amounts[resource]
@@ -161,5 +206,6 @@ class Free:
         """An independent equal."""
         made = type(self)(self.nodes)
         made.amounts = {name: free.copy() for name, free in self.amounts.items()}
+        made.fine = self.fine.copy()
         made.usable = None if self.usable is None else self.usable.copy()
         return made

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from hivecore._thousandths import Amounts
 from hivecore._topology import TopologyKernel
 from hivecore.errors import InvariantError
 from hivecore.topology._free import Free
-from hivecore.topology.topology_request import Pairs
 
 __all__ = ["Kernels"]
 
@@ -30,9 +30,9 @@ class Kernels:
     def __init__(self, counts: Any) -> None:
         self._counts = counts
         #: the kernel, and the nodes on which something has changed since it was asked
-        self._known: dict[Pairs, tuple[TopologyKernel, set[int]]] = {}
+        self._known: dict[Amounts, tuple[TopologyKernel, set[int]]] = {}
 
-    def of(self, amounts: Pairs, free: Free) -> TopologyKernel:
+    def of(self, amounts: Amounts, free: Free) -> TopologyKernel:
         """That of pods of this kind, which knows all that is free."""
         found = self._known.pop(amounts, None)
         if found is None:
@@ -56,6 +56,12 @@ class Kernels:
         for amounts, (_, changed) in self._known.items():
             if resource is None or any(resource == name for name, _ in amounts):
                 changed.update(given)
+
+    def forget_fractions(self, resource: str) -> None:
+        """No pod takes a fraction of a resource any more."""
+        for amounts in list(self._known):
+            if type(dict(amounts).get(resource, 0)) is not int:
+                del self._known[amounts]
 
     def copy(self) -> Self:
         """Independent equals."""

@@ -28,7 +28,7 @@ def pairs_by_node(
             has_room &= _most_beside(limits, role.pods) >= request.pods
         where = np.flatnonzero(has_room)
         return _begins(where, free.nodes), where * 0 + request.pods, where * 0 + role.pods
-    alone = [free.of(resource) // amount for resource, amount in role.amounts]
+    alone = [free.of(resource) // amount for resource, amount in free.counted(role.amounts)]
     most = min(role.pods, int(np.minimum.reduce(alone).max()))
     best = np.full(free.nodes, -1)
     found = []
@@ -71,7 +71,7 @@ def _begins(where: Ints, nodes: int) -> Ints:
 def _room_beside(free: Free, request: TopologyRequest, role: TopologyRole, others: int) -> Ints:
     """How many pods fit on each node beside so many others; -1: those do not fit."""
     room = np.full(free.nodes, request.pods)
-    pods, beside = dict(request.amounts), dict(role.amounts)
+    pods, beside = dict(free.counted(request.amounts)), dict(free.counted(role.amounts))
     for resource in {*pods, *beside}:
         left = free.of(resource) - others * beside.get(resource, 0)
         if resource in pods:
@@ -83,7 +83,8 @@ def _room_beside(free: Free, request: TopologyRequest, role: TopologyRole, other
 def _has_room_for_all(
     free: Free, request: TopologyRequest, role: TopologyRole
 ) -> npt.NDArray[np.bool_]:
-    needed = together(request.amounts, request.pods, role.amounts, role.pods)
+    amounts, more = free.counted(request.amounts), free.counted(role.amounts)
+    needed = together(amounts, request.pods, more, role.pods)
     has = np.ones(free.nodes, dtype=bool)
     for resource, amount in needed.items():
         has &= free.of(resource) >= min(amount, 2**62 + 1)

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState, counted, shown
+from hivecore._thousandths import Amount, Amounts, AmountsLike, as_fraction, as_fractions
 from hivecore._topology import TopologyKernel
 from hivecore._trial import LoggedTrials, UndoLog
 from hivecore._turns import in_turn
@@ -32,7 +33,6 @@ from hivecore.topology.topology_decision import (
 from hivecore.topology.topology_request import (
     MOST,
     Pairs,
-    PairsLike,
     TopologyRequest,
     TopologyRole,
 )
@@ -154,7 +154,7 @@ class NetworkTopology(LoggedTrials, PlainState):
                 ends = [begins[end] for end in ends]
             return tuple(self.nodes[first:last] for first, last in pairwise(ends))
 
-    def add_node(self, name: str, labels: Mapping[str, str], free: PairsLike = ()) -> None:
+    def add_node(self, name: str, labels: Mapping[str, str], free: AmountsLike = ()) -> None:
         """Add a node, as the last one of its domain.
 
         :param labels: the name of its domain in each layer, see `NetworkTopology`.
@@ -172,14 +172,15 @@ class NetworkTopology(LoggedTrials, PlainState):
         (('a', 'c', 'b'), {'gpu': 8})
         """
         name = as_name(name, "node")
-        given = as_amounts(free, "free", 0, 2**62)
+        given = as_fractions(free, "free", 0, 2**62)
         with self._lock:
             if name in self._domains.numbers:
                 raise ValueError(f"node={name!r}: is there already")
             named = {**self._domains.labels, name: labels}
-            self._become(Domains(self.layers, named, self._domains))
-            for resource, amount in given:
-                self._free.set(resource, self._numbers((name,)), np.array([amount]))
+            domains, numbers = Domains(self.layers, named, self._domains), self._counted(given)
+            self._become(domains)
+            for resource, number in numbers.items():
+                self._free.set(resource, self._numbers((name,)), np.array([number]))
 
     def remove_node(self, name: str) -> tuple[str, ...]:
         """Remove a node and all owners with pods on it, who give back what they have elsewhere.
@@ -242,24 +243,43 @@ class NetworkTopology(LoggedTrials, PlainState):
             numbers = self._numbers(named)
             values = _as_counts(given, len(numbers))
             self._log_free(("slots",), numbers)
-            self._free.set("slots", numbers, values)
+            self._free.set("slots", numbers, values * self._free.number("slots", 1))
             self._kernels.touch(numbers.tolist(), "slots")
 
-    def set_free(self, node: str, amounts: PairsLike) -> None:
+    def set_free(self, node: str, amounts: AmountsLike) -> None:
         """Say what is free on a node, by resource; what is not named is 0.
 
+        :param amounts: whole units or thousandths, such as 0.25.
         :raises KeyError: there is no such node.
-        :raises ValueError: an amount is not from 0 to 2**62.
+        :raises ValueError: an amount is not from 0 to 2**62, or is no multiple of 0.001.
         :raises TypeError: an argument is of a wrong type.
         """
-        given = dict(as_amounts(amounts, "amounts", 0, 2**62))
+        given = as_fractions(amounts, "amounts", 0, 2**62)
         with self._lock:
             number = np.array([self._domains.number(node)])
-            resources = {*self._free.amounts, *given}
+            values = self._counted(given)
+            resources = {*self._free.amounts, *values}
             self._log_free(resources, number)
             for resource in resources:
-                self._free.set(resource, number, np.array([given.get(resource, 0)]))
+                self._free.set(resource, number, np.array([values.get(resource, 0)]))
             self._kernels.touch(number.tolist())
+
+    def _counted(self, amounts: Amounts) -> dict[str, int]:
+        """Amounts as they are counted, after fractions of them perhaps in thousandths."""
+        self._refine(amounts)
+        return {resource: self._free.number(resource, amount) for resource, amount in amounts}
+
+    def _refine(self, amounts: Amounts) -> None:
+        """Count in thousandths what these name fractions of."""
+        for name, amount in amounts:
+            if type(amount) is not int and name not in self._free.fine:
+                self._free.refine((name,))
+                if self._undo.is_on:
+                    self._undo.add(self._coarsen, name)
+
+    def _coarsen(self, resource: str) -> None:
+        self._free.coarsen((resource,))
+        self._kernels.forget_fractions(resource)
 
     def _log_free(self, resources: Iterable[str], nodes: Ints) -> None:
         """Let a trial restore what is free of these resources on these nodes."""
@@ -275,7 +295,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         self._free.write(amounts)
         self._kernels.touch(nodes)
 
-    def free(self, node: str) -> dict[str, int]:
+    def free(self, node: str) -> dict[str, Amount]:
         """What is free on a node, by resource; nothing of one that is unhealthy.
 
         :raises KeyError: there is no such node.
@@ -284,9 +304,10 @@ class NetworkTopology(LoggedTrials, PlainState):
             number = self._domains.number(node)
             usable = self._free.usable is None or bool(self._free.usable[number])
             found = sorted(self._free.amounts.items())
-            return {name: int(all_[number]) if usable else 0 for name, all_ in found}
+            told = self._free.amount
+            return {name: told(name, int(all_[number])) if usable else 0 for name, all_ in found}
 
-    def total_free(self, resource: str) -> int:
+    def total_free(self, resource: str) -> Amount:
         """How much of a resource is free on all healthy nodes together; 0 of one that was never
         told. Cost: O(nodes).
 
@@ -298,6 +319,12 @@ class NetworkTopology(LoggedTrials, PlainState):
         """
         with self._lock:
             return self._free.total(resource)
+
+    def free_by_node(self, resource: str) -> dict[str, Amount]:
+        """How much of a resource is free on each node, by name; see `free`. Cost: O(nodes)."""
+        with self._lock:
+            numbers, told = self._free.of(resource).tolist(), self._free.amount
+            return {name: told(resource, n) for name, n in zip(self.nodes, numbers, strict=True)}
 
     def set_health(self, node: str, healthy: bool) -> None:
         """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
@@ -324,7 +351,9 @@ class NetworkTopology(LoggedTrials, PlainState):
         with self._lock:
             return tuple(self.nodes[number] for number in self._free.unusable())
 
-    def slots(self, layer: str = "node", *, amounts: PairsLike = (("slots", 1),)) -> dict[str, int]:
+    def slots(
+        self, layer: str = "node", *, amounts: AmountsLike = (("slots", 1),)
+    ) -> dict[str, int]:
         """For how many such pods each domain of a layer has room, by name; those of equal names are
         added up.
 
@@ -333,13 +362,14 @@ class NetworkTopology(LoggedTrials, PlainState):
         wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
         with self._lock:
             level = self._domains.level(layer, "layer")
+            self._refine(wanted)
             sums: dict[str, int] = {}
             names = self._domains.names[level]
             for name, count in zip(names, self._counts(level, wanted), strict=True):
                 sums[name] = sums.get(name, 0) + count
             return sums
 
-    def _counts(self, level: int, amounts: Pairs) -> list[int]:
+    def _counts(self, level: int, amounts: Amounts) -> list[int]:
         if not self.nodes:
             return [0] * len(self._domains.names[level])
         counts: list[int] = self._kernels.of(amounts, self._free).slots(level).tolist()
@@ -435,6 +465,9 @@ class NetworkTopology(LoggedTrials, PlainState):
                 limits = self._limits(named, given, request.role is not None)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
+            self._refine(request.amounts)
+            if request.role is not None:
+                self._refine(request.role.amounts)
             if limits is not None or request.role is not None:
                 kernels = self._kernels_for(request, limits)
             level, pods, optimal, fewest = self._place(
@@ -573,6 +606,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             pods = self._where(placed, marks)
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
+            self._refine((*request.amounts, *more))
             owner = Owner(request.amounts, more, pods)
             if not self._free.has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
@@ -673,7 +707,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             slots = self._counts(level, request.amounts)
             return explain(self, decision, slots, self._gains(level, request.amounts))
 
-    def _gains(self, level: int, amounts: Pairs) -> Gains:
+    def _gains(self, level: int, amounts: Amounts) -> Gains:
         """By domain and owner, for how many more pods there would be room without the owner."""
         found: Gains = {}
         for name, owner in sorted(self._owners.items()):
@@ -732,7 +766,10 @@ class NetworkTopology(LoggedTrials, PlainState):
         return {
             "layers": self.layers,
             "nodes": self._domains.labels,
-            "free": {name: free.tolist() for name, free in sorted(self._free.amounts.items())},
+            "free": {
+                name: [self._free.amount(name, number) for number in free.tolist()]
+                for name, free in sorted(self._free.amounts.items())
+            },
             "unhealthy": self.unhealthy,
             "owners": {
                 name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
@@ -744,10 +781,14 @@ class NetworkTopology(LoggedTrials, PlainState):
     def _restored(cls, state: dict[str, Any]) -> Self:
         made = cls(state["layers"], state["nodes"])
         for name, amounts in state["free"].items():
-            values = [as_int(one, "free", 0, 2**62) for one in amounts]
+            as_name(name, "free")
+            values = [(name, as_fraction(one, "free", 0, 2**62)) for one in amounts]
             if len(values) != len(made.nodes):
                 raise ValueError("free: is not of all nodes")
-            made._free.amounts[as_name(name, "free")] = np.array(values, dtype=np.int64)
+            made._refine(tuple(values))
+            made._free.amounts[name] = np.array(
+                [made._free.number(*value) for value in values], dtype=np.int64
+            )
         for node in state["unhealthy"]:
             made._free.set_usable(made._domains.number(node), False)
         for name, (wanted, more, pods) in state["owners"].items():
@@ -761,6 +802,7 @@ class NetworkTopology(LoggedTrials, PlainState):
                 )
                 for node, count, others in pods
             )
+            made._refine((*request.amounts, *role))
             made._owners[name] = Owner(request.amounts, role, where)
         return made
 

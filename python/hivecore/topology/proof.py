@@ -64,7 +64,7 @@ def check_decision(
     if request.multiple or request.role or not decision.optimal:
         return
     room = {
-        node: min(network.free(node).get(key, 0) // amount for key, amount in request.amounts)
+        node: min(int(network.free(node).get(key, 0) // amount) for key, amount in request.amounts)
         for node in network.nodes
         if allowed is None or node in allowed
     }

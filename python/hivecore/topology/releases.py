@@ -49,7 +49,8 @@ def cheapest_release(
         covers = [_cover(request.pods - slots[one], gains[one], pods) for one in gains]
         sets = sorted(one for one in covers if one is not None)[:_MOST_COVERS]
         best = next((one for one in sets if _fits_without(network, request, one[1])), None)
-    if best is not None and [amount for _, amount in request.amounts] == [1]:
+    is_one = [amount for _, amount in request.amounts] == [1] and not network._free.fine
+    if best is not None and is_one:
         return best
     for choice in sorted(_small_sets(gains, pods))[:_MOST_SETS]:
         if best is not None and choice[0] >= best[0]:

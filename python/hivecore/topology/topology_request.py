@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from hivecore._arguments import as_amounts, as_int, as_name
+from hivecore._thousandths import Amounts, AmountsLike, as_fractions
 
 __all__ = ["MOST", "Pairs", "PairsLike", "TopologyRequest", "TopologyRole"]
 
@@ -21,7 +22,8 @@ class TopologyRole:
 
     :param name: of the role.
     :param pods: how many there are, 1 to 2**31.
-    :param amounts: what each takes of a node, by resource.
+    :param amounts: what each takes of a node, by resource: whole units or thousandths, such as
+        0.25.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
 
@@ -32,13 +34,13 @@ class TopologyRole:
 
     name: str
     pods: int
-    amounts: Pairs
+    amounts: Amounts
 
-    def __init__(self, name: str, pods: int, amounts: PairsLike) -> None:
+    def __init__(self, name: str, pods: int, amounts: AmountsLike) -> None:
         set_field = object.__setattr__
         set_field(self, "name", as_name(name, "name"))
         set_field(self, "pods", as_int(pods, "pods", 1, MOST))
-        set_field(self, "amounts", as_amounts(amounts, "amounts", 1, 2**62))
+        set_field(self, "amounts", as_fractions(amounts, "amounts", 1, 2**62))
         if not self.amounts:
             raise ValueError("amounts: is empty")
 
@@ -56,7 +58,8 @@ class TopologyRequest:
         many pods, so that segments are equal. This holds for the domain that holds all pods and for
         those in it, not for domains around it: a gang that fits into one domain of a narrower layer
         is not divided between domains of this one, and may have any number of pods.
-    :param amounts: what a pod takes of a node, by resource; a slot if nothing else is said.
+    :param amounts: what a pod takes of a node, by resource: whole units or thousandths, such as
+        0.25; a slot if nothing else is said.
     :param existing: how many pods that it wants to be near to are on a node, by node.
     :param cost: of using a node, by node.
     :param role: more pods of the gang, which take something else; not with ``multiple``.
@@ -73,7 +76,7 @@ class TopologyRequest:
     must: str
     prefer: str
     multiple: Pairs
-    amounts: Pairs
+    amounts: Amounts
     existing: Pairs
     cost: Pairs
     role: TopologyRole | None
@@ -86,7 +89,7 @@ class TopologyRequest:
         must: str = "",
         prefer: str = "",
         multiple: PairsLike = (),
-        amounts: PairsLike = (("slots", 1),),
+        amounts: AmountsLike = (("slots", 1),),
         existing: PairsLike = (),
         cost: PairsLike = (),
         role: TopologyRole | None = None,
@@ -97,7 +100,7 @@ class TopologyRequest:
         set_field(self, "must", must if must == "" else as_name(must, "must"))
         set_field(self, "prefer", prefer if prefer == "" else as_name(prefer, "prefer"))
         set_field(self, "multiple", as_amounts(multiple, "multiple", 1, MOST))
-        set_field(self, "amounts", as_amounts(amounts, "amounts", 1, 2**62))
+        set_field(self, "amounts", as_fractions(amounts, "amounts", 1, 2**62))
         set_field(self, "existing", as_amounts(existing, "existing", 0, MOST))
         set_field(self, "cost", as_amounts(cost, "cost", 0, MOST))
         if role is not None and not isinstance(role, TopologyRole):

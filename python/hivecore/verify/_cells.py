@@ -19,7 +19,7 @@ def group_of_start(action: Start | Promote, job: Job, *, mine: bool) -> Group:
     if decision is None:
         raise ValueError("action: says nothing of cells, it was read from a file")
     for pod in action.pods:
-        gpus, asked = len({*pod.gpus}), amounts_of(job, [pod])["gpu"]
+        gpus, asked = len({*pod.gpus}), amounts_of(job, [pod], None)["gpu"]
         what = f"{pod_name(job, pod)!r} has {gpus} GPUs, and asks for {asked}"
         hold(gpus == asked, "devices", what)
     there = sorted((pod.node, sorted(pod.gpus)) for pod in action.pods if pod.gpus)

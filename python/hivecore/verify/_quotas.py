@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from hivecore._thousandths import Amount
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Job, Start
 from hivecore.verify._state import State, amounts_of, hold, job_of
@@ -12,12 +13,13 @@ __all__ = ["check_quota"]
 
 def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
     """Sums along the path, with what starts, are within what may be used."""
-    limits, asked = dict(tree.quota(job.quota).max), amounts_of(job, action.pods)
+    memory = state.before.gpu_memory
+    limits, asked = dict(tree.quota(job.quota).max), amounts_of(job, action.pods, memory)
     wanted = [name for name in limits if asked[name]]
     used: dict[str, Counter[str]] = defaultdict(Counter)
     firm: Counter[str] = Counter()
     has = [
-        (one.quota, one.preemptible, amounts_of(one, pods))
+        (one.quota, one.preemptible, amounts_of(one, pods, memory))
         for name, (one, pods) in state.has.items()
         if state.holds(name)
     ]
@@ -57,7 +59,7 @@ def _path(tree: QuotaTree, quota: str) -> list[str]:
     return [quota, *(_path(tree, parent) if parent else ())]
 
 
-def _compare(what: str, used: Counter[str], most: Mapping[str, int], wanted: list[str]) -> None:
+def _compare(what: str, used: Counter[str], most: Mapping[str, Amount], wanted: list[str]) -> None:
     for name in wanted:
         limit = most.get(name, 0)
         hold(used[name] <= limit, "quota", f"{what} is {limit} {name}, {used[name]} would be used")

@@ -2,11 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
 from typing import Any, NamedTuple
 
 from hivecore.errors import InvariantError
 from hivecore.quotas import QuotaRequest
-from hivecore.scheduler import Job, PlacedPod, Scheduler
+from hivecore.scheduler import Job, PlacedPod, Role, Scheduler
 
 __all__ = ["Group", "Has", "State", "amounts_of", "group_of", "hold", "job_of", "pod_name"]
 
@@ -175,7 +178,7 @@ class State:
         for pod in pods:
             taken = self.taken[pod.node]
             taken["slots"] += times
-            for name, amount in amounts_of(job, [pod]).items():
+            for name, amount in amounts_of(job, [pod], self.before.gpu_memory).items():
                 taken[name] += times * amount
 
     def admitted(self, job: Job, pods: tuple[PlacedPod, ...], *, lent: bool) -> None:
@@ -195,7 +198,8 @@ class State:
         if self.before.has_order:
             return
         for name in _joining(job):
-            amounts = amounts_of(job, [PlacedPod(name.split("/")[1], 0, "")])
+            pods = [PlacedPod(name.split("/")[1], 0, "")]
+            amounts = amounts_of(job, pods, self.before.gpu_memory)
             self.tree.submit(
                 QuotaRequest(
                     name, job.quota, amounts, priority=job.priority, preemptible=job.preemptible
@@ -219,7 +223,26 @@ def _joining(job: Job) -> Iterator[str]:
         yield from (f"{job.name}/{role.name}/{i}" for i in range(role.min_pods, role.pods))
 
 
-def amounts_of(job: Job, pods: Iterable[PlacedPod]) -> Counter[str]:
-    """What pods take, by resource."""
-    of = {role.name: Counter({"gpu": role.gpus, **dict(role.resources)}) for role in job.roles}
+def amounts_of(job: Job, pods: Iterable[PlacedPod], gpu_memory: int | None) -> Counter[str]:
+    """What pods take, by resource.
+
+    :param gpu_memory: see `Scheduler.gpu_memory`.
+    """
+    of: dict[str, Counter[str]] = {
+        role.name: Counter({"gpu": _gpus(role, gpu_memory), **dict(role.resources)})
+        for role in job.roles
+    }
     return sum((of[pod.role] for pod in pods), Counter())
+
+
+def _gpus(role: Role, gpu_memory: int | None) -> Any:
+    need = None if role.devices is None else role.devices.need("gpu")
+    if need is None or gpu_memory is None:
+        return role.gpus
+    of = dict(need.amounts)
+    if of.get("memory_ratio") == 100:
+        return role.gpus
+    share = Decimal(max(of.get("core", 0), of.get("memory_ratio", 0))) / 100
+    if gpu_memory:
+        share = max(share, Decimal(ceil(Fraction(1000 * of.get("memory", 0), gpu_memory))) / 1000)
+    return role.gpus * (min(share, Decimal(1)) or 1)

@@ -94,7 +94,7 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
         check_topology(action, job, before.topology)
     if before.devices is not None:
         check_devices(action, job, state, before.devices)
-    if before.cells is not None and amounts_of(job, action.pods)["gpu"]:
+    if before.cells is not None and amounts_of(job, action.pods, None)["gpu"]:
         lent = isinstance(action, Start) and action.lent
         group = group_of_start(action, job, mine=job.guaranteed and not lent)
         state.groups.append(group)

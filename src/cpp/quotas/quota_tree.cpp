@@ -45,6 +45,39 @@ int QuotaTree::add_dimension(Dimensions kept) {
     return stride_++;
 }
 
+bool QuotaTree::scale(int dimension, std::int64_t factor) {
+    require_no_mark();
+    const auto for_each = [&](auto&& apply) {
+        for (QuotaId quota = 0; quota < size_; ++quota) {
+            for (int field = 0; node(quota).is_alive && field < kFields; ++field) {
+                apply(change(static_cast<Field>(field), quota, dimension));
+            }
+        }
+        for (OwnerId id = 0; id < owners_; ++id) {
+            if (is_owner(id)) {
+                const auto row = static_cast<std::size_t>(id % kRows) * stride_;
+                apply(owner_blocks_.own(id / kRows).amounts[row + dimension]);
+            }
+        }
+        for (auto& root : roots_) {
+            apply(root.total[dimension]);
+            apply(root.used[dimension]);
+        }
+    };
+    bool fits = true;
+    for_each([&](std::int64_t& amount) { fits &= amount <= kMost / factor; });
+    if (!fits) {
+        return false;
+    }
+    for_each([&](std::int64_t& amount) { amount *= amount == kUnmanaged ? 1 : factor; });
+    for (std::int32_t parent = -roots(); parent < size_; ++parent) {
+        if (parent < 0 || node(parent).is_alive) {
+            mark_minimums(parent, dimension);
+        }
+    }
+    return true;
+}
+
 std::int32_t QuotaTree::add_root() {
     require_no_mark();
     auto& root = roots_.emplace_back();

@@ -60,6 +60,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         int dimensions() noexcept
         int add_dimension(uint64_t) except +
         int64_t uses(int) noexcept
+        bool_t scale(int, int64_t) except +
         int32_t add_root() except +
         int32_t roots() noexcept
         void set_total(int32_t, Values, bool_t) except +
@@ -212,6 +213,16 @@ cdef class QuotaKernel(KernelObject):
         if wanted >= self.kernel.dimensions():
             raise KeyError(wanted)
         return self.kernel.uses(<int> wanted)
+
+    def scale(self, dimension, factor):
+        """Make the unit of a dimension so many times smaller; False: a sum would be too large."""
+        cdef Guard guard
+        cdef int64_t wanted = as_bounded(dimension, "dimension", 0, MOST_DIMENSIONS - 1)
+        cdef int64_t times = as_bounded(factor, "factor", 1, MOST)
+        guard.lock(self.mutex)
+        if wanted >= self.kernel.dimensions():
+            raise KeyError(wanted)
+        return self.kernel.scale(<int> wanted, times)
 
     def add_root(self):
         """The number of a new tree."""

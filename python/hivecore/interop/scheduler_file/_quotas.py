@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from hivecore._thousandths import Amount
 from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
 from hivecore.interop.kubernetes.messages import show
@@ -171,7 +172,7 @@ def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
     )
 
 
-def _renamed(amounts: Mapping[str, int], fields: Mapping[str, Any]) -> dict[str, int]:
+def _renamed(amounts: Mapping[str, Amount], fields: Mapping[str, Any]) -> dict[str, Amount]:
     """A scheduler calls GPUs "gpu"."""
     gpu = str(fields.get("gpu", _GPU))
     return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

@@ -2,20 +2,29 @@
 
 Everything is worked out anew: requests and use from the leaves up, minimums and runtimes from the
 roots down. A dimension that a quota has no maximum of is none of its business: what its owners ask
-of it does not count there.
+of it does not count there. A dimension of which there were fractions is shared out in thousandths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hivecore.reference.quotas.water_fill import Claim, Round, shares, water_fill
 
 __all__ = ["MOST", "Figures", "Limits", "Owner", "Vector", "figures_of"]
 
-Vector = dict[str, int]
+Vector = dict[str, Any]
 
-#: No sum counts for more.
+#: No sum counts for more, in the unit of its dimension.
 MOST = 2**62
+
+
+def exactly(amounts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Vector:
+    """The amounts by dimension; those that are not whole are the nearest thousandths."""
+    return {
+        d: n if type(n) is int else Fraction(round(n * 1000), 1000)
+        for d, n in dict(amounts).items()
+    }
 
 
 class Limits(NamedTuple):
@@ -39,9 +48,9 @@ class Limits(NamedTuple):
             quota.name,
             quota.parent,
             quota.tree,
-            dict(quota.max),
-            dict(quota.min),
-            dict(weight),
+            exactly(quota.max),
+            exactly(quota.min),
+            exactly(weight),
             quota.lends,
             quota.scales,
             quota.outside,
@@ -61,7 +70,7 @@ class Owner(NamedTuple):
     def held(self, members: int | None = None) -> Vector:
         """What so many members take; ``None``: those that run."""
         count = self.members if members is None else members
-        return {name: amount * count for name, amount in self.request.amounts}
+        return {name: amount * count for name, amount in exactly(self.request.amounts).items()}
 
 
 class Figures:
@@ -119,7 +128,8 @@ def _add_up(tree: Any, name: str, found: Figures) -> None:
         firm[d] += sum(found.firm[child].get(d, 0) for child in below)
         allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
         # What runs is kept even beyond a maximum that was lowered meanwhile.
-        guaranteed[d] = min(max(min(allocated, MOST), quota.min.get(d, 0)), max(most, used[d]))
+        allocated = min(allocated, tree.most(d))
+        guaranteed[d] = min(max(allocated, quota.min.get(d, 0)), max(most, used[d]))
     found.request[name], found.limited[name], found.used[name] = request, limited, used
     found.claim[name], found.firm[name], found.guaranteed[name] = claim, firm, guaranteed
 
@@ -162,11 +172,12 @@ def _settle(tree: Any, children: list[str], amounts: Vector, figures: Figures) -
         _settle(tree, tree.children(quota.name), figures.reach[quota.name], figures)
 
 
-def _minimums(tree: Any, quotas: list[Limits], d: str, amount: int) -> Vector:
+def _minimums(tree: Any, quotas: list[Limits], d: str, amount: Any) -> Vector:
     """Scaled down if they add up to more than an amount."""
     minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
     if tree.scale_min and sum(minimums.values()) > amount:
-        return _scaled(minimums, {quota.name for quota in quotas if quota.scales}, amount)
+        scalable = {quota.name for quota in quotas if quota.scales}
+        return _scaled(minimums, scalable, amount, tree.unit(d))
     return minimums
 
 
@@ -189,9 +200,9 @@ def _share_out(tree: Any, children: list[str], amounts: Vector, found: Figures, 
 
 
 def _share_out_one(
-    tree: Any, names: list[str], d: str, amount: int, found: Figures, key: str
+    tree: Any, names: list[str], d: str, amount: Any, found: Figures, key: str
 ) -> None:
-    quotas = [tree.quotas[name] for name in names]
+    quotas, unit = [tree.quotas[name] for name in names], tree.unit(d)
     if sum(found.limited[name][d] for name in names) <= amount:
         # Where the parent has little because little is asked for, no minimum is missing.
         minimums = {name: found.minimum[name][d] for name in names}
@@ -203,18 +214,19 @@ def _share_out_one(
         if tree.guarantee:
             least = max(least, found.guaranteed[quota.name][d])
         lends = quota.lends and not tree.guarantee
-        claims.append(Claim(found.claim[quota.name][d], least, quota.weight.get(d, 0), lends))
-    runtimes, rounds = water_fill(amount, claims)
+        claim, weight = found.claim[quota.name][d], quota.weight.get(d, 0)
+        claims.append(Claim(claim // unit, least // unit, weight // unit, lends))
+    runtimes, rounds = water_fill(int(amount // unit), claims)
     for quota, runtime in zip(quotas, runtimes, strict=True):
-        found.runtime[quota.name][d] = runtime
-    found.rounds[key, d] = amount, names, claims, rounds
+        found.runtime[quota.name][d] = runtime * unit
+    found.rounds[key, d] = int(amount // unit), names, claims, rounds
 
 
-def _scaled(minimums: Mapping[str, int], scalable: set[str], amount: int) -> Vector:
+def _scaled(minimums: Vector, scalable: set[str], amount: Any, unit: Fraction) -> Vector:
     """Minimums that add up to what there is, of those that may be scaled."""
     fixed = sum(least for name, least in minimums.items() if name not in scalable)
     names = [name for name in minimums if name in scalable]
-    weights = [minimums[name] for name in names]
+    weights = [int(minimums[name] // unit) for name in names]
     left = max(amount - fixed, 0)
-    parts = shares(left, weights) if sum(weights) > 0 else weights
-    return {**minimums, **dict(zip(names, parts, strict=True))}
+    parts = shares(int(left // unit), weights) if sum(weights) > 0 else weights
+    return {**minimums, **{name: part * unit for name, part in zip(names, parts, strict=True)}}

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hivecore.reference.quotas.figures import MOST, Figures, Limits, Owner, Vector, figures_of
+from hivecore.reference.quotas.figures import (
+    MOST,
+    Figures,
+    Limits,
+    Owner,
+    Vector,
+    exactly,
+    figures_of,
+)
 
 __all__ = ["Answer", "QuotaTree"]
 
@@ -42,7 +50,21 @@ class QuotaTree:
         self.owners: dict[str, Owner] = {}
         self.totals: dict[str, Vector] = {}
         self.carved: set[str] = set()
+        #: the dimensions of which there were fractions: shared out in thousandths from then on
+        self.fine: set[str] = set()
         self.starts = 0
+
+    def unit(self, d: str) -> Any:
+        """The least amount of a dimension."""
+        return Fraction(1, 1000) if d in self.fine else 1
+
+    def most(self, d: str) -> Any:
+        """The largest sum of a dimension."""
+        return MOST * self.unit(d)
+
+    def _look_for_fractions(self, *given: Any) -> None:
+        for amounts in given:
+            self.fine |= {d for d, n in dict(amounts or ()).items() if n != int(n)}
 
     # --- the tree
 
@@ -86,6 +108,7 @@ class QuotaTree:
 
     def set_quota(self, quota: Any) -> None:
         """A new quota, or another form of one, wherever it is to be."""
+        self._look_for_fractions(quota.max, quota.min, quota.weight)
         self.quotas[quota.name] = Limits.of(quota)
         self._something_happened()
 
@@ -93,12 +116,14 @@ class QuotaTree:
         del self.quotas[name]
         self._something_happened()
 
-    def set_total(self, total: Mapping[str, int], tree: str = "", carved: bool = False) -> None:
-        self.totals[tree] = dict(total)
+    def set_total(self, total: Mapping[str, Any], tree: str = "", carved: bool = False) -> None:
+        self._look_for_fractions(total)
+        self.totals[tree] = exactly(total)
         (self.carved.add if carved else self.carved.discard)(tree)
         self._something_happened()
 
     def submit(self, request: Any) -> None:
+        self._look_for_fractions(request.amounts)
         self.owners[request.name] = Owner(request)
         self._something_happened()
 
@@ -207,6 +232,7 @@ class QuotaTree:
             guarantee=self.guarantee,
         )
         other.quotas, other.totals, other.carved = self.quotas, self.totals, self.carved
+        other.fine = self.fine
         other.owners = {
             name: owner._replace(members=0) if name in gone else owner
             for name, owner in self.owners.items()
@@ -315,7 +341,7 @@ class QuotaTree:
                     return Answer("wait", code=code, part=self._part(place))
         for place in sums:
             used = self._used(place, figures)
-            if any(used.get(d, 0) + amount > MOST for d, amount in sums[place].items()):
+            if any(used.get(d, 0) + n > self.most(d) for d, n in sums[place].items()):
                 return Answer("wait", code="total", part=self._part(place))
         for name in asked:
             quota = self.owners[name].request.quota
@@ -368,7 +394,7 @@ class QuotaTree:
                 > runtime.get(d, 0)
             }
 
-        def over(name: str, gone: Iterable[str]) -> dict[str, int]:
+        def over(name: str, gone: Iterable[str]) -> Vector:
             """How much more than its runtime a quota uses, by dimension."""
             found = {}
             for d, amount in figures.used[name].items():
@@ -397,7 +423,7 @@ class QuotaTree:
                     continue
                 total = figures.totals[self.tree_of(name)]
                 dominant = max(
-                    (1, Fraction(0)) if not total.get(d, 0) else (0, Fraction(amount, total[d]))
+                    (1, Fraction(0)) if not total.get(d, 0) else (0, Fraction(amount) / total[d])
                     for d, amount in excess.items()
                 )
                 key = (dominant, -position)

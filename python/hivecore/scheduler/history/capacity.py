@@ -30,7 +30,7 @@ def gpus_of(scheduler: "Scheduler") -> int:
             network.release(name)
         for node in network.unhealthy:
             network.set_health(node, True)
-        return sum(network.free(node).get("gpu", 0) for node in network.nodes)
+        return int(network.total_free("gpu"))
     if scheduler.quotas is not None:
         return int(scheduler.quotas.total().get("gpu", 0))
     return 0

@@ -18,24 +18,30 @@ class Kinds:
     :param log: undoes changes.
     :param by_stages: whether jobs differ by the stages of their iterations, too.
     :param hosts: the resources of roles that pods take from the "host" of their node.
+    :param gpu_memory: as of `gpus_of`.
     """
 
     __slots__ = (
         "_by_stages",
         "_enforced",
-        "_hosts",
         "_impossible",
         "_known",
         "_log",
+        "_nodes",
         "_numbered",
         "_restored",
         "all_want_gpus",
     )
 
     def __init__(
-        self, log: UndoLog, by_stages: bool = False, hosts: frozenset[str] = frozenset()
+        self,
+        log: UndoLog,
+        by_stages: bool = False,
+        hosts: frozenset[str] = frozenset(),
+        gpu_memory: int | None = 0,
     ) -> None:
-        self._log, self._by_stages, self._hosts = log, by_stages, hosts
+        self._log, self._by_stages = log, by_stages
+        self._nodes: Any = {"hosts": hosts, "gpu_memory": gpu_memory}
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
@@ -85,7 +91,7 @@ class Kinds:
         key = ("lent", kind.number)
         found = self._known.get(key)
         if found is None:
-            found = self._keep(key, _lent_kind(self._next_number(), kind.job, self._hosts))
+            found = self._keep(key, _lent_kind(self._next_number(), kind.job, self._nodes))
         return found
 
     def alone(self, kind: Kind) -> Kind:
@@ -122,7 +128,7 @@ class Kinds:
         if found is None:
             key = (job.roles if role is None else role, *self._terms(job))
             roles = least_of(job) if role is None else [(role, 1)]
-            found = self._noted(Kind(number, job, roles, is_alone, hosts=self._hosts))
+            found = self._noted(Kind(number, job, roles, is_alone, **self._nodes))
             self._restored[number] = found
             if not is_alone:
                 self._known[key] = found
@@ -132,7 +138,7 @@ class Kinds:
         """The kind of this number of what is lent cells while one of a kind waits."""
         found = self._restored.get(number)
         if found is None:
-            found = self._restored[number] = _lent_kind(number, kind.job, self._hosts)
+            found = self._restored[number] = _lent_kind(number, kind.job, self._nodes)
             self._known["lent", kind.number] = found
         return found
 
@@ -171,7 +177,7 @@ class Kinds:
 
     def branch(self, log: UndoLog) -> Self:
         """An equal of its own."""
-        made = type(self)(log, self._by_stages, self._hosts)
+        made = type(self)(log, self._by_stages, **self._nodes)
         made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         made._enforced = self._enforced.copy()
@@ -197,7 +203,7 @@ class Kinds:
         is_alone: bool = False,
         like: Kind | None = None,
     ) -> Kind:
-        kind = Kind(self._next_number(), job, roles, is_alone, like=like, hosts=self._hosts)
+        kind = Kind(self._next_number(), job, roles, is_alone, like=like, **self._nodes)
         return self._noted(kind)
 
     def _noted(self, kind: Kind) -> Kind:
@@ -206,10 +212,10 @@ class Kinds:
         return kind
 
 
-def _lent_kind(number: int, job: Job, hosts: frozenset[str]) -> Kind:
+def _lent_kind(number: int, job: Job, nodes: Any) -> Kind:
     """A kind that asks for idle cells as opportunistic jobs do."""
     weak = job.replace(guaranteed=False, where=job.where.replace(pinned_cell=""))
-    return Kind(number, weak, least_of(job), is_lent=True, hosts=hosts)
+    return Kind(number, weak, least_of(job), is_lent=True, **nodes)
 
 
 def least_of(job: Job) -> list[tuple[Role, int]]:

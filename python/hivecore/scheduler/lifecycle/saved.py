@@ -28,6 +28,7 @@ from hivecore.scheduler.plain import (
     record_of_plain,
 )
 from hivecore.scheduler.search.precedence import Precedence
+from hivecore.scheduler.stages.devices import memory_of_gpus
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.scheduler.stages.transaction import Stages
@@ -70,6 +71,9 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         told["precedence"] = state.precedence.plain()
     if stages.hosts:
         told["hosts"] = sorted(stages.hosts)
+    devices = stages.part(DeviceCluster)
+    if devices is not None and stages.gpu_memory not in (None, memory_of_gpus(devices)):
+        told["gpu_memory"] = stages.gpu_memory
     if stages.growing:
         told["growing"] = True
     if state.patience < inf:
@@ -101,7 +105,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
     read = dict.fromkeys(_PARTS) | {
         name: _PARTS[name].from_bytes(part) for name, part in zip(told["parts"], parts, strict=True)
     }
-    storage, sharing = told["storage"], told.get("sharing")
+    storage, sharing, memory = told["storage"], told.get("sharing"), told.get("gpu_memory")
     stages = Stages.of(
         **read,
         storage=None if storage is None else StorageStage.pool_of_plain(storage),
@@ -109,6 +113,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
         hosts=frozenset(as_name(one, "hosts") for one in told.get("hosts", ())),
         growing=as_bool(told.get("growing", False), "growing"),
+        gpu_memory=None if memory is None else as_int(memory, "gpu_memory", 0, 2**62),
     )
     state = State(
         stages,

@@ -119,7 +119,7 @@ class State:
         #: those that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
-        self.kinds = Kinds(self.log, by_stages=stages.by_stages, hosts=stages.hosts)
+        self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
         self.jobs: dict[str, Live] = {}

@@ -10,6 +10,7 @@ its cells, beside the one that waits. Quotas know both by the job.
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from hivecore._thousandths import Amount, exact, of_thousandths
 from hivecore._trial import UndoLog
 from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
@@ -19,7 +20,17 @@ from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["LEAST_PRIORITY", "Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
+__all__ = [
+    "LEAST_PRIORITY",
+    "Key",
+    "Kind",
+    "Places",
+    "Pod",
+    "Refused",
+    "Unit",
+    "gpus_of",
+    "owner_of",
+]
 
 _ANY = "any pod"
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
@@ -66,6 +77,7 @@ class Kind:
         is_lent: bool = False,
         like: "Kind | None" = None,
         hosts: frozenset[str] = frozenset(),
+        gpu_memory: int | None = 0,
     ) -> None:
         #: the resources of roles that pods take from the "host" of their node
         self._hosts = hosts
@@ -81,7 +93,8 @@ class Kind:
         #: whether it asks for idle cells while another unit of its job waits for its own
         self.is_lent = is_lent
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
-        self.amounts: dict[str, int] = like.amounts if like else _amounts(roles)
+        #: what quotas count; see `gpus_of` for ``gpu_memory``
+        self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
         self._devices: list[DeviceRequest | None] | None = None
         self._group: AffinityGroup | None = None
         self._quota: QuotaRequest | None = None
@@ -221,12 +234,29 @@ def owner_of(unit: str) -> str:
     return unit.partition("/")[0]
 
 
-def _amounts(roles: list[tuple[Role, int]]) -> dict[str, int]:
-    amounts: dict[str, int] = {}
+def gpus_of(role: Role, gpu_memory: int | None) -> Amount:
+    """The GPUs that a pod of a role counts for, of shared ones its share: the larger of its part of
+    the cores and its part of the memory.
+
+    :param gpu_memory: bytes that each GPU has; 0: GPUs differ, so bytes are no known part of one,
+        and count only where nothing else is known: for all of it. ``None``: GPUs are not shared.
+    """
+    need = None if role.devices is None else role.devices.need("gpu")
+    if gpu_memory is None or need is None or not need.shared:
+        return role.gpus
+    amounts = dict(need.amounts)
+    parts = [10 * amounts.get("core", 0), 10 * amounts.get("memory_ratio", 0)]
+    if gpu_memory:
+        parts.append(-(-1000 * amounts.get("memory", 0) // gpu_memory))
+    return of_thousandths(role.gpus * (min(max(parts), 1000) or 1000))
+
+
+def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
+    amounts: dict[str, Amount] = {}
     for role, pods in roles:
-        for name, amount in (("gpu", role.gpus), *role.resources):
+        for name, amount in (("gpu", gpus_of(role, gpu_memory)), *role.resources):
             if amount:
-                amounts[name] = amounts.get(name, 0) + pods * amount
+                amounts[name] = exact(amounts.get(name, 0) + pods * amount)
     return amounts
 
 

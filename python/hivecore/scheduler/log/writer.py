@@ -29,7 +29,7 @@ from hivecore.scheduler.plain import plain_action, plain_job
 __all__ = ["VERSION", "LogWriter", "decided"]
 
 VERSION = 1
-_encode = JSONEncoder(separators=(",", ":")).encode
+_encode = JSONEncoder(separators=(",", ":"), default=float).encode
 _MOST_KINDS = 2**16
 
 

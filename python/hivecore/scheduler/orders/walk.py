@@ -12,8 +12,10 @@ idle, and those of whom it has not come to yet. Neither is too low.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
+from hivecore._thousandths import counted
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused
@@ -99,7 +101,7 @@ class Walk:
             else:
                 self._vacate_at(at)
         self._held = sum(self._behind.values())
-        self._idle = self._stages.room()
+        self._idle = self._room()
         self._go()
         return changes([*map(self._entry, sorted(self._touched)), *others], before)
 
@@ -116,6 +118,10 @@ class Walk:
             self._entries[at] = found
         return found
 
+    def _room(self) -> float:
+        room = self._stages.room()
+        return inf if isinstance(room, float) else counted(room, True)
+
     def _go(self) -> None:
         names, jobs, behind = self._names, self._jobs, self._behind
         at, count = 0, len(names)
@@ -129,7 +135,7 @@ class Walk:
                 return
             else:
                 first = jobs.get(names[at][0])
-                if first is None or first.units[0].kind.gpus <= left:
+                if first is None or _gpus_of(first) <= left:
                     entry = self._entry(at)
                     if entry and self._may_start(entry) and not self._serve(at, entry):
                         at = -1
@@ -230,10 +236,10 @@ class Walk:
             for other in before:
                 for live in self._entry(other)[:1]:
                     trial = live.units[0].trial()
-                    if trial.kind.gpus <= left:
+                    if _gpus_of(live) <= left:
                         started = self._stages.start(trial)
                         if isinstance(started, Started):
-                            left -= trial.kind.gpus
+                            left -= _gpus_of(live)
                             found[trial.name] = trial.placed, started.decisions
             last = self._stages.start(self._entry(at)[0].units[0].trial())
         return found if isinstance(last, Started) else None
@@ -251,7 +257,7 @@ class Walk:
         self.refused.clear()
         self._was = places if self._stages.puts_back else {}
         self._is_fresh = True
-        self._idle, self._held = self._stages.room(), 0
+        self._idle, self._held = self._room(), 0
 
     # --- who comes and goes
 
@@ -269,7 +275,7 @@ class Walk:
         for unit in others:
             self._stages.share(unit, first)
         self._touched.add(at)
-        self._idle -= first.kind.gpus
+        self._idle -= _gpus(entry)
         return None
 
     def _vacate_at(self, at: int) -> None:
@@ -293,4 +299,9 @@ class Walk:
 
 
 def _gpus(entry: Entry) -> int:
-    return entry[0].units[0].kind.gpus
+    return _gpus_of(entry[0])
+
+
+def _gpus_of(live: Live) -> int:
+    """In thousandths, as the network counts them."""
+    return counted(live.units[0].kind.amounts.get("gpu", 0), True)

@@ -95,7 +95,8 @@ class Relief:
         nodes = self._nodes[leaving]
         allowed = [self._numbers[node] for node in job.where.nodes if node in self._numbers]
         for dimension, (idle, held) in zip(self._dimensions, self._counts, strict=True):
-            most = idle + np.bincount(nodes, held[leaving], len(idle)).astype(np.int64)
+            most = idle.copy()
+            np.add.at(most, nodes, held[leaving])
             if job.where.nodes:
                 most = most[sorted({*allowed})]
             sizes = [dimension.need(role) for role, count in kind.sizes for _ in range(count)]

@@ -443,7 +443,7 @@ class _Search:
                 amounts = Counter[str]()
                 for unit in self.jobs[name].placed:
                     amounts.update(unit.kind.amounts)
-                load = min(amounts[one] / most for one, most in borrowed.items())
+                load = min(float(amounts[one] / most) for one, most in borrowed.items())
                 found[name] = load, self.jobs[name].job.quota
         return found
 

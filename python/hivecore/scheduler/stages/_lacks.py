@@ -8,11 +8,13 @@ may be enough now.
 import copy
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._thousandths import Amount
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
@@ -40,7 +42,7 @@ class _Table:
         self.rows: dict[int, int] = {}
         self._numbers: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self._at: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
-        self._needs: npt.NDArray[np.int64] = np.zeros((16, columns), dtype=np.int64)
+        self._needs: npt.NDArray[Any] = np.zeros((16, columns), dtype=np.int64)
 
     def copy(self, log: UndoLog) -> Self:
         """An equal of its own."""
@@ -55,10 +57,14 @@ class _Table:
         if self.log.is_on:
             self.log.add((self.drop, number))
         row = self.rows[number] = len(self.rows)
-        if row == len(self._numbers):
+        if row == len(self._needs):
             self._numbers = np.concatenate([self._numbers, self._numbers])
             self._at = np.concatenate([self._at, self._at])
             self._needs = np.concatenate([self._needs, self._needs])
+        if any(type(need) is Decimal for need in needs) and self._needs.dtype == np.int64:
+            if self.log.is_on:
+                self.log.add(setattr, self, "_needs", self._needs)
+            self._needs = self._needs.astype(np.float64)
         self._numbers[row], self._at[row], self._needs[row] = number, quota, needs
 
     def drop(self, number: int) -> None:
@@ -87,7 +93,7 @@ class _Urgent(NamedTuple):
 
     limit: Limit
     quota: int
-    needs: list[int]
+    needs: list[Amount]
     priority: int
     #: the quotas whose opportunistic units it may evict as well
     others: tuple[str, ...]
@@ -115,7 +121,7 @@ class Lacks:
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
         #: by quota, what its opportunistic units used when that was looked at last
-        self._weak: dict[str, dict[str, int]] = {}
+        self._weak: dict[str, dict[str, Amount]] = {}
         #: those for whom others would leave in vain, as far as is known
         self._vain: set[int] = set()
         self._parents = {tree.quota(name).parent for name in names}
@@ -166,7 +172,7 @@ class Lacks:
             else:
                 self._spare(number, job.quota, urgent)
 
-    def _needs(self, kind: Kind, quota: str) -> list[int]:
+    def _needs(self, kind: Kind, quota: str) -> list[Amount]:
         managed, asked = self._managed[quota], kind.amounts
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 

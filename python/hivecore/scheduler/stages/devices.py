@@ -16,7 +16,7 @@ from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.stages._counting import Dimension, count_devices
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
-__all__ = ["DeviceStage", "host_resources"]
+__all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 
 _ANY = ("devices", "any")
 _MOST_VERDICTS = 4096  # that are remembered
@@ -30,9 +30,18 @@ class DeviceStage(Stage):
     part: DeviceCluster
     nodes: frozenset[str]
 
-    def __init__(self, cluster: DeviceCluster, hosts: frozenset[str] = frozenset()) -> None:
-        """:param hosts: the resources of roles that pods take from the "host" of their node."""
+    def __init__(
+        self,
+        cluster: DeviceCluster,
+        hosts: frozenset[str] = frozenset(),
+        gpu_memory: int | None = None,
+    ) -> None:
+        """
+        :param hosts: the resources of roles that pods take from the "host" of their node.
+        :param gpu_memory: as of `gpus_of`; ``None``: what each GPU has now.
+        """
         self.part, self.hosts = cluster, hosts
+        self.gpu_memory = memory_of_gpus(cluster) if gpu_memory is None else gpu_memory
         #: the only nodes to use where no other stage has chosen one; none: all
         self.usable: tuple[str, ...] = ()
         self.forget()
@@ -224,6 +233,14 @@ class DeviceStage(Stage):
     def dimensions(self, pods: Iterable[PlacedPod]) -> tuple[Dimension]:
         """GPUs that a pod does not share."""
         return (count_devices(self.part, pods),)
+
+
+def memory_of_gpus(cluster: DeviceCluster) -> int:
+    """How much memory each GPU has, in bytes; 0: not all of them have as much."""
+    inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}  # equal nodes share
+    gpus = [gpu for of in inventories.values() for gpu in of.of_type("gpu")]
+    found = {dict(gpu.amounts).get("memory", 0) for gpu in gpus}
+    return found.pop() if len(found) == 1 else 0
 
 
 def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:

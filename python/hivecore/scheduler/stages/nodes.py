@@ -7,6 +7,7 @@ Where devices are handed out, cells use no GPU that the devices of its node do n
 
 from collections.abc import Iterable, Mapping
 
+from hivecore._thousandths import Amount
 from hivecore.devices import NodeDevices
 from hivecore.scheduler.stages._cell_nodes import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
@@ -23,7 +24,7 @@ def add_node(
     devices: DeviceStage | None,
     node: str,
     labels: Mapping[str, str] | None,
-    free: Mapping[str, int] | None,
+    free: Mapping[str, Amount] | None,
     inventory: NodeDevices | None,
 ) -> None:
     """A node comes; see `Scheduler.add_node`."""

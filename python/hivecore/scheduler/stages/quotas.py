@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, cast
 
+from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
@@ -74,14 +75,14 @@ class QuotaStage(Stage):
                     return f"asks for {amount} of {dimension!r}, and {known}"
         return ""
 
-    def _used_outside(self, of_tree: str, dimension: str) -> int:
+    def _used_outside(self, of_tree: str, dimension: str) -> Amount:
         """What outside quotas use of a tree's total: it comes back when their owners end.
 
         Cost: O(quotas).
         """
         tops = [quota for quota in map(self.part.quota, self.part.quotas) if quota.outside]
         used = [self.part.status(top.name).used for top in tops if top.tree == of_tree]
-        return sum(amounts.get(dimension, 0) for amounts in used)
+        return exact(sum((amounts.get(dimension, 0) for amounts in used), start=0))
 
     def counts(self, job: Job, resource: str) -> bool:
         """Whether the quota of a job, or one above it, limits a resource."""
@@ -238,7 +239,7 @@ class QuotaStage(Stage):
         """Charge the quotas no more for a unit."""
         self.part.evict(request)
 
-    def overuse(self) -> dict[str, dict[str, int]]:
+    def overuse(self) -> dict[str, dict[str, Amount]]:
         """By quota that uses more than its runtime, by dimension how much more."""
         found = {}
         for name in self.part.overused():
@@ -259,7 +260,7 @@ class QuotaStage(Stage):
             and (part in self._path(name) if part else self.part.quota(name).tree == tree)
         )
 
-    def used_by_opportunistic(self, quota: str) -> dict[str, int]:
+    def used_by_opportunistic(self, quota: str) -> dict[str, Amount]:
         """What the opportunistic units of a quota use."""
         return self.part.used_below(quota, LEAST_PRIORITY)
 
@@ -276,6 +277,6 @@ class QuotaStage(Stage):
         weak.update(self.part.used_below(job.quota, unit.kind.quota_request.priority))
         part = refusal.part or job.quota
         dimensions = [name for name, _ in self.part.quota(part).max if name in asked]
-        needs = [[max(asked[name] - weak[name], 0) for name in dimensions]]
+        needs = [[as_number(max(asked[name] - weak[name], 0)) for name in dimensions]]
         row, limit = self.part.quotas.index(part), cast(Limit, refusal.code)
         return bool(self.part.have_room(limit, [row], needs, dimensions)[0])

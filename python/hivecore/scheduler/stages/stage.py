@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from hivecore._thousandths import Amount
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
@@ -266,7 +267,7 @@ class Stage:
     def uncharge(self, request: str) -> None:
         """Charge the part no more for a unit, given by the name that quotas know."""
 
-    def overuse(self) -> dict[str, dict[str, int]]:
+    def overuse(self) -> dict[str, dict[str, Amount]]:
         """By quota that uses more than it is entitled to, by dimension how much more."""
         return {}
 

@@ -8,10 +8,11 @@ from itertools import accumulate
 from math import inf
 from typing import Any, Self
 
+from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit, gpus_of
 from hivecore.scheduler.stages._counting import Dimension, network_domains
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage, refused
 from hivecore.topology import (
@@ -38,8 +39,9 @@ class TopologyStage(Stage):
     part: NetworkTopology
     nodes: frozenset[str]
 
-    def __init__(self, network: NetworkTopology) -> None:
-        self.part = network
+    def __init__(self, network: NetworkTopology, gpu_memory: int | None = 0) -> None:
+        """:param gpu_memory: as of `gpus_of`."""
+        self.part, self._gpu_memory = network, gpu_memory
         self.forget()
 
     def forget(self) -> None:
@@ -56,7 +58,7 @@ class TopologyStage(Stage):
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = object.__new__(type(self))
-        made.part = self.part.copy()
+        made.part, made._gpu_memory = self.part.copy(), self._gpu_memory
         made.known, made.nodes, made._requests = self.known, self.nodes, self._requests
         made._is_blank, made._idle = self._is_blank, self._idle
         return made
@@ -113,7 +115,7 @@ class TopologyStage(Stage):
     def _model(self, kind: Kind) -> TopologyRequest | None:
         """The same for any unit of the kind."""
         where = kind.job.where
-        by_amounts: dict[tuple[tuple[str, int], ...], int] = {}
+        by_amounts: dict[Amounts, int] = {}
         for role, pods in kind.sizes:
             if amounts := self.amounts(role):
                 by_amounts[amounts] = by_amounts.get(amounts, 0) + pods
@@ -133,11 +135,11 @@ class TopologyStage(Stage):
             role=more,
         )
 
-    def amounts(self, role: Role) -> tuple[tuple[str, int], ...]:
+    def amounts(self, role: Role) -> Amounts:
         """What a pod of a role takes of its node."""
         if "slots" in self.known:
             return (("slots", 1),)
-        taken = {"gpu": role.gpus, **dict(role.resources)}
+        taken = {"gpu": gpus_of(role, self._gpu_memory), **dict(role.resources)}
         if self._is_blank:
             return tuple(sorted((name, n) for name, n in taken.items() if n)) or (("slots", 1),)
         return tuple(sorted((name, n) for name, n in taken.items() if n and name in self.known))
@@ -258,7 +260,7 @@ class TopologyStage(Stage):
                 found[pod.node].update(dict(amounts[pod.role]))
         return found
 
-    def _amounts_by_role(self, unit: Unit) -> dict[str, tuple[tuple[str, int], ...]]:
+    def _amounts_by_role(self, unit: Unit) -> dict[str, Amounts]:
         return {role.name: self.amounts(role) for role, _ in unit.kind.sizes}
 
     def _places(self, unit: Unit, decision: TopologyDecision) -> Places:
@@ -288,7 +290,7 @@ class TopologyStage(Stage):
         slots = self.part.slots(request.must, amounts=request.amounts)
         return max(slots.values(), default=0) >= request.pods
 
-    def room(self) -> float:
+    def room(self) -> Amount | float:
         """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
         if "gpu" not in self.known or "slots" in self.known:
             return inf
@@ -312,11 +314,12 @@ class TopologyStage(Stage):
     def dimensions(self, pods: Iterable[PlacedPod]) -> Iterator[Dimension]:
         """Each resource of the network."""
         for resource in sorted(self.known):
-            idle = self.part.slots("node", amounts=((resource, 1),))
-            yield Dimension(idle, partial(self._amount, resource))
+            free = self.part.free_by_node(resource)
+            idle = {node: _number(resource, amount) for node, amount in free.items()}
+            yield Dimension(idle, partial(self._needed, resource))
 
-    def _amount(self, resource: str, role: Role) -> int:
-        return dict(self.amounts(role)).get(resource, 0)
+    def _needed(self, resource: str, role: Role) -> int:
+        return _number(resource, dict(self.amounts(role)).get(resource, 0))
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer, by name."""
@@ -325,6 +328,11 @@ class TopologyStage(Stage):
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
         """The domains of the layer that has to hold a job."""
         return list(self.part.domains(job.where.must)) if job.where.must else []
+
+
+def _number(resource: str, amount: Amount) -> int:
+    """An amount as dimensions count it, of which pods need whole units, but for shares of GPUs."""
+    return min(counted(amount, resource == "gpu"), 2**62)
 
 
 def _held(unit: Unit, node: str) -> str:

@@ -14,6 +14,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from hivecore._thousandths import Amount
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
@@ -153,13 +154,18 @@ class Stages:
         sharing: Sharing | None = None,
         growing: bool = False,
         hosts: frozenset[str] = frozenset(),
+        gpu_memory: int | None = None,
     ) -> Self:
-        """The adapters of these parts."""
+        """The adapters of these parts.
+
+        :param gpu_memory: of each GPU; ``None``: what the nodes have now.
+        """
+        granted = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
         place: Place | None = None
         if cells is not None:
             place = CellStage(cells)
         elif topology is not None:
-            place = TopologyStage(topology)
+            place = TopologyStage(topology, 0 if granted is None else granted.gpu_memory)
         sharers, log = None, UndoLog()
         if sharing is not None:
             has_cells = cells is not None
@@ -167,7 +173,7 @@ class Stages:
         made = cls(
             None if quotas is None else QuotaStage(quotas),
             place,
-            None if devices is None else DeviceStage(devices, hosts),
+            granted,
             tries,
             None if storage is None else StorageStage(storage),
             sharers,
@@ -218,6 +224,13 @@ class Stages:
     def hosts(self) -> frozenset[str]:
         """The resources of roles that pods take from the "host" of their node."""
         return frozenset() if self._devices is None else self._devices.hosts
+
+    @property
+    def gpu_memory(self) -> int | None:
+        """As of `gpus_of`."""
+        if self._place is not None and self._place.keeps_nodes:
+            return None
+        return 0 if self._devices is None else self._devices.gpu_memory
 
     @property
     def by_stages(self) -> bool:
@@ -377,7 +390,7 @@ class Stages:
         self,
         node: str,
         labels: Mapping[str, str] | None,
-        free: Mapping[str, int] | None,
+        free: Mapping[str, Amount] | None,
         inventory: NodeDevices | None,
     ) -> None:
         """A node comes; see `Scheduler.add_node`."""
@@ -409,7 +422,7 @@ class Stages:
         """Whether cells place the pods."""
         return isinstance(self._place, CellStage)
 
-    def room(self) -> float:
+    def room(self) -> Amount | float:
         """How many GPUs are idle, at most; inf: that is not known."""
         return self._place.room() if isinstance(self._place, TopologyStage) else inf
 
@@ -948,7 +961,7 @@ class Stages:
         names = [(job.name, job.quota) for job in jobs]
         return {name: first for one in self.all for name, first in one.overusers(names).items()}
 
-    def overuse(self) -> dict[str, dict[str, int]]:
+    def overuse(self) -> dict[str, dict[str, Amount]]:
         """By quota that uses more than it is entitled to, by dimension how much more."""
         return {quota: more for one in self.all for quota, more in one.overuse().items()}
 

@@ -4,6 +4,9 @@ Resources go by their names in Kubernetes: ``cpu`` is in thousandths of a core, 
 """
 
 from collections.abc import Iterable
+from decimal import Decimal
+
+from hivecore._thousandths import Amount
 
 __all__ = ["UNLIMITED", "axis_unit", "shown"]
 
@@ -14,7 +17,7 @@ _BYTES = ("memory", "storage", "hugepages")
 _POWERS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-def shown(resource: str, amount: int) -> str:
+def shown(resource: str, amount: Amount) -> str:
     """The amount in a table, with one decimal at most.
 
     :param resource: which.
@@ -29,11 +32,11 @@ def shown(resource: str, amount: int) -> str:
         return _rounded(amount / 1000, amount)
     if not _is_bytes(resource):
         return f"{amount:,}"
-    power = _power(amount)
+    power = _power(int(amount))
     return f"{_rounded(amount / 1024**power, amount)}{_POWERS[power]}"
 
 
-def axis_unit(resource: str, largest: int) -> tuple[str, int]:
+def axis_unit(resource: str, largest: float) -> tuple[str, int]:
     """What to call the axis of a resource, and how many units are one on it.
 
     :param resource: which.
@@ -46,7 +49,7 @@ def axis_unit(resource: str, largest: int) -> tuple[str, int]:
         return f"{resource} (cores)", 1000
     if not _is_bytes(resource):
         return resource, 1
-    power = _power(largest)
+    power = _power(int(largest))
     return f"{resource} ({_POWERS[power]}B)", 1024**power
 
 
@@ -60,6 +63,6 @@ def _power(amount: int) -> int:
     return min(max(amount.bit_length() - 1, 0) // 10, len(_POWERS) - 1)
 
 
-def _rounded(value: float, amount: int) -> str:
+def _rounded(value: float | Decimal, amount: Amount) -> str:
     text = f"{value:,.1f}".removesuffix(".0")
     return "<0.1" if text == "0" and amount else text

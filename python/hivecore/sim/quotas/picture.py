@@ -100,22 +100,22 @@ def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _limit(rows: Sequence[QuotaRow], resource: str) -> int:
+def _limit(rows: Sequence[QuotaRow], resource: str) -> float:
     """Where the axis ends: at the most that is there, promised, used or handed out.
 
     A quota may have a maximum far beyond that, and requests: those run out of the picture.
     """
-    amounts = [1]
+    amounts = [1.0]
     for row in rows:
         shares = [row.min, row.runtime, row.used] + ([] if row.depth else [row.max])
-        amounts += [one.get(resource, 0) for one in shares]
-    return max((amount for amount in amounts if amount < UNLIMITED), default=1)
+        amounts += [float(one.get(resource, 0)) for one in shares]
+    return max((amount for amount in amounts if amount < UNLIMITED), default=1.0)
 
 
-def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: int, unit: int) -> None:
-    most, used = row.max[resource], row.used.get(resource, 0)
-    runtime, asked = row.runtime.get(resource, 0), row.request.get(resource, 0)
-    least, beyond = row.min.get(resource, 0), 1.2 * limit
+def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: float, unit: int) -> None:
+    parts = (row.max, row.used, row.runtime, row.request, row.min)
+    most, used, runtime, asked, least = (float(one.get(resource, 0)) for one in parts)
+    beyond = 1.2 * limit
     within = min(used, runtime)
     axes.barh(place, min(runtime, beyond) / unit, _HEIGHT, color=_PALE, linewidth=0)
     axes.barh(place, within / unit, 0.5 * _HEIGHT, color=BLUE)
@@ -138,7 +138,7 @@ def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: int, u
             clip_on=False,
         )
     axes.annotate(
-        f"{shown(resource, used)} / {shown(resource, runtime)}",
+        " / ".join(shown(resource, one.get(resource, 0)) for one in (row.used, row.runtime)),
         (1.0, place),
         xycoords=("axes fraction", "data"),
         xytext=(4, 0),

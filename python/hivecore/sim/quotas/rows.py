@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hivecore._thousandths import Amount, exact
 from hivecore.quotas import Quota, QuotaStatus, QuotaTree
 
 __all__ = ["QuotaRow", "quota_rows"]
@@ -23,19 +24,20 @@ class QuotaRow:
 
     name: str
     depth: int
-    request: Mapping[str, int]
-    min: Mapping[str, int]
-    runtime: Mapping[str, int]
-    used: Mapping[str, int]
-    max: Mapping[str, int]
+    request: Mapping[str, Amount]
+    min: Mapping[str, Amount]
+    runtime: Mapping[str, Amount]
+    used: Mapping[str, Amount]
+    max: Mapping[str, Amount]
 
-    def over(self) -> dict[str, int]:
+    def over(self) -> dict[str, Amount]:
         """How much more is used than may be, by resource; what is not above is left out.
 
         >>> QuotaRow("a", 1, {}, {}, {"gpu": 2}, {"gpu": 5}, {}).over()
         {'gpu': 3}
         """
-        pairs = ((one, amount - self.runtime.get(one, 0)) for one, amount in self.used.items())
+        may = self.runtime
+        pairs = ((one, exact(amount - may.get(one, 0))) for one, amount in self.used.items())
         return {resource: more for resource, more in pairs if more > 0}
 
 
@@ -76,14 +78,14 @@ def _row(quota: Quota, status: QuotaStatus, depth: int) -> QuotaRow:
     )
 
 
-def _total(name: str, has: Mapping[str, int], tops: list[QuotaStatus]) -> QuotaRow:
-    sums: dict[str, dict[str, int]] = {
+def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> QuotaRow:
+    sums: dict[str, dict[str, Amount]] = {
         field: {} for field in ("limited_request", "min", "runtime", "used")
     }
     for status in tops:
         for field, found in sums.items():
             for resource, amount in getattr(status, field).items():
-                found[resource] = found.get(resource, 0) + amount
+                found[resource] = exact(found.get(resource, 0) + amount)
     return QuotaRow(
         f"total of {name}" if name else "total",
         0,

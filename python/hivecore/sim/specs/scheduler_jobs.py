@@ -103,7 +103,7 @@ def _gpus_per_node(scheduler: Scheduler) -> int:
         ]
     elif scheduler.topology is not None:
         network = scheduler.topology
-        nodes = [network.free(node).get("gpu", 0) for node in network.nodes]
+        nodes = [int(network.free(node).get("gpu", 0)) for node in network.nodes]
     else:
         nodes = []
     return max(nodes, default=0)

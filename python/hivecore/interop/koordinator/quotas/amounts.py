@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
+from hivecore._thousandths import Amount, counted
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
@@ -41,12 +42,17 @@ def in_units(resource: str, amount: Fraction) -> int:
     return ceil(amount * 1000 if resource == _CPU else amount)
 
 
-def write_amount(resource: str, amount: int) -> str:
+def write_amount(resource: str, amount: Amount) -> str:
     """The quantity that reads as this.
 
     >>> write_amount("cpu", 2000), write_amount("cpu", 1500), write_amount("memory", 1 << 30)
     ('2', '1500m', '1Gi')
+    >>> from decimal import Decimal
+    >>> write_amount("nvidia.com/gpu", Decimal("0.25"))
+    '250m'
     """
+    if not isinstance(amount, int):
+        return f"{amount}m" if resource == _CPU else f"{counted(amount, True)}m"
     if resource == _CPU:
         return f"{amount}m" if amount % 1000 else write_decimal(amount // 1000)
     if resource in _BYTES or resource.startswith("hugepages-"):
@@ -54,7 +60,7 @@ def write_amount(resource: str, amount: int) -> str:
     return write_decimal(amount)
 
 
-def json_resources(amounts: Mapping[str, int]) -> str:
+def json_resources(amounts: Mapping[str, Amount]) -> str:
     """The amounts as an annotation has them.
 
     >>> json_resources({"nvidia.com/gpu": 8, "cpu": 1500})

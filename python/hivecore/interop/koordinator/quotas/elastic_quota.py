@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from hivecore._thousandths import Amount
 from hivecore.interop.koordinator.quotas.amounts import read_resources
 from hivecore.interop.koordinator.quotas.names import (
     ALLOW_LENT,
@@ -124,7 +125,7 @@ def tree_of(field: Field) -> str:
     return field["metadata"]["labels"][TREE_ID].text()
 
 
-def weight_of(annotation: Field, most: Mapping[str, int]) -> dict[str, int] | None:
+def weight_of(annotation: Field, most: Mapping[str, Amount]) -> dict[str, int] | None:
     """The weight that an annotation gives a quota with these maximums.
 
     One that is missing, unreadable or all zero gives none, as Koordinator has it; but a negative

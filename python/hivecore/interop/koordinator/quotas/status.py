@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hivecore._thousandths import Amount, exact
 from hivecore.interop.koordinator.quotas.amounts import json_resources, write_amount
 from hivecore.interop.koordinator.quotas.names import (
     CHILD_REQUEST,
@@ -11,6 +12,8 @@ from hivecore.interop.koordinator.quotas.names import (
     RUNTIME,
 )
 from hivecore.quotas import QuotaStatus, QuotaTree
+
+_Vector = dict[str, Amount]
 
 __all__ = ["elastic_quota_status", "elastic_quota_statuses"]
 
@@ -71,10 +74,12 @@ def _check_tree(tree: object) -> None:
         raise TypeError(f"tree must be a QuotaTree, not {type(tree).__name__}")
 
 
-def _sums(tree: QuotaTree) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+def _sums(tree: QuotaTree) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
     """By quota what is asked for without its minimum, and what cannot be preempted of that."""
     quotas = {name: tree.quota(name) for name in tree.quotas}
-    own = {name: dict.fromkeys(dict(one.max), 0) for name, one in quotas.items()}
+    own: dict[str, _Vector] = {
+        name: dict.fromkeys(dict(one.max), 0) for name, one in quotas.items()
+    }
     firm = {name: dict(zeros) for name, zeros in own.items()}
     for name, quota in quotas.items():
         if quota.parent:
@@ -82,7 +87,7 @@ def _sums(tree: QuotaTree) -> tuple[dict[str, dict[str, int]], dict[str, dict[st
     for owner in tree.owners:
         request = tree.request(owner)
         managed = own[request.quota]
-        amounts = {key: request.count * n for key, n in request.amounts if key in managed}
+        amounts: _Vector = {key: request.count * n for key, n in request.amounts if key in managed}
         _add(managed, amounts)
         name = "" if request.preemptible else request.quota
         while name:
@@ -91,7 +96,7 @@ def _sums(tree: QuotaTree) -> tuple[dict[str, dict[str, int]], dict[str, dict[st
     return own, firm
 
 
-def _patch(status: QuotaStatus, own: dict[str, int], firm: dict[str, int]) -> dict[str, Any]:
+def _patch(status: QuotaStatus, own: _Vector, firm: _Vector) -> dict[str, Any]:
     annotations = {
         RUNTIME: status.runtime,
         REQUEST: status.request,
@@ -107,6 +112,6 @@ def _patch(status: QuotaStatus, own: dict[str, int], firm: dict[str, int]) -> di
     }
 
 
-def _add(sums: dict[str, int], amounts: dict[str, int]) -> None:
+def _add(sums: _Vector, amounts: _Vector) -> None:
     for dimension in sums.keys() & amounts.keys():
-        sums[dimension] += amounts[dimension]
+        sums[dimension] = exact(sums[dimension] + amounts[dimension])

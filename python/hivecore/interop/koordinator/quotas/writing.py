@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hivecore._arguments import as_bool, as_mapping
+from hivecore._thousandths import Amount
 from hivecore.interop.koordinator.quotas.amounts import (
     json_resources,
     read_resources,
@@ -117,7 +118,7 @@ def _put(entries: dict[str, Any], key: str, value: Any) -> None:
         entries[key] = value
 
 
-def _resources(amounts: dict[str, int], before: Field) -> dict[str, Any]:
+def _resources(amounts: dict[str, Amount], before: Field) -> dict[str, Any]:
     old = read_resources(before)
     kept = {name: before[name].value for name in old if old[name] == amounts.get(name)}
     new = {name: write_amount(name, amounts[name]) for name in amounts if name not in kept}
