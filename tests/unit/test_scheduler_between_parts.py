@@ -1,6 +1,8 @@
 """What no part decides alone: the parts have promised different things, or know different nodes."""
 
+import json
 from collections import Counter
+from decimal import Decimal
 from itertools import product
 from random import Random
 
@@ -10,16 +12,18 @@ from profiles import seeds
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.decisions import Refusal
-from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
-from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where
+from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where, recover
 from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.plain import plain_quota, quota_of_plain
 from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_actions
 
 
 def network(*nodes, **free):
@@ -825,3 +829,186 @@ def test_a_waiting_job_starts_when_an_opportunistic_job_beside_it_leaves_enough(
     scheduler.finish("other", 3.0)
     assert told(scheduler.decide(3.0))[:2] == [("Preempt", "weak"), ("Start", "more")]
     scheduler.check()
+
+
+# --- shares of GPUs
+
+
+GIB = 1 << 30
+SHARES = {
+    "core and memory": ({"core": 25, "memory_percent": 10}, (0,) * 4),
+    "memory": ({"memory_percent": 25}, (0,) * 4),
+    "core and bytes of GPUs that differ": ({"core": 25, "memory": GIB}, (8 * GIB, *[GIB] * 3)),
+    "bytes": ({"memory": 4 * GIB}, (16 * GIB,) * 4),
+    "core and bytes": ({"core": 10, "memory": 4 * GIB}, (16 * GIB,) * 4),
+}
+
+
+def share(name, *, pods=1, quota="", priority=0, gpus=1, **amounts):
+    devices = DeviceRequest("any", gpus, **(amounts or {"core": 25, "memory_percent": 25}))
+    roles = [Role("w", pods, devices=devices)]
+    return Job(name, "t", roles, quota=quota, priority=priority)
+
+
+def sharing_machines(*memories, nodes=("n0",)):
+    """Nodes of GPUs with so much memory each, 0: of which only percent are known."""
+    whole = {"core": 100, "memory_ratio": 100}
+    gpus = [
+        Device("gpu", i, whole | ({"memory": memory} if memory else {}))
+        for i, memory in enumerate(memories)
+    ]
+    return DeviceCluster({node: NodeDevices(gpus) for node in nodes})
+
+
+PARTS = {
+    "quota": lambda: {"quotas": QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1})},
+    "quota above": lambda: {
+        "quotas": QuotaTree(
+            [Quota("all", max={"gpu": 1}), Quota("t", parent="all", max={"gpu": 9})],
+            total={"gpu": 9},
+        )
+    },
+    "total": lambda: {"quotas": QuotaTree([Quota("t", max={"gpu": 9})], total={"gpu": 1})},
+    "network": lambda: {"topology": network("n0", gpu=1)},
+}
+
+
+@pytest.mark.parametrize("given", SHARES)
+@pytest.mark.parametrize("part", PARTS)
+def test_four_quarters_of_a_gpu_start_where_one_gpu_is_allowed_and_a_fifth_waits(part, given):
+    amounts, memories = SHARES[given]
+    scheduler = Scheduler(devices=sharing_machines(*memories), **PARTS[part]())
+    assert scheduler.gpu_memory == (memories[0] if len(set(memories)) == 1 else 0)
+    jobs = {f"j{i}": share(f"j{i}", **amounts) for i in range(5)}
+    for job in jobs.values():
+        scheduler.submit(job, 0.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(0.0)
+    verify_actions(actions, jobs, before)
+    assert told(actions) == [*(("Start", f"j{i}") for i in range(4)), ("Wait", "j4")]
+    assert "gpu" in actions[-1].refusal.reason or part == "network"
+    scheduler.check()
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    for one in (scheduler, again):
+        one.finish("j2", 1.0)
+        assert told(one.decide(1.0)) == [("Start", "j4")]
+        one.check()
+    assert again.to_bytes() == scheduler.to_bytes()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_shares_of_one_job_add_up_and_whole_gpus_take_what_they_leave(part):
+    scheduler = Scheduler(devices=sharing_machines(0, 0, 0, 0), **PARTS[part]())
+    scheduler.submit(share("j", pods=2, gpus=2, memory_percent=25), 0.0)
+    scheduler.submit(Job("whole", "t", 1), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Start", "j"), ("Wait", "whole")]
+    scheduler.finish("j", 1.0)
+    assert told(scheduler.decide(1.0)) == [("Start", "whole")]
+
+
+def test_a_share_of_bytes_counts_as_a_whole_gpu_where_gpus_differ():
+    scheduler = Scheduler(devices=sharing_machines(8 * GIB, 16 * GIB), **PARTS["quota"]())
+    for i in range(2):
+        scheduler.submit(share(f"j{i}", memory=GIB), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
+
+
+def test_what_a_share_of_bytes_counts_for_stays_when_other_gpus_come():
+    scheduler = Scheduler(devices=sharing_machines(16 * GIB), **PARTS["quota"]())
+    scheduler.submit(share("before", memory=4 * GIB), 0.0)
+    other = sharing_machines(8 * GIB).inventory("n0")
+    scheduler.add_node("n1", 0.0, inventory=other)
+    scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+    scheduler.submit(share("after", memory=4 * GIB), 0.0)
+    scheduler.decide(0.0)
+    assert scheduler.gpu_memory == 16 * GIB
+    assert scheduler.quotas.status("t").used == {"gpu": 0.5}
+
+
+def test_cells_give_whole_gpus_which_quotas_count():
+    cells = CellCluster(
+        ClusterSpec({"c": Chain(["gpu", "node"], [4], 1, nodes=["n0"])}, {"t": {"c": {"node": 1}}})
+    )
+    scheduler = Scheduler(cells=cells, devices=sharing_machines(0, 0, 0, 0), **PARTS["quota"]())
+    for i in range(2):
+        scheduler.submit(share(f"j{i}"), 0.0)
+    assert told(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+@pytest.mark.parametrize("place", ["devices", "network"])
+def test_a_quota_reclaims_as_many_shares_as_it_needs(place, immediate):
+    teams = [Quota(name, min={"gpu": 0.5}, max={"gpu": 1}) for name in ("a", "b")]
+    places = {"devices": sharing_machines(0)}
+    if place == "network":
+        places["topology"] = network("n0", gpu=1)
+    quotas = QuotaTree(teams, total={"gpu": 1}, limit="max")
+    scheduler = Scheduler(quotas=quotas, immediate=immediate, **places)
+    started(scheduler, *(share(f"b{i}", quota="b") for i in range(4)))
+    scheduler.submit(share("a0", quota="a"), 1.0)
+    actions = scheduler.decide(1.0)
+    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    assert len(victims) == 1
+    for name in () if immediate else victims:
+        scheduler.stopped(name, 2.0)
+    assert ("Start", "a0") in told([*actions, *scheduler.decide(2.0)])
+    assert scheduler.quotas.status("a").used == {"gpu": 0.25}
+    assert scheduler.quotas.status("b").used == {"gpu": 0.75}
+    scheduler.check()
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_whole_gpu_evicts_shares_of_lower_priority_in_a_network(immediate):
+    topology = network("n0", "n1", gpu=1)
+    devices = sharing_machines(0, nodes=topology.nodes)
+    scheduler = Scheduler(topology=topology, devices=devices, immediate=immediate)
+    started(scheduler, *(share(f"j{i}") for i in range(7)))
+    scheduler.submit(Job("urgent", "t", 1, priority=1), 1.0)
+    actions = scheduler.decide(1.0)
+    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    assert len(victims) == 3
+    for name in () if immediate else victims:
+        scheduler.stopped(name, 2.0)
+    assert ("Start", "urgent") in told([*actions, *scheduler.decide(2.0)])
+    scheduler.check()
+
+
+def test_a_trial_of_shares_leaves_whole_gpus_as_they_were():
+    quotas = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8})], total={"gpu": 5})
+    quotas.submit_many(QuotaRequest(name, name, {"gpu": 8}) for name in ("a", "b"))
+    before, runtimes = quotas.to_bytes(), [quotas.runtime(name) for name in ("a", "b")]
+    with quotas.trial():
+        quotas.submit(QuotaRequest("share", "a", {"gpu": 0.25}))
+        assert [quotas.runtime(name) for name in ("a", "b")] == [{"gpu": 2.5}, {"gpu": 2.5}]
+    assert [quotas.runtime(name) for name in ("a", "b")] == runtimes == [{"gpu": 3}, {"gpu": 2}]
+    assert quotas.to_bytes() == before
+
+
+def test_an_order_counts_shares():
+    scheduler = Scheduler(topology=network("n0", gpu=1), devices=sharing_machines(0))
+    for i in range(5):
+        scheduler.submit(share(f"j{i}"), 0.0)
+    scheduler.reorder([f"j{i}" for i in (4, 3, 2, 1, 0)], 0.0)
+    starts = [job for kind, job in told(scheduler.decide(0.0)) if kind == "Start"]
+    assert sorted(starts) == ["j1", "j2", "j3", "j4"]
+    scheduler.check()
+
+
+def test_quotas_and_nodes_with_fractions_are_read_from_the_log(tmp_path):
+    path = tmp_path / "log"
+    scheduler = Scheduler(
+        quotas=QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1}),
+        topology=network("n0", gpu=1),
+        log=path,
+    )
+    quota = Quota("t", max={"gpu": 1.1}, min={"gpu": 0.3}, weight={"gpu": 0.001})
+    scheduler.set_quota(quota, 1.0)
+    scheduler.set_total({"gpu": 2.7}, 2.0)
+    scheduler.add_node("n1", 3.0, labels={}, free={"gpu": 0.7})
+    assert quota_of_plain(json.loads(json.dumps(plain_quota(quota)))) == quota
+    scheduler.close()
+    again = recover(path)
+    assert again.quotas.quota("t") == quota
+    assert again.quotas.total() == {"gpu": Decimal("2.7")}
+    assert again.topology.free("n1") == {"gpu": Decimal("0.7")}
+    assert again.to_bytes() == scheduler.to_bytes()
