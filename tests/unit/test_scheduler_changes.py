@@ -873,6 +873,6 @@ def test_a_node_s_numbers_may_be_those_of_numpy(tmp_path):
     assert [type(one) for one in scheduler.decide(1.0)] == [Start]
     scheduler.close()
     assert replay(tmp_path / "log").status("a") == scheduler.status("a")
-    with pytest.raises(TypeError, match="free"):
-        scheduler.add_node("n2", 2.0, labels={"rack": "r0"}, free={"gpu": 1.5})
+    with pytest.raises(ValueError, match="free"):
+        scheduler.add_node("n2", 2.0, labels={"rack": "r0"}, free={"gpu": 1.0005})
     assert network.nodes == ("n1",)

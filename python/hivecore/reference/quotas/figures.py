@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hivecore.reference.quotas.water_fill import Claim, Round, shares, water_fill
 
-__all__ = ["MOST", "Figures", "Limits", "Owner", "Vector", "figures_of"]
+__all__ = ["MOST", "Figures", "Limits", "Owner", "Vector", "exactly", "figures_of"]
 
 Vector = dict[str, Any]
 
