@@ -15,9 +15,9 @@ class Quota:
 
     :param name: unique in all trees.
     :param parent: the quota that it is part of; "": it is at the top of its tree.
-    :param max: the most that it may use, by dimension, in whole units (GPUs, bytes, thousandths of
-        a core), each 0 to 2**62. Only these dimensions are its business, and each must be its
-        parent's as well.
+    :param max: the most that it may use, by dimension, in units (GPUs, bytes, thousandths of a
+        core), each 0 to 2**62, or up to 2**40 in thousandths, such as 0.25. Only these dimensions
+        are its business, and each must be its parent's as well.
     :param min: what it is entitled to in any case, at most ``max``; what is not named is 0.
     :param weight: by what it shares in what is spare; what is not named is 0, and a quota of weight
         0 gets its ``min`` at most. ``None``: as ``max``.

@@ -15,8 +15,8 @@ class QuotaRequest:
 
     :param name: the owner, unique in the tree.
     :param quota: the quota that it belongs to.
-    :param amounts: what each member takes, by dimension, in the units of the quota; dimensions that
-        the quota has no maximum of are none of its business.
+    :param amounts: what each member takes, by dimension, in the units of the quota, or thousandths
+        of them, such as 0.25; dimensions that the quota has no maximum of are none of its business.
     :param count: how many members there are, 1 to 2**31 - 1; all of them count as asked for.
     :param min_count: with how many it can start; ``None``: with all.
     :param priority: owners of higher priority stay longer, -2**31 to 2**31 - 1.

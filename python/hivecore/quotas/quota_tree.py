@@ -78,8 +78,11 @@ class QuotaTree(Trials, Stateful):
     an owner that was evicted for it may come back within the runtimes at any time, but may borrow
     only after something else has happened: an owner came or went, or a limit or total changed.
 
-    Amounts are exact integers, up to 2**62 each, sums included. There are at most 64 dimensions at
-    a time. One object may be used by several threads: calls take turns. Cost: a change is O(depth x
+    Amounts are exact, up to 2**62 each, sums included: integers, or floats, Decimals and Fractions
+    that are multiples of 0.001. From the first such fraction on, its dimension is counted in
+    thousandths, up to 2**62 of them, and runtimes are shared to the thousandth; answers have
+    integers where an amount is whole, else Decimals. There are at most 64 dimensions at a time. One
+    object may be used by several threads: calls take turns. Cost: a change is O(depth x
     dimensions); a read works out stale parents above it, O(children) for each dimension. In a
     ``trial``, the first change of quotas, totals or dimensions costs a ``copy``. Source:
     Koordinator's elastic quotas, with their defects mended.
@@ -880,21 +883,23 @@ class QuotaTree(Trials, Stateful):
         if request.name in self._owners:
             raise ValueError(f"request: there is an owner {request.name!r}")
         quota, names, marks = self._names.number(request.quota), self._names, self._marks
-        for name, amount in request.amounts:
-            if type(amount) is not int and name not in names.fine:
-                with self._refined(request.amounts):
-                    return self._submit(request)
         if marks and any(name not in names.dimensions for name, _ in request.amounts):
             names = self._shape()
         row = names.row(request.amounts)
-        number = self._core.submit(
-            quota,
-            row,
-            request.count,
-            request.min_count,
-            request.priority,
-            request.preemptible,
-        )
+        try:
+            number = self._core.submit(
+                quota,
+                row,
+                request.count,
+                request.min_count,
+                request.priority,
+                request.preemptible,
+            )
+        except TypeError:
+            if not names.coarse(request.amounts):
+                raise
+            with self._refined(request.amounts):  # fractions, the first of a dimension
+                return self._submit(request)
         if number is None:
             raise _too_much(request)
         if marks:

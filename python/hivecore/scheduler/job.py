@@ -55,7 +55,9 @@ class Role(_Pods, frozen=True, kw_only=True):
     :param min_pods: with how many the job can start; the others join one by one when they fit. 0 to
         ``pods``; ``None``: all.
     :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
-        ``None``: ``gpus`` whole GPUs.
+        ``None``: ``gpus`` whole GPUs. Of GPUs that it shares, quotas and a topology count the
+        share: the larger part of core and memory, in thousandths; see `Scheduler.gpu_memory` for
+        bytes.
     :param resources: what else each pod takes, by resource, 0 to 2**40 each; quotas count all that
         they have a limit of, a topology all that it knows.
     :raises ValueError: something is out of range, or does not go together.

@@ -94,8 +94,6 @@ class Free:
         return tuple((name, counted(amount, name in self.fine)) for name, amount in amounts)
 
     def _counted(self, owner: Owner) -> Owner:
-        if not self.fine:
-            return owner
         return owner._replace(amounts=self.counted(owner.amounts), more=self.counted(owner.more))
 
     def of(self, resource: str) -> Ints:
@@ -150,7 +148,8 @@ class Free:
     def room(self, amounts: Amounts, nodes: Ints) -> Ints:
         """How many such pods fit on each of these nodes."""
         room: Any = MOST
-        for resource, amount in self.counted(amounts):
+        pairs: Any = self.counted(amounts) if self.fine else amounts
+        for resource, amount in pairs:
             free = self.amounts.get(resource, self._nothing)[nodes]
             room = np.minimum(free if amount == 1 else free // amount, room)
         found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
@@ -162,7 +161,7 @@ class Free:
             resource in self.amounts
             and amount <= int(self.amounts[resource][node])
             and (self.usable is None or bool(self.usable[node]))
-            for node, taken in self._counted(owner).by_node()
+            for node, taken in (self._counted(owner) if self.fine else owner).by_node()
             for resource, amount in taken.items()
             if amount
         )
@@ -170,7 +169,7 @@ class Free:
     def gains(self, owner: Owner, amounts: Amounts) -> Iterator[tuple[int, int]]:
         """By node, for how many more such pods there would be room without the owner."""
         amounts = self.counted(amounts)
-        for node, taken in self._counted(owner).by_node():
+        for node, taken in (self._counted(owner) if self.fine else owner).by_node():
             if self.usable is not None and not self.usable[node]:
                 continue
             free = {key: int(self.amounts.get(key, self._nothing)[node]) for key, _ in amounts}
@@ -195,7 +194,7 @@ class Free:
     def take(self, owner: Owner, sign: int) -> None:
         """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
         # Most owners are on few nodes, for which arrays would cost more than they save.
-        for resource, amount, at in self._counted(owner).wanted():
+        for resource, amount, at in (self._counted(owner) if self.fine else owner).wanted():
             for one in owner.pods:
                 if one[at]:
                     free = self.amounts[resource]

@@ -61,9 +61,10 @@ class NetworkTopology(LoggedTrials, PlainState):
     pods on the first nodes, in the order of ``nodes``. So of equal nodes the one in the fullest
     rack is used, and an idle rack stays idle.
 
-    What is free on nodes is told by ``set_slots`` or ``set_free``; who is committed takes of it,
-    who is released gives it back. Changes inside of ``with network.trial()`` are undone at its end.
-    One object may be used by several threads: calls take turns.
+    What is free on nodes is told by ``set_slots`` or ``set_free``, in whole units or thousandths,
+    and counted exactly; of a resource with fractions up to 2**62 thousandths. Who is committed
+    takes of it, who is released gives it back. Changes inside of ``with network.trial()`` are
+    undone at its end. One object may be used by several threads: calls take turns.
 
     Cost: a change is O(layers x log nodes) for each kind of pod that was asked for lately. A
     placement searches only domains that may be the best; kinds of gangs that were asked for lately
@@ -362,7 +363,6 @@ class NetworkTopology(LoggedTrials, PlainState):
         wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
         with self._lock:
             level = self._domains.level(layer, "layer")
-            self._refine(wanted)
             sums: dict[str, int] = {}
             names = self._domains.names[level]
             for name, count in zip(names, self._counts(level, wanted), strict=True):
@@ -372,8 +372,12 @@ class NetworkTopology(LoggedTrials, PlainState):
     def _counts(self, level: int, amounts: Amounts) -> list[int]:
         if not self.nodes:
             return [0] * len(self._domains.names[level])
-        counts: list[int] = self._kernels.of(amounts, self._free).slots(level).tolist()
+        counts: list[int] = self._kernel(amounts).slots(level).tolist()
         return counts
+
+    def _kernel(self, amounts: Amounts) -> TopologyKernel:
+        self._refine(amounts)
+        return self._kernels.of(amounts, self._free)
 
     def _numbers(self, given: tuple[str, ...] | None) -> Ints:
         if given is None:
@@ -465,9 +469,6 @@ class NetworkTopology(LoggedTrials, PlainState):
                 limits = self._limits(named, given, request.role is not None)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
-            self._refine(request.amounts)
-            if request.role is not None:
-                self._refine(request.role.amounts)
             if limits is not None or request.role is not None:
                 kernels = self._kernels_for(request, limits)
             level, pods, optimal, fewest = self._place(
@@ -519,7 +520,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         if request.role is not None:
             wanted.append((request.role.pods, request.role.amounts))
         for row, (pods, amounts) in enumerate(wanted):
-            kernel = self._kernels.of(amounts, self._free)
+            kernel = self._kernel(amounts)
             if limits is not None:
                 most = most_of(limits)[row]
                 slots = kernel.slots(len(self.layers) + 1)
@@ -549,7 +550,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
-        kernel = kernels[0] if kernels else self._kernels.of(request.amounts, self._free)
+        kernel = kernels[0] if kernels else self._kernel(request.amounts)
         if role is not None:
             if method != "exact":
                 raise ValueError(f"method={method!r}: has no roles")
@@ -606,7 +607,8 @@ class NetworkTopology(LoggedTrials, PlainState):
             pods = self._where(placed, marks)
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
-            self._refine((*request.amounts, *more))
+            self._refine(request.amounts)
+            self._refine(more)
             owner = Owner(request.amounts, more, pods)
             if not self._free.has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
