@@ -180,3 +180,37 @@ def test_the_kernel_refuses_what_it_could_not_undo_and_marks_that_are_not_set():
     for end in (kernel.rewind, kernel.keep):
         with pytest.raises(RuntimeError, match="no mark is set"):
             end()
+
+
+FAILS = {
+    "submit_many": lambda tree, one: tree.submit_many([one, one.replace(name="next", quota="x")]),
+    "submit": lambda tree, one: tree.submit(one.replace(amounts={"gpu": 0.5, "mem": 2**62})),
+    "recover": lambda tree, one: tree.recover(one.replace(amounts={"gpu": 0.5, "mem": 2**62}), 1),
+    "commit": lambda tree, one: tree.commit(FRACTION_OF_ANOTHER_TREE),
+    "set_quota": lambda tree, one: tree.set_quota(
+        Quota("b1", parent="b", max={"gpu": 7.5, "x": 1})
+    ),
+    "set_total": lambda tree, one: tree.set_total({"gpu": 0.5, "mem": 0.5}),
+    "set_weights": lambda tree, one: tree.set_weights({"a": {"gpu": 0.5}, "b1": {"x": 1}}),
+    "schedule": lambda tree, one: tree.schedule([one, one.replace(name="next", quota="x")]),
+}
+
+
+def decision_of_another_tree():
+    tree = QuotaTree([Quota("b", max={"gpu": 100})], total={"gpu": 100})
+    return tree.schedule(QuotaRequest("new", "b", {"gpu": 20.5}))
+
+
+FRACTION_OF_ANOTHER_TREE = decision_of_another_tree()
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("change", FAILS)
+def test_a_refused_fraction_leaves_a_dimension_counted_in_whole_units(change, settings):
+    tree = tree_with_owners(**settings)
+    tree.submit(QuotaRequest("large", "a", {"mem": 2**51}, count=1024))
+    before = tree.copy()
+    with pytest.raises((KeyError, ValueError, StaleDecisionError)):
+        FAILS[change](tree, NEW.replace(amounts={"gpu": 0.5, "mem": 0.5}))
+    same(tree, before)
+    tree.check()

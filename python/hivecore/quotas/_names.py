@@ -12,7 +12,11 @@ from hivecore._thousandths import THOUSAND, counted, of_thousandths
 from hivecore.quotas._amounts import MOST, Amount, Amounts
 from hivecore.quotas.quota import Quota
 
-__all__ = ["Names"]
+__all__ = ["FirstFraction", "Names"]
+
+
+class FirstFraction(ValueError):
+    """Its dimension has to be counted in thousandths first."""
 
 
 class Names:

@@ -1,7 +1,7 @@
 """Elastic quotas: what each may use now, and who is admitted."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
@@ -18,7 +18,7 @@ from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, Amount, Amounts, AmountsLike, as_amounts
 from hivecore.quotas._fields import Field
-from hivecore.quotas._names import Names
+from hivecore.quotas._names import FirstFraction, Names
 from hivecore.quotas._saved import decode, encode
 from hivecore.quotas.explanation import explain
 from hivecore.quotas.quota import Quota
@@ -193,7 +193,7 @@ class QuotaTree(Trials, Stateful):
         """
         if not isinstance(quota, Quota):
             raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
-        with self._lock, self._refined(quota.max, quota.min, quota.weight or ()):
+        with self._lock, self._refined((), quota.max, quota.min, quota.weight or ()):
             self._shape().set_quota(quota)
 
     def move(self, name: str, parent: str) -> None:
@@ -231,7 +231,7 @@ class QuotaTree(Trials, Stateful):
         tree, carved = as_text(tree, "tree"), as_bool(carved, "carved")
         if carved and not tree:
             raise ValueError("carved: the default tree is what others are carved out of")
-        with self._lock, self._refined(amounts):
+        with self._lock, self._refined((), amounts):
             self._shape().set_total(tree, amounts, carved)
 
     def set_weights(self, weights: Mapping[str, AmountsLike | None]) -> None:
@@ -244,7 +244,7 @@ class QuotaTree(Trials, Stateful):
         given = as_mapping(weights, "weights")
         with self._lock:
             changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
-            with self._refined(*(quota.weight or () for quota in changed)):
+            with self._refined((), *(quota.weight or () for quota in changed)):
                 for quota in changed:
                     self._shape().set_quota(quota)
 
@@ -409,7 +409,11 @@ class QuotaTree(Trials, Stateful):
         """
         _check_request(request)
         with self._lock:
-            self._submit(request)
+            try:
+                self._submit(request)
+            except FirstFraction:
+                with self._refined([request]):
+                    self._submit(request)
 
     def submit_many(self, requests: Iterable[QuotaRequest]) -> None:
         """Submit all of these, or none; errors are those of ``submit``."""
@@ -422,10 +426,13 @@ class QuotaTree(Trials, Stateful):
                 for request in given:
                     self._submit(request)
                     done.append(request.name)
-            except (KeyError, ValueError):
+            except (KeyError, ValueError) as error:
                 for name in reversed(done):
                     self._withdraw(name)
-                raise
+                if not isinstance(error, FirstFraction):
+                    raise
+                with self._refined(given):
+                    self.submit_many(given)
 
     def evict(self, name: str, *, reclaimed: bool = True) -> None:
         """Stop all members of an owner, which is pending then.
@@ -498,7 +505,11 @@ class QuotaTree(Trials, Stateful):
         _check_request(request)
         running = as_int(members, "members", 0, request.count)
         with self._lock:
-            number = self._submit(request)
+            try:
+                number = self._submit(request)
+            except FirstFraction:
+                with self._refined([request]):
+                    return self.recover(request, members)
             if running and not self._core.admit(number, running):
                 self._withdraw(request.name)
                 raise _too_much(request)
@@ -563,27 +574,34 @@ class QuotaTree(Trials, Stateful):
         been committed; nothing changes, and errors are those of ``schedule``.
         """
         given = as_tuple(requests, "requests")
-        with self._lock, self._coarse_after(given):
-            found: list[QuotaDecision] = []
-            done: list[tuple[int, int, str | None]] = []
+        with self._lock:
             try:
-                for one in given:
-                    new = self._submitted([one])
-                    done.extend((-1, 0, name) for name in new)
-                    named, asks = self._asks([one], None)
-                    answer = self._core.schedule([ask[:2] for ask in asks])
-                    found.append(self._decided(named[0], asks, answer))
-                    if found[-1].outcome == "bind":
-                        for number, members, _ in asks:
-                            self._core.admit(number, members)
-                            done.append((number, members, None))
-            finally:
-                for number, members, name in reversed(done):
-                    if name is None:
-                        self._core.take_back(number, members)
-                    else:
-                        self._withdraw(name)
-            return tuple(found)
+                return self._schedule_many(given)
+            except FirstFraction:
+                with self.trial(), self._refined(given):
+                    return self._schedule_many(given)
+
+    def _schedule_many(self, given: tuple[Any, ...]) -> tuple[QuotaDecision, ...]:
+        found: list[QuotaDecision] = []
+        done: list[tuple[int, int, str | None]] = []
+        try:
+            for one in given:
+                new = self._submitted([one])
+                done.extend((-1, 0, name) for name in new)
+                named, asks = self._asks([one], None)
+                answer = self._core.schedule([ask[:2] for ask in asks])
+                found.append(self._decided(named[0], asks, answer))
+                if found[-1].outcome == "bind":
+                    for number, members, _ in asks:
+                        self._core.admit(number, members)
+                        done.append((number, members, None))
+        finally:
+            for number, members, name in reversed(done):
+                if name is None:
+                    self._core.take_back(number, members)
+                else:
+                    self._withdraw(name)
+        return tuple(found)
 
     def preempt_within(
         self, request: QuotaRequest | str, *, budgets: Iterable[tuple[Iterable[str], int]] = ()
@@ -664,6 +682,9 @@ class QuotaTree(Trials, Stateful):
             except (KeyError, ValueError, StaleDecisionError) as error:
                 for name in reversed(new):
                     self._withdraw(name)
+                if isinstance(error, FirstFraction):
+                    with self._refined([one for one, _, _ in decision._asks]):
+                        return self.commit(decision)
                 if isinstance(error, StaleDecisionError):
                     raise
                 raise _stale(request) from None
@@ -787,20 +808,18 @@ class QuotaTree(Trials, Stateful):
             raise ValueError("members: is for one owner")
         if not given:
             raise ValueError("request: is empty")
-        with self._coarse_after(given):
+        try:
             new = self._submitted(given)
-            try:
-                named, asks = self._asks(given, members)
-                yield named[0] if alone else tuple(named), asks
-            finally:
-                for name in reversed(new):
-                    self._withdraw(name)
-
-    def _coarse_after(self, given: Iterable[Any]) -> AbstractContextManager[None]:
-        """After it dimensions are counted as before, if some request makes them finer."""
-        requests = [one for one in given if isinstance(one, QuotaRequest)]
-        refines = any(self._names.coarse(request.amounts) for request in requests)
-        return self.trial() if refines else nullcontext()
+        except FirstFraction:
+            with self.trial(), self._refined(given), self._asked(request, members) as asked:
+                yield asked
+            return
+        try:
+            named, asks = self._asks(given, members)
+            yield named[0] if alone else tuple(named), asks
+        finally:
+            for name in reversed(new):
+                self._withdraw(name)
 
     def _submitted(self, given: Iterable[Any]) -> list[str]:
         """The names of those that were not yet and have been now; all of them or none."""
@@ -896,10 +915,7 @@ class QuotaTree(Trials, Stateful):
                 request.preemptible,
             )
         except TypeError:
-            if not names.coarse(request.amounts):
-                raise
-            with self._refined(request.amounts):  # fractions, the first of a dimension
-                return self._submit(request)
+            raise FirstFraction(request.amounts) from None
         if number is None:
             raise _too_much(request)
         if marks:
@@ -938,15 +954,17 @@ class QuotaTree(Trials, Stateful):
         return self._names
 
     @contextmanager
-    def _refined(self, *amounts: Amounts) -> Iterator[None]:
+    def _refined(self, requests: Iterable[Any], *amounts: Amounts) -> Iterator[None]:
         """Count dimensions in thousandths from now on, if there are fractions of them; after an
         exception all is as it was.
         """
-        if any(coarse := [self._names.coarse(one) for one in amounts]):
-            with Transaction(self):
-                self._shape().refine({name for names in coarse for name in names})
-                yield
-        else:
+        asked = [one.amounts for one in requests if isinstance(one, QuotaRequest)]
+        coarse = {name for one in (*asked, *amounts) for name in self._names.coarse(one)}
+        if not coarse:
+            yield
+            return
+        with Transaction(self):
+            self._shape().refine(coarse)
             yield
 
     def _mark(self) -> _Mark:

@@ -95,8 +95,9 @@ class QuotaTree {
     int add_dimension(Dimensions kept);
     // How many quotas, owners and totals speak of it.
     std::int64_t uses(int dimension) const { return uses_[dimension]; }
-    // The unit of a dimension is so many times smaller from now on: all amounts of it are multiplied,
-    // and runtimes follow in the new unit. False: a sum would be above kMost; nothing has changed.
+    // The unit of a dimension is so many times smaller from now on: all amounts of it are
+    // multiplied, and runtimes follow in the new unit. False: a sum would be above kMost; nothing
+    // has changed.
     bool scale(int dimension, std::int64_t factor);
 
     std::int32_t add_root();
