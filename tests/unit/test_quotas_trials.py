@@ -184,8 +184,12 @@ def test_the_kernel_refuses_what_it_could_not_undo_and_marks_that_are_not_set():
 
 FAILS = {
     "submit_many": lambda tree, one: tree.submit_many([one, one.replace(name="next", quota="x")]),
-    "submit": lambda tree, one: tree.submit(one.replace(amounts={"gpu": 0.5, "mem": 2**62})),
-    "recover": lambda tree, one: tree.recover(one.replace(amounts={"gpu": 0.5, "mem": 2**62}), 1),
+    "submit": lambda tree, one: tree.submit(
+        one.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62})
+    ),
+    "recover": lambda tree, one: tree.recover(
+        one.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62}), 1
+    ),
     "commit": lambda tree, one: tree.commit(FRACTION_OF_ANOTHER_TREE),
     "set_quota": lambda tree, one: tree.set_quota(
         Quota("b1", parent="b", max={"gpu": 7.5, "x": 1})
