@@ -276,7 +276,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             if type(amount) is not int and name not in self._free.fine:
                 self._free.refine((name,))
                 if self._undo.is_on:
-                    self._undo.add(self._coarsen, name)
+                    self._undo.add((self._coarsen, name))
 
     def _coarsen(self, resource: str) -> None:
         self._free.coarsen((resource,))

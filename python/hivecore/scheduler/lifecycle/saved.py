@@ -71,7 +71,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         told["precedence"] = state.precedence.plain()
     if stages.hosts:
         told["hosts"] = sorted(stages.hosts)
-    devices = stages.part(DeviceCluster)
+    devices = stages.find(DeviceCluster)
     if devices is not None and stages.gpu_memory not in (None, memory_of_gpus(devices)):
         told["gpu_memory"] = stages.gpu_memory
     if stages.growing:

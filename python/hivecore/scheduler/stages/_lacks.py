@@ -63,7 +63,7 @@ class _Table:
             self._needs = np.concatenate([self._needs, self._needs])
         if any(type(need) is Decimal for need in needs) and self._needs.dtype == np.int64:
             if self.log.is_on:
-                self.log.add(setattr, self, "_needs", self._needs)
+                self.log.add((setattr, self, "_needs", self._needs))
             self._needs = self._needs.astype(np.float64)
         self._numbers[row], self._at[row], self._needs[row] = number, quota, needs
 
