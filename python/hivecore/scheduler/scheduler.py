@@ -66,47 +66,47 @@ __all__ = ["Scheduler"]
 class Scheduler(Stateful):
     """Queues, quotas, cells or a network, and devices, that decide together; each is optional.
 
-    :param queues: which job is next; ``None``: by priority, then by arrival. They count time in
+    :param queues: choose the next job; ``None``: by priority, then by arrival. They count time in
         microseconds.
-    :param quotas: how much of what each may use, by tenant or `Job.quota`; "gpu" are GPUs.
-    :param cells: which GPUs a job gets, by what its tenant is promised.
-    :param topology: on which nodes its pods are, near to each other; not together with ``cells``.
-    :param devices: which devices of its node each pod gets. What the nodes have of "cpu" and
+    :param quotas: limit resources by tenant or `Job.quota`; GPUs are "gpu".
+    :param cells: choose the GPUs of a job by the guarantees of its tenant.
+    :param topology: chooses the nodes of its pods, near to each other; not together with ``cells``.
+    :param devices: choose the devices of each pod on its node. What the nodes have of "cpu" and
         "memory" as a device "host" limits `Role.resources` of these names, if no network does.
-    :param storage: the cache and the remote IO that jobs with `Job.data` share; they are shared out
-        anew whenever the running ones have changed.
+    :param storage: the cache and the remote IO of jobs with `Job.data`; they are allocated again
+        whenever the running jobs have changed.
     :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
-        ones, as opportunistic jobs do: they leave for whoever is promised these cells, or are
-        promoted when it is their turn to have cells of their own. It needs ``cells``.
-    :param sharing: on which terms a job with `Job.stages` joins a running one on its GPUs when it
-        finds none of its own, before anybody has to leave for it.
-    :param immediate: whether victims stop at once; else their resources, and whatever else is
-        needed by whom they leave for, are held until `stopped` has come for all of them.
-    :param preemption: whether anybody may have to leave for others.
-    :param reservation_seconds: when victims have not stopped after so long, nothing is held any
-        more for the job that they leave for: it waits again and may start elsewhere, and they still
-        have to stop. `advance` and `decide` look for such jobs. ``None``: it waits without end.
-    :param growing: whether nodes and totals of quotas may come that serve what those that are there
-        cannot: jobs wait for them instead of being rejected, as where a cluster is empty at first.
-    :param tries: how often a placement that devices refuse is asked for again without the nodes.
-    :param log: where to write all that it is told and says: a path without a file, or a binary file
+        cells, as opportunistic jobs do, until a tenant needs its cells back or their own cells are
+        free. It needs ``cells``.
+    :param sharing: the terms on which a job with `Job.stages` joins a running job on its GPUs, if
+        none are idle for it; this comes before eviction.
+    :param immediate: whether victims stop at once; otherwise their resources, and what else the job
+        needs for which they leave, are held until `stopped` was called for all of them.
+    :param preemption: whether jobs may be evicted for others.
+    :param reservation_seconds: how long a job waits for its victims to stop; then nothing is held
+        for it any more, and it may start elsewhere, but they still have to stop. `advance` and
+        `decide` check this. ``None``: without end.
+    :param growing: whether nodes may be added and totals of quotas may grow: a job that needs more
+        than there is waits instead of being rejected, as where a cluster is empty at first.
+    :param tries: how often placement is asked for a job at most, if devices refuse.
+    :param log: where to write all events and decisions: a path without a file, or a binary file
         that is open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
         ``queues`` hold jobs or backfill; a network counts nothing, or quotas limit a resource that
-        no job can ask for, such as "gpus"; or a number is out of range.
+        no job can request, such as "gpus"; or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
     :raises OSError: the log cannot be written.
 
-    It calls nobody, never sleeps and reads no clock: the caller tells it what has happened, by
-    events with the time ``now`` in seconds, which never goes back, and does what `decide` says. The
-    parts are used, not copied: the caller may read them. A node that only some of them know is
-    unhealthy there until `add_node` has made it known to the others.
+    It calls no other system, never sleeps and reads no clock: the caller reports events with the
+    time ``now`` in seconds, which never goes back, and carries out what `decide` returns. The parts
+    are used, not copied: the caller may read them. A node that only some parts know is unhealthy
+    there until `add_node` adds it to the others.
 
-    A job starts when all parts agree, or nothing has changed. One that waits is tried again only
-    when something has changed that its refusal names. After an error nothing has changed. Calls of
-    several threads take turns; to read a part is a turn of that part alone, which may show a
-    decision half done while another thread decides.
+    A job starts when all parts accept it; otherwise nothing changes. A waiting job is tried again
+    only when something has changed that its refusal names. `decide` and events are transactions:
+    after an error all is as before. Calls of several threads take turns. Do not call the scheduler
+    inside of ``part.trial()``: if another thread decides, both wait for each other without end.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, Scheduler
@@ -193,11 +193,11 @@ class Scheduler(Stateful):
         self._outbox = Outbox()
         self._log: LogWriter | None = None
         self._logged = -1
-        #: whether it is told what a log tells: that was accepted by an earlier release, if need be
+        #: whether it replays a log, of which an earlier release may have accepted the jobs
         self._is_rerun = False
 
     def _begin(self, log: LogWriter) -> None:
-        """Write all that it is told and says from now on into a new log."""
+        """Write all events and decisions from now on into a new log."""
         with self._lock:
             before = self._logged, self._outbox
             self._logged, self._outbox = 0, Outbox()
@@ -211,12 +211,12 @@ class Scheduler(Stateful):
             self._log = log
 
     def _go_on(self, log: LogWriter, number: int) -> None:
-        """Write on into a log whose last line has this number."""
+        """Continue a log whose last line has this number."""
         with self._lock:
             self._log, self._logged = log, number
 
     def write_log(self, log: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write all that it is told and says from now on.
+        """Write all events and decisions from now on.
 
         :param log: the path of a new file, or a binary file that is open for writing. A file that
             is opened here is locked as long as it is written. A file of the caller's is written to
@@ -291,15 +291,15 @@ class Scheduler(Stateful):
     # --- events
 
     def submit(self, job: Job, now: float) -> None:
-        """A job comes.
+        """A job arrives.
 
-        :raises ValueError: there is one of this name, or there was one that is rejected by the
-            next `decide`; no part enforces one of its constraints; or the time goes back.
+        :raises ValueError: there is a job of this name, or the next `decide` rejects such a job; no
+            part enforces a constraint of the job; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        One that could not run on the empty, healthy cluster is not kept: `decide` says `Reject`.
+        A job that could not run on the empty, healthy cluster is rejected by the next `decide`.
         Constraints are all of `Where` but ``prefer``, `Role.resources`, `Role.devices` beyond whole
-        GPUs, and a `Job.quota` that is not its tenant's. What else no part reads is ignored.
+        GPUs, and a `Job.quota` that is not its tenant's. Other fields without a part are ignored.
         """
         if not isinstance(job, Job):
             raise TypeError(f"job must be a Job, not {type(job).__name__}")
@@ -382,7 +382,7 @@ class Scheduler(Stateful):
             self._note_job("finish", job)
 
     def cancel(self, job: str, now: float) -> None:
-        """A job is not wanted any more, whether it runs or waits.
+        """Remove a job, whether it runs or waits.
 
         :raises KeyError: there is no such job.
         :raises ValueError: the time goes back.
@@ -396,10 +396,10 @@ class Scheduler(Stateful):
             self._note_job("cancel", job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
-        """A running job has failed: it waits again, at its old place.
+        """A running job has failed: it waits again, at its old place in the queue.
 
-        :param pod: "role/index" of a pod that has failed. If it has joined its job later, it waits
-            again by itself, and the others go on. ``None``: all of it.
+        :param pod: "role/index" of a pod that has failed. If it has joined its job later, it alone
+            waits again, and the others run on. ``None``: the whole job.
         :raises KeyError: there is no such job, or it has no such pod.
         :raises ValueError: it does not run, or the time goes back.
         """
@@ -426,10 +426,10 @@ class Scheduler(Stateful):
             self._note("fail", job=job, pod=pod)
 
     def stopped(self, job: str, now: float) -> None:
-        """A job that `decide` said to preempt has stopped.
+        """A job that `decide` preempted has stopped.
 
         :raises KeyError: there is no such job.
-        :raises ValueError: it was not told to, or has stopped already; or the time goes back.
+        :raises ValueError: it does not have to stop, or has stopped already; or the time goes back.
         """
         with self._lock:
             live = self._live(job)
@@ -442,18 +442,18 @@ class Scheduler(Stateful):
             self._note_job("stopped", job)
 
     def move(self, moves: Move | Iterable[Move], now: float) -> None:
-        """Jobs have stopped where they were and go on elsewhere, as `plan_moves` has found.
+        """Jobs have stopped and continue elsewhere, as a plan of `plan_moves` says.
 
-        :param moves: a move, or those of one step of a plan: all of them stop before the first one
-            starts again.
+        :param moves: a move, or those of a step of a plan: all jobs stop before the first starts
+            again.
         :raises KeyError: there is no such job.
-        :raises ValueError: one does not run, may not be made to leave, or has to stop; one is named
-            twice; there is none; or the time goes back.
+        :raises ValueError: a job does not run, is not preemptible, has to stop, or is named twice;
+            there are no moves; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         :raises StaleDecisionError: something has changed since the plan was made, so that a job is
             not where its move says, or would not get what it says.
 
-        The jobs count as started now. Their quotas see nothing of it.
+        The jobs count as started now. Their quotas do not change.
         """
         given = (moves,) if isinstance(moves, Move) else as_tuple(moves, "moves")
         with self._lock:
@@ -483,7 +483,7 @@ class Scheduler(Stateful):
         return live
 
     def set_node(self, node: str, healthy: bool, now: float) -> None:
-        """A node is lost, or back; jobs that run there stay until they `fail` or end.
+        """A node fails or recovers; jobs that run there stay until they `fail` or end.
 
         :raises KeyError: no part knows the node.
         :raises ValueError: the time goes back.
@@ -508,21 +508,21 @@ class Scheduler(Stateful):
         free: AmountsLike | None = None,
         inventory: NodeDevices | None = None,
     ) -> None:
-        """A node comes, or is there again; whoever waits is tried again.
+        """Add a node, perhaps again; all waiting jobs are tried again.
 
         :param labels: with a network: the name of its domain in each layer, as of
             `NetworkTopology.add_node`; ``None``: it has none.
         :param free: with a network: what is free on it, by resource, such as {"gpu": 8} or
             {"slots": 8}; ``None``: nothing.
-        :param inventory: with devices: what it has.
+        :param inventory: with devices: its devices.
         :raises KeyError: the cells have no such node: `reconfigure` them first.
-        :raises ValueError: it is there already, no part has nodes, a part is not told what it has
-            to know, or something is told for a part that is not there; a network would count
-            nothing; or the time goes back.
+        :raises ValueError: the node exists, no part has nodes, an argument is missing for a part or
+            is for a part that the scheduler does not have; a network would count nothing; or the
+            time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Cells have the nodes of their specification for ever: this makes one of them healthy that
-        has gone. Quotas share out what they are told, see `set_total`.
+        Cells keep the nodes of their specification: a removed node is made healthy again. Totals of
+        quotas do not change, see `set_total`.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> from hivecore.topology import NetworkTopology
@@ -558,14 +558,13 @@ class Scheduler(Stateful):
         :raises ValueError: the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs that start with a pod there have failed: they wait again, at their old places. A pod
-        that has joined its job later waits again by itself. The next `decide` says with `Stop` what
-        still runs of them elsewhere, and has to stop; nothing is held for that, and no `stopped` is
-        asked for. A job for which others have to leave that node waits again, too. Who can never
-        start without the node is told by `Reject`.
+        Jobs that started with a pod there have failed: they wait again, at their old places. A pod
+        that has joined its job later waits by itself. The next `decide` returns `Stop` for their
+        pods elsewhere, holds nothing, and expects no `stopped`. A job for which others have to
+        leave that node waits again, too. A job that can never start without the node is rejected.
 
-        Owners in a network or in devices that the scheduler does not know are gone as well. Cells
-        go on to promise what they have promised: the node is bad for them until `add_node`.
+        Owners in a network or in devices that the scheduler does not know are gone as well. In
+        cells guarantees stay as they are: the node is bad until `add_node`.
         """
         node = as_text(node, "node")
         with self._lock:
@@ -578,16 +577,16 @@ class Scheduler(Stateful):
             self._note("remove_node", node=node)
 
     def set_quota(self, quota: Quota, now: float) -> None:
-        """A quota has other limits or another parent from now on, or there is a new one.
+        """Change the limits or the parent of a quota, or add a quota.
 
         :raises KeyError: its parent is missing.
-        :raises ValueError: as of `QuotaTree.set_quota`; no job can ask for a resource, such as
+        :raises ValueError: as of `QuotaTree.set_quota`; no job can request a resource, such as
             "gpus"; there are no quotas; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs that run stay, whatever the limits are: what is used beyond a runtime is taken back
-        when somebody asks for it who is entitled to it. One that waits, and asks for more than it
-        can ever have now, is rejected by the next `decide`.
+        Running jobs stay, whatever the limits are: what exceeds a runtime is reclaimed when a job
+        waits that is entitled to it. A waiting job that requests more than it can ever get now is
+        rejected by the next `decide`.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Scheduler
@@ -615,15 +614,15 @@ class Scheduler(Stateful):
     def set_total(
         self, total: AmountsLike, now: float, *, tree: str = "", carved: bool = False
     ) -> None:
-        """A tree of quotas has more or less to share out from now on, such as when nodes came.
+        """Change the total of a tree of quotas, such as when nodes are added.
 
         :param total: by dimension; what is not named is 0.
-        :param tree: which; a new one if need be.
-        :param carved: it is taken off what the default tree has.
+        :param tree: its name; a new tree if there is none.
+        :param carved: whether the total is taken off that of the default tree.
         :raises ValueError: as of `QuotaTree.set_total`; there are no quotas; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs that run stay, as with `set_quota`.
+        Running jobs stay, as with `set_quota`.
         """
         with self._lock:
             moment = self._state.moment(now)
@@ -643,19 +642,18 @@ class Scheduler(Stateful):
         return tree
 
     def reconfigure(self, spec: ClusterSpec, now: float) -> Reconfiguration:
-        """The cells are made of something else, or are promised to others, from now on.
+        """Change the specification of the cells, and the guarantees of tenants.
 
-        :returns: what has changed for those that run, by the names that cells have for them.
+        :returns: what has changed for running jobs, by their names in the cells.
         :raises InfeasibleAssignmentError: the tenants' cells do not fit.
         :raises ValueError: as of `CellCluster.reconfigure`; there are no cells; or the time goes
             back.
         :raises TypeError: an argument is of a wrong type.
 
-        All jobs that run go on where they are. One whose guarantee cannot be had any more goes on
-        opportunistically, as HiveD has it: whoever is promised these cells may take them back. One
-        that waits, and asks for what there is no more, is rejected by the next `decide`; so is one
-        that runs, when it has to wait again. Nodes and GPUs that devices do not have are bad until
-        `add_node`.
+        All running jobs stay where they are. A job whose guarantee no longer exists runs on as an
+        opportunistic job, as in HiveD. A waiting job that requests what does not exist is rejected
+        by the next `decide`; so is a running job when it has to wait again. Nodes and GPUs that
+        devices do not have are bad until `add_node`.
         """
         with self._lock:
             moment = self._state.moment(now)
@@ -672,10 +670,10 @@ class Scheduler(Stateful):
             return changes
 
     def regroup(self, now: float, seconds: float) -> None:
-        """Jobs that share GPUs are to be grouped anew: the next `decide` says who moves.
+        """Let the next `decide` group the jobs that share GPUs again, by moves.
 
-        :param seconds: how long the new groups are to last; they have to bring more in that time
-            than the restarts of those who move cost, see `Sharing`.
+        :param seconds: how long the new groups are to last; in that time they have to bring more
+            than the restarts of the jobs that move cost, see `Sharing`.
         :raises ValueError: there is no sharing, ``seconds`` is not above 0, jobs run in an order of
             `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
@@ -693,34 +691,29 @@ class Scheduler(Stateful):
             self._note("regroup", seconds=lasting)
 
     def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
-        """From now on jobs run in this order, not by the queues, until another one is told.
+        """Run jobs in this order, not by the queues, until the next call.
 
         :param order: names of jobs that run or wait, the first of which comes first. Names that
             stand together, as in ``["a", ("b", "c")]``, are of jobs that are to share GPUs. An
-            empty one: the queues say again who is next.
+            empty order: the queues choose again.
         :raises KeyError: there is no such job.
         :raises ValueError: a job is named twice, or starts together with others; jobs that are to
-            share GPUs cannot, see `Sharing`; there are idle cells to be lent; or the time goes
-            back.
+            share GPUs cannot, see `Sharing`; idle cells are lent; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        This is for schedulers that share time, too: the caller ranks the jobs by what they have
-        attained or still need (Tiresias, SRTF), or groups them (Muri), as often as it likes, and
-        each `decide` lets run, one after the other, who finds a place beside those before it.
-        Who runs already gives way to those before it, and is preempted if it finds no other place.
-        Nobody moves unless somebody before it, or it itself, would not run otherwise.
+        The caller ranks the jobs by attained or remaining service (Tiresias, SRTF), or groups them
+        (Muri), as often as it likes. Each `decide` then runs each job in turn that fits beside the
+        jobs before it. A running job that does not fit elsewhere is preempted for jobs before it. A
+        job moves only if a job before it, or the job itself, would not run otherwise.
 
-        Who is not named does not run. Who may not be preempted is left alone, and so is who waits
-        for more pods already, or starts together with others. Whoever starts meanwhile does so with
-        the fewest pods that it can, and gets no more until the queues say again who is next. Quotas
-        count as ever.
-        Unless victims stop at once, nobody starts until all have stopped. `decide` pays no heed to
-        ``most`` meanwhile.
-        What cells and quotas allow depends on who has left before, so with them a second `decide`
-        may still find somebody to start.
+        A job that is not named does not run. Jobs that are not preemptible, wait for more pods or
+        start together with others are left alone. A job starts with the fewest pods that it can,
+        and gets no more until the order ends. Quotas still count. Unless victims stop at once, no
+        job starts until all have stopped. `decide` ignores ``most`` meanwhile. What cells and
+        quotas allow depends on the jobs that have left, so a second `decide` may start more jobs.
 
-        Cost: O(jobs named), here and for each `decide`, and that of the parts for those who come,
-        go or move.
+        Cost: O(jobs named), here and for each `decide`, and that of the parts for jobs that start,
+        stop or move.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Scheduler
@@ -766,15 +759,15 @@ class Scheduler(Stateful):
             raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 
     def reading_order(self) -> list[str]:
-        """The jobs that read, the shortest one first with storage in mind, for `reorder`.
+        """The jobs that read data, for `reorder`: the shortest first, given the storage.
 
-        :raises ValueError: there is no storage, or the network shares out remote IO.
+        :raises ValueError: there is no storage, or it does not allocate remote IO.
 
-        First is who has the least time left, as fast as it can read with what those before it leave
-        of cache and remote IO. What a job has read by the time that was told last is as `observe`
-        was told, or as the objective of the `StoragePool` has followed it. Jobs that read nothing
-        are not named, nor are those that start together with others, or for which others have to
-        stop. Ties: who came first. Cost: that of `hivecore.storage.allocate_storage` for them all.
+        The first job has the least time left, at the rate that the cache and remote IO left by the
+        jobs before it allow. What a job has read is as `observe` was told, or as the objective of
+        the `StoragePool` has followed it. Jobs that read nothing, start together with others, or
+        wait for victims are left out. Ties: by arrival. Cost: that of
+        `hivecore.storage.allocate_storage` for all jobs.
         Source: SiloD (EuroSys'23).
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
@@ -790,16 +783,16 @@ class Scheduler(Stateful):
             return [name for name in names if self._may_be_ordered(name)]
 
     def reading_shares(self, gpus: float) -> dict[str, float]:
-        """For which share of the time each job that reads is to have its GPUs so that all get ahead
-        alike: max-min fairness with storage in mind.
+        """The share of time for which each job that reads data needs its GPUs, so that all progress
+        alike: max-min fairness, given the storage.
 
         :param gpus: of the cluster.
-        :returns: by job, as of `reading_order`, in the order in which they came.
-        :raises ValueError: there is no storage, the network shares out remote IO, or ``gpus`` is
-            not positive.
+        :returns: by job, as of `reading_order`, in order of arrival.
+        :raises ValueError: there is no storage, it does not allocate remote IO, or ``gpus`` is not
+            positive.
 
         Alike is relative to an equal share of GPUs, cache and remote IO. A caller that lets jobs
-        take turns credits each one with its share, charges those that run, and tells `reorder` the
+        take turns credits each job with its share, charges those that run, and gives `reorder` the
         greatest credit first, as below. Cost: that of `hivecore.storage.allocate_storage`.
         Source: SiloD (EuroSys'23); Gavel (OSDI'20), whose rounds take six minutes.
 
@@ -836,10 +829,10 @@ class Scheduler(Stateful):
         read_gb: Mapping[str, float] | None = None,
         rate_mbps: Mapping[str, float] | None = None,
     ) -> None:
-        """This is how full the caches are, and how far jobs have got; who shares storage shares it
-        out anew by that with the next `decide`.
+        """Report the state of the caches and the progress of jobs, by which the next `decide`
+        allocates storage.
 
-        :param cached_gb: by dataset: GB of it in the cache, whatever was told.
+        :param cached_gb: by dataset: GB of it in the cache.
         :param hit_gb: by job: GB of its dataset that it finds cached in its current epoch, if that
             is not all that is cached: SiloD's effective cache.
         :param read_gb: by job: GB that it has read of its `Data.total_gb`.
@@ -850,8 +843,8 @@ class Scheduler(Stateful):
             the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        What is not named is as it was: caches that nobody has observed count as full, as far as
-        they may be. Of a job that stops or ends all is forgotten. Cost: O(names).
+        What is not named is as before: without a report a cache counts as full, as far as it may
+        be. A job that stops or ends loses its reports. Cost: O(names).
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
         >>> pool = StoragePool({"images": 100.0, "text": 90.0}, cache_gb=100.0, bandwidth_mbps=90.0)
@@ -876,7 +869,7 @@ class Scheduler(Stateful):
             self._note("observe", **told)
 
     def advance(self, now: float) -> None:
-        """Time has passed: who has waited too long for its victims waits for other room.
+        """Time has passed: give up jobs that have waited too long for their victims.
 
         :raises ValueError: it goes back.
         """
@@ -888,7 +881,7 @@ class Scheduler(Stateful):
             self._note("advance")
 
     def touch(self) -> None:
-        """A part was changed by somebody else: whoever waits is tried again, or rejected."""
+        """A part was changed from outside: all waiting jobs are tried again, or rejected."""
         with self._lock:
             with self._changing(self._state.now):
                 renew(self._state)
@@ -899,13 +892,17 @@ class Scheduler(Stateful):
     # --- actions
 
     def decide(self, now: float, most: int | None = None) -> list[Action]:
-        """What is to be done now, in the order in which it holds.
+        """The actions to carry out now, in their order.
 
-        :param most: how many attempts to start something there may be; ``None``: until nobody can
-            start.
+        :param most: the number of attempts to start a job or a pod at most; ``None``: until none
+            can start.
         :raises ValueError: the time goes back, or ``most`` is not positive.
-        :raises OSError: the log cannot be written. What was decided is kept, and the next call
-            that can write the log returns it before what is decided then.
+        :raises OSError: the log cannot be written. The decisions are kept, and the next call that
+            can write the log returns them before its own.
+
+        After another error all is as before; if a part raised it while it decided on a job, a note
+        names the part. Cost: that of the parts for each job that is tried; O(1) if nothing has
+        happened.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
         with self._lock:
@@ -921,16 +918,16 @@ class Scheduler(Stateful):
             return self._outbox.deliver()
 
     def actions(self, since: int = 0) -> list[Action]:
-        """The actions that `decide` has returned, again, from one on.
+        """The actions that `decide` has returned after the action of a number.
 
-        :param since: the number of an action, counted from 1 since the log began, or since the
-            scheduler was made where there is none; those after it are returned. 0: all of them.
+        :param since: the number, counted from 1 since the log began, or since the scheduler was
+            made where there is none; 0: all actions.
         :raises LookupError: the first of these is not known any more. Known are the last 10,000,
             and those in the segments of a log that is written to a path.
         :raises ValueError: there is no action of this number yet.
 
-        A caller that keeps the number of the last action that it has carried out asks here, after
-        `recover`, for those that it has missed. The numbers are those of `hivecore serve`.
+        After `recover` a caller that has stored the number of the last action that it has carried
+        out gets the rest here. The numbers are those of `hivecore serve`.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> scheduler = Scheduler()
@@ -959,9 +956,9 @@ class Scheduler(Stateful):
     # --- what there is
 
     def check(self) -> None:
-        """Audit every invariant of all parts, and what they say of one another.
+        """Audit every invariant of all parts, and that they agree with one another.
 
-        :raises InvariantError: one is broken. Cost: that of the parts' own, and O(jobs).
+        :raises InvariantError: an invariant is broken. Cost: that of the parts, and O(jobs).
         """
         with self._lock:
             self._state.queues.check()
@@ -994,7 +991,7 @@ class Scheduler(Stateful):
 
     @property
     def quotas(self) -> QuotaTree | None:
-        """Its quotas; who changes them calls `touch`. So for all parts."""
+        """Its quotas. After a change to a part call `touch`."""
         with self._lock:
             tree: QuotaTree | None = self._state.stages.find(QuotaTree)
             return tree
@@ -1038,18 +1035,18 @@ class Scheduler(Stateful):
 
     @property
     def has_order(self) -> bool:
-        """Whether an order that was told to `reorder` says who runs."""
+        """Whether jobs run in an order of `reorder`."""
         with self._lock:
             return self._state.order is not None
 
     @property
     def now(self) -> float:
-        """The time that was told last, in seconds."""
+        """The time of the last event or decision, in seconds."""
         with self._lock:
             return self._state.now
 
     def __len__(self) -> int:
-        """How many jobs it knows."""
+        """The number of jobs."""
         with self._lock:
             return len(self._state.jobs)
 
@@ -1058,13 +1055,13 @@ class Scheduler(Stateful):
             return name in self._state.jobs
 
     def __iter__(self) -> Iterator[str]:
-        """A snapshot of the names, in the order in which they came."""
+        """A snapshot of the names of jobs, in order of arrival."""
         with self._lock:
             return iter(list(self._state.jobs))
 
     def state(self, job: str) -> str:
-        """What has become of a job: "pending", "reserved" (others are to stop for it), "running",
-        or "lent" (it runs on idle cells until its tenant's own are free for it).
+        """The state of a job: "pending", "reserved" (its victims have to stop), "running", or
+        "lent" (it runs on idle cells until cells of its tenant are free for it).
 
         :raises KeyError: there is no such job.
         """
@@ -1072,7 +1069,7 @@ class Scheduler(Stateful):
             return self._live(job).state
 
     def status(self, job: str) -> JobStatus:
-        """How a job stands, and what it holds.
+        """The state of a job, and what it holds.
 
         :raises KeyError: there is no such job.
 
@@ -1137,11 +1134,11 @@ class Scheduler(Stateful):
     # --- questions
 
     def explain(self, job: str) -> JobExplanation:
-        """Why a job waits, and what would let it start now; nothing changes.
+        """Why a job waits, and the changes with which it would start now; nothing changes.
 
         :raises KeyError: there is no such job.
 
-        Each change was tried and undone, so it costs some decisions and releases.
+        Each change is tried on the scheduler itself and undone, in O(changes).
         """
         with self._lock:
             state, live = self._state, self._live(job)
@@ -1159,7 +1156,7 @@ class Scheduler(Stateful):
 
     @contextmanager
     def what_if(self) -> Iterator[Self]:
-        """A branch to try things on; what is done there is forgotten at the end.
+        """A copy for experiments; the scheduler itself does not change.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> scheduler = Scheduler()
@@ -1172,18 +1169,18 @@ class Scheduler(Stateful):
         yield self.copy()
 
     def plan_moves(self, goal: Goal, *, cost: MoveCost = "jobs", most_tries: int = 64) -> MovePlan:
-        """Which jobs to move so that nodes get free or a job fits, see `plan_moves`."""
+        """The jobs to move so that nodes get free or a job fits, see `plan_moves`."""
         return plan_moves(self, goal, cost=cost, most_tries=most_tries)
 
     def forecast(self, job: str) -> float | None:
-        """When a job would start if nobody else came, running jobs ended by their estimates, and
-        whoever has to stop for others did so at once.
+        """When a job would start if no other job came, running jobs ended by their estimates, and
+        victims stopped at once.
 
         :returns: the time, in seconds; ``None``: it would not, or not before a job ends that has no
             estimate.
         :raises KeyError: there is no such job.
 
-        Cost: that of deciding after each of these ends.
+        All of it happens on the scheduler itself and is undone. Cost: a decision after each end.
         """
         with self._lock:
             live = self._live(job)
@@ -1192,7 +1189,7 @@ class Scheduler(Stateful):
     # --- all of it
 
     def copy(self) -> Self:
-        """A branch that shares nothing, and writes no log: what if?
+        """An independent copy that writes no log.
 
         Cost: that of the parts, and O(jobs).
         """
@@ -1236,7 +1233,7 @@ class Scheduler(Stateful):
         with self._lock:
             return self._state.stages.counted(job)
 
-    # --- what they have in common
+    # --- shared by the calls
 
     @contextmanager
     def _changing(self, moment: float) -> Iterator[None]:
