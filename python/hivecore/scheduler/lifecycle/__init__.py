@@ -1,3 +1,3 @@
-"""What becomes of jobs: they wait, start, are told to stop, and end."""
+"""The states of jobs, and the transitions between them."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What the parts say of one another."""
+"""Audits of what the parts say of one another."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,9 +17,7 @@ __all__ = ["check_units", "check_waiting"]
 def check_units(
     stages: Stages, jobs: Iterable[Live], queued: Mapping[str, Unit], waiting: Waiting
 ) -> None:
-    """Each job is in one state, and has in all parts what it should have; raises
-    `InvariantError`.
-    """
+    """Each job is in a single state and has its resources in all parts, or `InvariantError`."""
     seen = set()
     units: list[Unit] = []
     running: list[Unit] = []
@@ -56,7 +54,7 @@ def check_units(
                 holders.add(unit.name)
             in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
-                # How many parts there are the devices audit; whole ones are nobody else's.
+                # The devices audit parts of GPUs; a whole GPU has a single owner.
                 is_whole = pod.role not in in_parts
                 for at in ((pod.node, gpu) for gpu in pod.gpus):
                     if state == "reserved":
@@ -69,8 +67,8 @@ def check_units(
     for at, live in held.items():
         owner = gpus.get(at, "several")
         right = owner == "several" or owner_of(owner.removeprefix("job ")) in live.victims
-        _require(right, f"GPU {at} is held for {live.job.name!r}, and somebody else has it")
-    _require(set(queued) <= seen, "a queue has units of nobody")
+        _require(right, f"GPU {at} is held for {live.job.name!r}, and another job has it")
+    _require(set(queued) <= seen, "a queue has units of no job")
     for fault in stages.check(Audited(units, running, holders, reading)):
         raise InvariantError(fault)
 
@@ -83,7 +81,7 @@ def _takes_parts(role: Role) -> bool:
 def check_waiting(
     given: Iterable[TenantQueues | None], waiting: Waiting, queued: Mapping[str, Unit]
 ) -> None:
-    """The kinds that are parked are those that wait; raises `InvariantError`."""
+    """The kinds that are parked are those that wait, or `InvariantError`."""
     kinds = waiting.parked()
     lines = [queues for queues in given if queues is not None]
     parked = {kind for one in lines for tenant in one.tenants for kind in one.parked(tenant)}

@@ -19,7 +19,7 @@ __all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_on"]
 
 
 def renew(state: State) -> None:
-    """The parts are made of something else now: who waits is tried again, or rejected."""
+    """The parts have changed: try all waiting jobs again, or reject them."""
     state.stages.forget()
     if state.reserved:
         hold_on_good_nodes(state, state.stages.unhealthy())
@@ -32,7 +32,7 @@ def renew(state: State) -> None:
 
 
 def stop_on(state: State, node: str) -> None:
-    """All that runs on a node has failed."""
+    """Stop all units that run on a node."""
     there = [live for live in state.jobs.values() if _on(live.placed, node)]
     gone = {live.job.name for live in there}
     for live in list(state.reserved.values()):
@@ -42,7 +42,7 @@ def stop_on(state: State, node: str) -> None:
     for live in there:
         units = _on(live.placed, node)
         if not units or state.jobs.get(live.job.name) is not live:
-            continue  # it had stopped already, and was held
+            continue  # it had stopped already, for a reserved job
         is_all = live.for_job or any(unit in (live.units[0], live.lent) for unit in units)
         units = list(live.placed) if is_all else units
         pods = tuple(pod for unit in units for pod in unit.placed)
@@ -58,18 +58,18 @@ def stop_on(state: State, node: str) -> None:
 
 
 def hold_on_good_nodes(state: State, bad: Container[str]) -> None:
-    """Hold nothing for jobs that could not start there."""
+    """Hold nothing on bad nodes for reserved jobs."""
     for live in state.reserved.values():
         if any(pod.node in bad for pod in live.units[0].placed):
             hold_no_more(state, live)
 
 
 def hold_nothing(state: State) -> None:
-    """What was found for those for whom others have to stop need not be so any more."""
+    """Hold nothing for reserved jobs: their placement need not be valid any more."""
     for live in state.reserved.values():
         hold_no_more(state, live)
 
 
 def _on(units: Iterable[Unit], node: str) -> list[Unit]:
-    """Those that have a pod on a node."""
+    """The units that have a pod on a node."""
     return [unit for unit in units if any(pod.node == node for pod in unit.placed)]

@@ -1,4 +1,4 @@
-"""How jobs end, or stop and wait again, and what they give back then."""
+"""Jobs end, or stop and wait again, and free their resources."""
 
 from hivecore.scheduler.actions import Reject, Start, Wait
 from hivecore.scheduler.lifecycle.lines import (
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def end(state: State, live: Live) -> None:
-    """A job is gone for good."""
+    """End a job; a victim is forgotten when its resources are free."""
     if not live.runs:
         _end_waiting(state, live)
     elif live.for_job:
@@ -54,7 +54,7 @@ def ends_alone(state: State, live: Live) -> bool:
 
 
 def _end_waiting(state: State, live: Live) -> None:
-    """A job that waits asks for nothing any more."""
+    """Withdraw a job that waits."""
     if live.state == "reserved":
         abandon(state, live)
         state.stages.withdraw(live.units[0])
@@ -64,16 +64,16 @@ def _end_waiting(state: State, live: Live) -> None:
 
 
 def _forget(state: State, live: Live) -> None:
-    """A job is not known any more."""
+    """Forget a job."""
     name = live.job.name
-    # What was not told yet of a job that is gone is not told any more.
+    # Actions of the job that no decide has returned yet are dropped.
     kept = [a for a in state.outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
     state.outbox = kept
     state.turn(live, "end")
 
 
 def stop(state: State, live: Live) -> None:
-    """A running job waits again."""
+    """Let a running job wait again."""
     lent = live.lent
     live.note(state.log)
     live.pause(state.now)
@@ -96,13 +96,13 @@ def stop(state: State, live: Live) -> None:
 
 
 def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
-    """Another unit of its job is admitted for a unit, or not any more."""
+    """Note whether another unit of its job is admitted for a unit."""
     unit.note(state.log)
     unit.has_quota = has_quota
 
 
 def expect_no_more(state: State, live: Live) -> None:
-    """No more pods join a job."""
+    """Let no more pods join a job."""
     if len(live.units) == 1:
         return
     for unit in live.units[1:]:
@@ -128,10 +128,10 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
 
 
 def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -> None:
-    """A unit has nothing any more.
+    """Free the resources of a unit.
 
-    :param end: it asks for nothing any more, either.
-    :param reclaimed: if it waits: another quota takes it back.
+    :param end: it requests nothing any more; otherwise it waits.
+    :param reclaimed: if it waits: another quota reclaims its resources.
     """
     state.relief = None
     heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)
@@ -144,18 +144,18 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
 
 
 def has_stopped(state: State, live: Live) -> None:
-    """A victim has stopped: what it has is held until all have."""
+    """A victim has stopped: its resources are held until all victims have."""
     live.note(state.log)
     live.has_stopped = True
     state.stages.read(live.job.name, False)
     mine = state.jobs.get(live.for_job)
-    # The other one may be gone, and its name somebody else's by now.
+    # That job may be gone, and its name that of another job by now.
     if mine is None or live.job.name not in mine.victims:
         leave(state, live)
 
 
 def leave(state: State, live: Live) -> None:
-    """What a victim that has stopped has is free."""
+    """Free the resources of a victim that has stopped."""
     if live.is_ending:
         _give_back_all(state, live, end=True)
         _forget(state, live)
@@ -164,7 +164,7 @@ def leave(state: State, live: Live) -> None:
 
 
 def abandon(state: State, live: Live) -> None:
-    """Victims have to leave for a job that does not wait for them any more."""
+    """Let a job wait for its victims no more; they still have to stop."""
     hold_no_more(state, live)
     victims = live.victims
     live.note(state.log)
@@ -178,24 +178,22 @@ def abandon(state: State, live: Live) -> None:
 
 
 def hold_no_more(state: State, live: Live) -> None:
-    """What is held for a job is not any more; if nothing else happens, it is decided anew on it
-    when all have stopped.
-    """
+    """Hold nothing for a job; it is decided again when all of its victims have stopped."""
     unit = live.units[0]
     if unit.placed:
-        there = leaving(state, live)
-        for one in (unit, *there):
+        units = leaving(state, live)
+        for one in (unit, *units):
             one.note(state.log)
-        state.stages.let_go(unit, there)
+        state.stages.let_go(unit, units)
 
 
 def leaving(state: State, live: Live) -> list[Unit]:
-    """What those have who have to stop for a job."""
+    """The units of the victims of a job."""
     return [unit for name in live.victims for unit in state.jobs[name].placed]
 
 
 def reject_if_impossible(state: State, live: Live) -> None:
-    """One that waits could never start since something has changed: it is not kept."""
+    """Reject a waiting job that can never start, as the parts have changed."""
     reason = state.kinds.impossible(live.units[0].kind, state.stages.impossible)
     if reason:
         _end_waiting(state, live)

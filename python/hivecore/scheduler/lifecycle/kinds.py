@@ -1,4 +1,4 @@
-"""The kinds of units, each known by what it asks for."""
+"""The kinds of units, found by what they request."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -46,26 +46,26 @@ class Kinds:
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
         self._numbered = 0
-        #: whether there was none so far without GPUs
+        #: whether each kind so far has GPUs
         self.all_want_gpus = True
         #: while a state is read, by number
         self._restored: dict[int, Kind] = {}
 
     def of(self, job: Job) -> Kind:
-        """The kind of what a job starts with."""
+        """The kind of the first unit of a job."""
         if job.after or job.together:
             return self._made(job, least_of(job), is_alone=True)
         return self._find(self.asked_by(job), job, None)
 
     def enforced(self, job: Job) -> Kind | None:
-        """The kind of a job whose constraints the parts are known to enforce, as they are now."""
+        """The kind of a job if the parts, as they are now, are known to enforce its constraints."""
         if job.after or job.together:
             return None
         kind = self._known.get(self.asked_by(job))
         return kind if kind is not None and kind.number in self._enforced else None
 
     def note_enforced(self, kind: Kind) -> None:
-        """The parts enforce the constraints of a kind."""
+        """Note that the parts enforce the constraints of a kind."""
         if not kind.is_alone:
             if len(self._enforced) >= _MOST:
                 self._set("_enforced", set())
@@ -74,7 +74,7 @@ class Kinds:
             self._enforced.add(kind.number)
 
     def asked_by(self, job: Job) -> tuple[Any, ...]:
-        """What jobs have in common that are of one kind, if they start by themselves."""
+        """The key of the kind of jobs that start by themselves."""
         return (job.roles, *self._terms(job))
 
     def joining(self, job: Job, role: Role, *, is_alone: bool = False) -> Kind:
@@ -87,7 +87,7 @@ class Kinds:
         return self._find((role, *self._terms(job)), job, role)
 
     def lent(self, kind: Kind) -> Kind:
-        """The kind of units that are lent cells while one of this kind waits."""
+        """The kind of units on idle cells while a unit of this kind waits."""
         key = ("lent", kind.number)
         found = self._known.get(key)
         if found is None:
@@ -95,7 +95,7 @@ class Kinds:
         return found
 
     def alone(self, kind: Kind) -> Kind:
-        """A kind like this one, for somebody who waits for himself."""
+        """An equal kind for a unit that waits by itself."""
         made = self._made(kind.job, list(kind.sizes), is_alone=True, like=kind.like or kind)
         known = self._impossible.get(kind.number)
         if known is not None:
@@ -103,7 +103,7 @@ class Kinds:
         return made
 
     def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
-        """Why units of a kind could never start, which is asked once; "": they could."""
+        """Why units of a kind could never start, computed once; "": they could."""
         found = self._impossible.get(kind.number)
         if found is None:
             found = ask(kind)
@@ -118,12 +118,12 @@ class Kinds:
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
-        """What is possible, and what is enforced, has to be found out again."""
+        """Forget what is impossible, and what is enforced."""
         self._set("_impossible", {})
         self._set("_enforced", set())
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
-        """The kind of this number, when a state is read."""
+        """The kind of this number, while a state is read."""
         found = self._restored.get(number)
         if found is None:
             key = (job.roles if role is None else role, *self._terms(job))
@@ -135,7 +135,7 @@ class Kinds:
         return found
 
     def restored_lent(self, number: int, kind: Kind) -> Kind:
-        """The kind of this number of what is lent cells while one of a kind waits."""
+        """The kind of this number of units on idle cells while a unit of a kind waits."""
         found = self._restored.get(number)
         if found is None:
             found = self._restored[number] = _lent_kind(number, kind.job, self._nodes)
@@ -144,7 +144,7 @@ class Kinds:
 
     @property
     def numbered(self) -> int:
-        """How many there have been."""
+        """The number of kinds so far."""
         return self._numbered
 
     @numbered.setter
@@ -160,7 +160,7 @@ class Kinds:
     def _keep(self, key: Any, kind: Kind) -> Kind:
         """Remember a kind."""
         if len(self._known) >= _MOST:
-            # The older half; if a unit of one waits, units that come wait beside it.
+            # The older half; if a unit of such a kind waits, later units get another kind.
             gone = list(self._known)[: _MOST // 2]
             numbers = {self._known[key].number for key in gone}
             self._set("_known", {k: v for k, v in self._known.items() if v.number not in numbers})
@@ -176,7 +176,7 @@ class Kinds:
         return self._numbered
 
     def branch(self, log: UndoLog) -> Self:
-        """An equal of its own."""
+        """An equal, independent object."""
         made = type(self)(log, self._by_stages, **self._nodes)
         made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
@@ -184,7 +184,7 @@ class Kinds:
         return made
 
     def _terms(self, job: Job) -> tuple[Any, ...]:
-        """What else matters to any stage."""
+        """What else any stage reads of a job."""
         return (*_terms(job), job.stages) if self._by_stages else _terms(job)
 
     def _find(self, key: Any, job: Job, role: Role | None) -> Kind:
@@ -213,17 +213,17 @@ class Kinds:
 
 
 def _lent_kind(number: int, job: Job, nodes: Any) -> Kind:
-    """A kind that asks for idle cells as opportunistic jobs do."""
+    """A kind that requests idle cells as an opportunistic job does."""
     weak = job.replace(guaranteed=False, where=job.where.replace(pinned_cell=""))
     return Kind(number, weak, least_of(job), is_lent=True, **nodes)
 
 
 def least_of(job: Job) -> list[tuple[Role, int]]:
-    """The roles, and with how many pods of each it can start."""
+    """The roles, and with how many pods of each a job can start."""
     return [(role, role.min_pods) for role in job.roles if role.min_pods]
 
 
 def _terms(job: Job) -> tuple[Any, ...]:
-    """What matters to every stage but sharing."""
+    """What all stages but sharing read of a job, besides its roles."""
     data = None if job.data is None else job.data.dataset
     return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where, data

@@ -1,4 +1,4 @@
-"""Where units wait: in the queue of their tenant, or in the line for idle cells."""
+"""The queues of units: that of their tenant, or that for idle cells."""
 
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.scheduler.job import Job
@@ -30,7 +30,7 @@ def queue_of(state: State, job: Job) -> str:
 
 
 def line_of(state: State, kind: Kind) -> TenantQueues:
-    """Where units of a kind wait."""
+    """The queues in which units of a kind wait."""
     if not kind.is_lent:
         return state.queues
     assert state.lending is not None
@@ -38,14 +38,14 @@ def line_of(state: State, kind: Kind) -> TenantQueues:
 
 
 def push(state: State, unit: Unit) -> None:
-    """A unit comes into its queue."""
+    """Put a unit into its queue, at this time; None: now."""
     line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
 
 
 def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
-    """What its queue knows of a unit; its job may not be known yet."""
+    """The entry of a unit in its queue; its job may not be known yet."""
     kind, attained = unit.kind, 0.0
     if job is None:
         live = state.jobs[unit.owner]
@@ -63,8 +63,8 @@ def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
 
 
 def requeue(state: State, unit: Unit) -> None:
-    """Put one that was stopped back at its old place; it is of a kind of its own then: what it
-    may borrow is not what others may.
+    """Put a stopped unit back at its old place. It is of a kind of its own then, as it may not
+    borrow what others may.
     """
     departure = unit.departure
     assert departure is not None
@@ -77,19 +77,19 @@ def requeue(state: State, unit: Unit) -> None:
 
 
 def rank_anew(state: State, unit: Unit) -> None:
-    """A unit that waits in its queue has attained more meanwhile: its job ran on idle cells."""
+    """Update the rank of a waiting unit after its job ran on idle cells."""
     line = line_of(state, unit.kind)
     line.requeue(line.take(unit.name)._replace(job=queued_job(state, unit)))
 
 
 def withdraw(state: State, unit: Unit) -> None:
-    """A unit that waits in a queue is not wanted any more."""
+    """Withdraw a unit that waits in a queue."""
     take_off(state, unit)
     state.stages.withdraw(unit)
 
 
 def take_off(state: State, unit: Unit) -> None:
-    """A unit leaves its queue without having been offered."""
+    """Take a unit off its queue without an offer."""
     kind, line = unit.kind, line_of(state, unit.kind)
     unit.note(state.log)
     unit.departure = line.take(unit.name)
@@ -99,14 +99,14 @@ def take_off(state: State, unit: Unit) -> None:
 
 
 def wait_apart(state: State, live: Live, unit: Unit, refused: Refused) -> None:
-    """It waits for what others of its kind do not wait for."""
+    """Let a unit wait by itself, not with its kind."""
     state.waiting.leave(unit.kind, unit.name)
     set_apart(state, unit)
     wait(state, live, unit, refused)
 
 
 def set_apart(state: State, unit: Unit) -> None:
-    """One that has left its queue is of a kind of its own when it waits again."""
+    """Give a unit that has left its queue a kind of its own."""
     if not unit.kind.is_alone:
         assert unit.departure is not None
         unit.note(state.log)
@@ -116,7 +116,7 @@ def set_apart(state: State, unit: Unit) -> None:
 
 
 def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
-    """It has its place in the queue again, and waits with all of its kind."""
+    """Put a unit back at its place in the queue, and park its kind."""
     kind = unit.kind
     departure = unit.departure
     assert departure is not None
@@ -130,7 +130,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
 
 
 def offer_idle_cells(state: State, live: Live) -> None:
-    """While a job waits for its tenant's cells it also waits for idle ones."""
+    """Let a job that waits for its tenant's cells wait for idle cells as well."""
     job = live.job
     may = job.guaranteed and job.preemptible and not job.together and live.units[0].kind.gpus
     if state.lending is not None and may:
@@ -139,7 +139,7 @@ def offer_idle_cells(state: State, live: Live) -> None:
 
 
 def lend_no_more(state: State, live: Live) -> None:
-    """A job has what it waited for, or waits no more: it is lent nothing."""
+    """Let a job wait for idle cells no more."""
     if live.lent is not None:
         take_off(state, live.lent)
         live.note(state.log)
@@ -147,7 +147,7 @@ def lend_no_more(state: State, live: Live) -> None:
 
 
 def wait_again(state: State, live: Live) -> None:
-    """A job for which others were to stop goes back to its queue."""
+    """Put a reserved job back into its queue."""
     state.turn(live, "give up")
     live.victims = ()
     requeue(state, live.units[0])

@@ -1,4 +1,4 @@
-"""A job that the scheduler knows, and what has become of it."""
+"""A job that the scheduler knows, with its state."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -13,7 +13,7 @@ from hivecore.scheduler.lifecycle.units import Kind, Pod, Unit
 __all__ = ["Live"]
 
 _RUNS = ("running", "lent")
-#: What of a job changes.
+#: The attributes that change.
 _FIELDS = (
     *("attained", "for_job", "has_stopped", "is_ending", "is_reclaimed", "lent"),
     *("since", "state", "told", "units", "victims"),
@@ -22,7 +22,7 @@ _values = attrgetter(*_FIELDS)
 
 
 class Live:
-    """What the scheduler knows of a job."""
+    """A job, its state and its units."""
 
     __slots__ = (
         "attained",
@@ -48,55 +48,55 @@ class Live:
         self.state = "pending"
         #: when it started
         self.since = 0.0
-        #: for how many seconds it had run before that
+        #: the seconds for which it had run before that
         self.attained = 0.0
-        #: the first is what it starts with; the others join while it runs
+        #: the job starts with the first; the others join while it runs
         self.units = units
-        #: what it may run as on idle cells while the first one waits
+        #: the unit that may run on idle cells while the first unit waits
         self.lent: Unit | None = None
-        #: the reason to wait that was told last
+        #: the last reason to wait that was returned
         self.told: Refusal | None = None
-        #: while it is reserved: who has to stop for it
+        #: while it is reserved: its victims
         self.victims: tuple[str, ...] = ()
-        #: while it has to stop: for whom, and whether it has
+        #: while it has to stop: for which job, and whether it has
         self.for_job = ""
         self.has_stopped = False
         #: it ends when it has stopped
         self.is_ending = False
-        #: another quota takes back what it has, when it stops
+        #: another quota reclaims its resources when it stops
         self.is_reclaimed = False
 
     @property
     def runs(self) -> bool:
-        """Whether it runs, on whatever cells."""
+        """Whether it runs, on idle cells included."""
         return self.state in _RUNS
 
     @property
     def all_units(self) -> Iterator[Unit]:
-        """Also what it may run as on idle cells."""
+        """The units, that for idle cells included."""
         yield from self.units
         if self.lent is not None:
             yield self.lent
 
     @property
     def placed(self) -> list[Unit]:
-        """The units that have something."""
+        """The units that have resources."""
         units = self.units if self.lent is None else [*self.units, self.lent]
         return [unit for unit in units if unit.placed]
 
     @property
     def is_weak(self) -> bool:
-        """Whether what it has is nothing that its tenant is promised."""
+        """Whether it runs without a guarantee."""
         return self.state == "lent" or not self.job.guaranteed
 
     @classmethod
     def submitted(cls, job: Job, kind: Kind) -> Self:
-        """A job that has just come."""
+        """A job that was just submitted."""
         pods = [Pod(role.name, index) for role, count in kind.sizes for index in range(count)]
         return cls(job, [Unit(job.name, job.name, kind, tuple(pods))])
 
     def copy(self) -> Self:
-        """The same for a branch."""
+        """An equal job for a branch."""
         made: Self = object.__new__(type(self))
         made.job, made.number = self.job, self.number
         made.restore(_values(self))
@@ -110,24 +110,24 @@ class Live:
             log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
-        """What the job was."""
+        """Restore the job as it was."""
         for name, value in zip(_FIELDS, values, strict=True):
             setattr(self, name, value)
 
     def pause(self, now: float) -> None:
-        """It has run until now, and begins anew or waits."""
+        """Count the time until now; it starts again or waits."""
         self.attained += now - self.since
         self.since = now
 
     def may_be_lent(self, kinds: Kinds) -> Unit:
-        """What it may run as on idle cells, from now on."""
+        """Make the unit that may run on idle cells."""
         first = self.units[0]
         name = f"{self.job.name}/lent"
         self.lent = Unit(name, self.job.name, kinds.lent(first.kind), first.pods)
         return self.lent
 
     def joining(self, kinds: Kinds) -> list[Unit]:
-        """The pods that are to join it now that it runs, each a unit of its own."""
+        """Make the units of the pods that join it now that it runs."""
         name, where = self.job.name, self.job.where
         # Pods of other jobs that ask for the same may use another domain.
         is_confined = bool(where.must or where.within)

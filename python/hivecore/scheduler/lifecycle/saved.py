@@ -1,4 +1,4 @@
-"""A scheduler's state as bytes: those of its parts, and its jobs as JSON."""
+"""The state of a scheduler as bytes: those of its parts, and its jobs as JSON."""
 
 import json
 import struct
@@ -47,10 +47,10 @@ _LENGTH = struct.Struct("<Q")
 
 
 def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
-    """All of a state.
+    """A state as bytes.
 
     :param logged: the number of the last line of its log.
-    :param pending: the actions that were decided, and that no call has returned yet.
+    :param pending: the decided actions that no call has returned yet.
     """
     stages = state.stages
     told: dict[str, Any] = {
@@ -94,7 +94,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
     """The state, with parts of its own, the number of the last line of its log, and the actions
     that no call has returned yet.
 
-    :raises ValueError: or another error: they are damaged, or describe no possible state.
+    :raises ValueError: or another error: the bytes are damaged, or describe no possible state.
     """
     text, queues, *parts = _split(data)
     told = json.loads(text)
@@ -156,12 +156,12 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
 
 
 def _joined(pieces: Iterable[bytes]) -> bytes:
-    """Pieces of any length, one after the other."""
+    """Pieces of any length as bytes."""
     return b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The pieces."""
+    """The pieces of bytes."""
     found, at = [], 0
     while at < len(data):
         (length,) = _LENGTH.unpack_from(data, at)
@@ -173,7 +173,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _plain_live(live: Live) -> dict[str, Any]:
-    """A job, and what has become of it."""
+    """A job with its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
         "job": plain_job(live.job),

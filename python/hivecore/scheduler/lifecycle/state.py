@@ -1,4 +1,4 @@
-"""All that a scheduler knows of jobs, in one record; what changes it stands in files beside it."""
+"""All that a scheduler knows of jobs; the files beside this one change it."""
 
 from collections.abc import Iterator
 from math import inf
@@ -69,10 +69,10 @@ class _Transaction:
 class State:
     """The jobs of a scheduler, its queues and its parts.
 
-    :param queues: ``None``: all wait in one queue.
-    :param lending: whether those that wait may meanwhile run on idle cells.
+    :param queues: ``None``: all jobs wait in one queue.
+    :param lending: whether jobs that wait may meanwhile run on idle cells.
     :param immediate: whether victims stop at once.
-    :param preemption: whether anybody may have to leave for others.
+    :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
     """
 
@@ -116,7 +116,7 @@ class State:
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
         self.queues = TenantQueues() if queues is None else queues
-        #: those that may run on idle cells meanwhile
+        #: the units that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
@@ -127,36 +127,36 @@ class State:
         self.came = 0
         #: the units that wait in a queue
         self.queued: dict[str, Unit] = {}
-        #: the jobs for which others have to stop
+        #: the jobs whose victims have to stop
         self.reserved: dict[str, Live] = {}
-        #: what those who run would leave at most; None: not counted since somebody has left
+        #: the most that running jobs would free; None: not counted since a job has left
         self.relief: Relief | None = None
         self.running: dict[str, Live] = {}
-        #: what is to be told by the next decide
+        #: the actions that the next decide returns
         self.outbox: list[Action] = []
-        #: whom nobody makes leave now who had to leave for them
+        #: which job was evicted for which
         self.precedence = Precedence(self.log)
-        #: by job, its start in this round, as long as nothing else has happened because of it
+        #: by job, its start in this round, while it can be undone without others
         self.begun: dict[str, Start] = {}
-        #: the starts in this round that are not told: those who started were in the way of others
+        #: the starts in this round that are not returned: their jobs were evicted
         self.unsaid: list[Start] = []
-        #: who is rejected by that
+        #: the jobs that the outbox rejects
         self.rejected: set[str] = set()
         self.now = 0.0
-        #: for how many seconds jobs that share GPUs are to be grouped anew; 0.0: they are not
+        #: for how many seconds new groups of jobs are to last; 0.0: groups stay
         self.regroup_for = 0.0
-        #: who runs; None: the queues say it
+        #: the order in which jobs run; None: the queues choose
         self.order: Order | None = None
 
     def moment(self, now: object) -> float:
-        """A time that somebody tells, checked: it does not go back."""
+        """Check a time: it does not go back."""
         moment = now if type(now) is float else as_float(now, "now")
         if not self.now <= moment <= LATEST:
             raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
         return moment
 
     def happens(self, moment: float) -> None:
-        """Something happens outside, at a time that is checked."""
+        """Note an external event, at a time that is checked."""
         self.now = moment
         if self.precedence:
             self.precedence.clear()
@@ -207,7 +207,7 @@ class State:
         return self.running if state in (RUNNING, LENT) else None
 
     def add(self, live: Live) -> None:
-        """A job has come."""
+        """Add a job."""
         if self.log.is_on:
             self.log.add((self.jobs.pop, live.job.name))
         self.came += 1
@@ -215,13 +215,13 @@ class State:
         self.jobs[live.job.name] = live
 
     def enqueue(self, unit: Unit) -> None:
-        """A unit is in a queue."""
+        """Note that a unit is in a queue."""
         if self.log.is_on:
             self.log.keep(self.queued, unit.name)
         self.queued[unit.name] = unit
 
     def dequeue(self, name: str) -> Unit:
-        """A unit is in no queue."""
+        """Note that a unit is in no queue."""
         if self.log.is_on:
             self.log.keep(self.queued, name)
         return self.queued.pop(name)
@@ -250,14 +250,14 @@ class State:
         return int(self.now * MICRO)
 
     def tell(self, live: Live, refusal: Refusal) -> None:
-        """Say why a job waits, if it is another reason than before."""
+        """Let the next decide return why a job waits, if the reason is new."""
         if live.told != refusal:
             live.note(self.log)
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
     def missing(self, live: Live) -> list[str]:
-        """The jobs that have to start before another one may."""
+        """The jobs that have to start before a job may."""
         others = () if live.runs else live.job.after
         return [
             name
@@ -266,9 +266,7 @@ class State:
         ]
 
     def companions(self, live: Live) -> list[Live]:
-        """The jobs that do not run and have to start together with another one, in the order in
-        which they are named.
-        """
+        """The jobs that do not run and have to start together with a job, in the order of names."""
         if not live.job.together:
             return []
         found = {live.job.name: live}
@@ -281,7 +279,7 @@ class State:
         return known[1:]
 
     def stopping_companion(self, live: Live) -> Live | None:
-        """A job that has to stop, of those that have to run for another one to start."""
+        """A job that has to stop, of those that have to run for a job to start."""
         if not live.job.together:
             return None
         found = {live.job.name}
@@ -296,12 +294,12 @@ class State:
         return None
 
     def units(self) -> Iterator[Unit]:
-        """What all jobs start with, what joins them, and what is lent to them."""
+        """The units of all jobs, those on idle cells included."""
         for live in self.jobs.values():
             yield from live.all_units
 
     def note_states(self) -> None:
-        """Find who is reserved, runs, or is in a queue, when jobs have been read or copied."""
+        """List jobs by state, and queued units, after jobs were read or copied."""
         for name, live in self.jobs.items():
             listed = self._where(live.state)
             if listed is not None:

@@ -1,10 +1,10 @@
-"""What starts together, and what all that are alike have in common.
+"""Units, and their kinds.
 
-A *unit* is the least that a job starts with, or one of the pods that join it later. Units of one
-*kind* ask for the same in every stage, for the same tenant: where one of them has to wait, all do.
+A *unit* is the pods with which a job starts, or a pod that joins it later. Units of a *kind* ask for
+the same in every stage, for the same tenant: if a unit has to wait, all units of its kind do.
 
-A job that waits for its tenant's own cells may meanwhile run on idle ones: a unit that is *lent*
-its cells, beside the one that waits. Quotas know both by the job.
+A job that waits for cells of its tenant may meanwhile run on idle cells: it has a second unit then,
+which is *lent* its cells. Quotas know both units by the name of the job.
 """
 
 from operator import attrgetter
@@ -37,7 +37,7 @@ _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 #: Units of lower priority are opportunistic, as quotas know them.
 LEAST_PRIORITY = -1000
 _new = object.__new__
-#: Something that may happen, for which somebody waits.
+#: A change for which units wait.
 Key = tuple[str, str]
 #: Node and GPUs of each pod, as far as they are chosen.
 Places = list[tuple[str, tuple[int, ...]]]
@@ -51,7 +51,7 @@ class Pod(NamedTuple):
 
 
 class Kind:
-    """What units have in common; it does not change."""
+    """What units have in common; immutable."""
 
     __slots__ = (
         "_devices",
@@ -82,15 +82,15 @@ class Kind:
         #: the resources of roles that pods take from the "host" of their node
         self._hosts = hosts
         self.number = number
-        #: another one that asks for the same, if that is known; it has none itself
+        #: another kind with the same request, if known, which has none itself
         self.like = like
-        #: one of the jobs, for all that they have in common
+        #: a job of this kind, for all that they have in common
         self.job = job
-        #: the roles, and how many pods of each
+        #: the roles, and the number of pods of each
         self.sizes = tuple(roles)
-        #: whether it is for one unit only
+        #: whether it is for a single unit
         self.is_alone = is_alone
-        #: whether it asks for idle cells while another unit of its job waits for its own
+        #: whether it requests idle cells while another unit of its job waits
         self.is_lent = is_lent
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
         #: what quotas count; see `gpus_of` for ``gpu_memory``
@@ -101,7 +101,7 @@ class Kind:
 
     @property
     def devices(self) -> list[DeviceRequest | None]:
-        """What each pod asks of devices; None: nothing. Made when there are devices to be asked."""
+        """What each pod requests of devices; None: nothing. Built at the first use."""
         if self.like is not None:
             return self.like.devices
         if self._devices is None:
@@ -114,9 +114,9 @@ class Kind:
 
     @property
     def affinity_group(self) -> AffinityGroup:
-        """What a unit asks of cells. Made when there are cells to be asked.
+        """What a unit requests of cells. Built at the first use.
 
-        :raises ValueError: cells know of no such request.
+        :raises ValueError: cells do not support such a request.
         """
         if self.like is not None:
             return self.like.affinity_group
@@ -136,7 +136,7 @@ class Kind:
 
     @property
     def quota_request(self) -> QuotaRequest:
-        """What a unit asks of its quota. Made when there are quotas to be asked."""
+        """What a unit requests of its quota. Built at the first use."""
         if self.like is not None:
             return self.like.quota_request
         if self._quota is None:
@@ -145,7 +145,7 @@ class Kind:
                 _ANY,
                 job.quota,
                 self.amounts,
-                # Opportunistic ones leave before all others.
+                # Quotas evict opportunistic units first.
                 priority=job.priority if job.guaranteed else job.priority - _BELOW_ALL,
                 preemptible=job.preemptible,
             )
@@ -156,12 +156,12 @@ class Refused(NamedTuple):
     """Why a unit does not start now."""
 
     refusal: Refusal
-    #: what has to happen before it is worth another try
+    #: the changes after which it is worth another try
     keys: tuple[Key, ...]
-    #: the units that have to leave first, as far as a stage names them
+    #: the units to evict first, as far as a stage proposes them
     quota_victims: tuple[str, ...] = ()
     cell_victims: tuple[str, ...] = ()
-    #: whether cells have made sure that these are enough
+    #: whether cells know that these are enough
     is_sure: bool = True
 
 
@@ -169,7 +169,7 @@ _values = attrgetter("departure", "has_quota", "is_placed", "kind", "placed")
 
 
 class Unit:
-    """What starts together."""
+    """Pods that start together."""
 
     __slots__ = (
         "departure",
@@ -184,12 +184,12 @@ class Unit:
 
     def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
-        #: how it left its queue, if it did and may come back
+        #: how it left its queue, if it may return
         self.departure: Departure | None = None
         #: while it runs: where its pods are, and whether cells or a network have placed them
         self.placed: tuple[PlacedPod, ...] = ()
         self.is_placed = False
-        #: its quota has let it in already: another unit of the job is on idle cells
+        #: its quota is charged already: another unit of the job is on idle cells
         self.has_quota = False
 
     @property
@@ -203,11 +203,11 @@ class Unit:
             log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
-        """What the unit was."""
+        """Restore the unit as it was."""
         self.departure, self.has_quota, self.is_placed, self.kind, self.placed = values
 
     def copy(self) -> "Unit":
-        """The same for a branch."""
+        """An equal unit for a branch."""
         made: Unit = _new(Unit)
         made.name, made.owner, made.kind, made.pods = self.name, self.owner, self.kind, self.pods
         made.departure, made.placed, made.is_placed = self.departure, self.placed, self.is_placed
@@ -215,7 +215,7 @@ class Unit:
         return made
 
     def trial(self, kind: Kind | None = None) -> "Unit":
-        """The same to be tried, perhaps of another kind."""
+        """An equal unit for a trial, perhaps of another kind."""
         made = Unit(self.name, self.owner, kind or self.kind, self.pods)
         made.has_quota = self.has_quota
         return made
@@ -272,7 +272,7 @@ def _devices(role: Role, job: Job, hosts: frozenset[str]) -> DeviceRequest | Non
 
 
 def _with_host(request: DeviceRequest, host: dict[str, int]) -> DeviceRequest:
-    """A request that takes so much of the host as well, or what it says itself if that is more."""
+    """A request that takes at least so much of the host as well."""
     others = [need for need in request.needs if need.type != "host"]
     said = request.need("host")
     for name, amount in () if said is None else said.amounts:

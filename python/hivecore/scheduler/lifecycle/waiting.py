@@ -1,8 +1,8 @@
 """Which units wait, by kind, and for what.
 
-A kind that is refused is parked in its queue and noted under what its refusal names. Whatever
-happens touches such keys; before the next round each kind under a touched key is looked at, once,
-and woken if its stage says that it is worth a try.
+A refused kind is parked in its queue and listed under the keys of its refusal. Changes touch such
+keys; before the next round each kind under a touched key is checked once, and woken if its stage
+says that it is worth a try.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,21 +20,21 @@ _TEXTS = "stage", "code", "reason", "part"
 
 
 class _Line:
-    """The units of one kind that wait."""
+    """The waiting units of a kind."""
 
     __slots__ = ("keys", "kind", "names", "refusal")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.names: dict[str, None] = {}
-        #: why none of them can start; None: they are offered
+        #: why they cannot start; None: they are offered
         self.refusal: Refusal | None = None
-        #: what has to happen first
+        #: the changes that may end the refusal
         self.keys: tuple[Key, ...] = ()
 
 
 class Waiting:
-    """Who waits, by kind."""
+    """The waiting units, by kind."""
 
     __slots__ = ("_by_key", "_lacks", "_lines", "_log", "_touched")
 
@@ -45,7 +45,7 @@ class Waiting:
         self._touched: dict[Key, None] = {}
 
     def add(self, kind: Kind, name: str) -> None:
-        """A unit waits from now on."""
+        """Add a waiting unit."""
         line = self._lines.get(kind.number)
         if line is None:
             line = self._lines[kind.number] = _Line(kind)
@@ -59,7 +59,7 @@ class Waiting:
             del self._lines[line.kind.number]
 
     def leave(self, kind: Kind, name: str) -> bool:
-        """A unit waits no more; whether it was the last one of a kind that is parked."""
+        """Remove a unit; return whether it was the last of a parked kind."""
         line = self._lines[kind.number]
         if self._log.is_on:
             # A copy only where the unit is not the first: the order has to be restored.
@@ -87,14 +87,14 @@ class Waiting:
         return None if line is None else line.refusal
 
     def refused(self, kind: Kind) -> Refused | None:
-        """Why a kind is parked, and what has to happen first; None: it is not."""
+        """Why a kind is parked, with its keys; None: it is not."""
         line = self._lines.get(kind.number)
         if line is None or line.refusal is None:
             return None
         return Refused(line.refusal, line.keys)
 
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
-        """A kind some of whose units wait is parked."""
+        """Park a kind of waiting units."""
         line = self._lines[kind.number]
         if self._log.is_on:
             self._log.add((self._set, line, line.refusal, line.keys))
@@ -108,12 +108,12 @@ class Waiting:
         if self._lacks is None or refusal is None or refusal.stage != "quotas":
             return
         if refusal.code in LIMITS:
-            # With these others have left in vain, until what stands in the way has happened.
+            # Evictions did not help, until the other keys are touched.
             hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
             self._lacks.add(kind, refusal, hindered=hindered)
 
     def renew(self, lacks: Lacks | None) -> None:
-        """Quotas are others now."""
+        """Replace the lacks after quotas have changed."""
         if self._log.is_on:
             self._log.add((setattr, self, "_lacks", self._lacks))
         self._lacks = lacks
@@ -121,7 +121,7 @@ class Waiting:
             self._note(line)
 
     def wake(self, kind: Kind) -> None:
-        """A kind is offered again."""
+        """Offer a kind again."""
         line = self._lines[kind.number]
         if self._log.is_on:
             self._log.add((self._set, line, line.refusal, line.keys))
@@ -130,7 +130,7 @@ class Waiting:
             self._lacks.drop(kind.number)
 
     def _set(self, line: _Line, refusal: Refusal | None, keys: tuple[Key, ...]) -> None:
-        """Change why a kind is parked, and what has to happen first."""
+        """Change why a kind is parked, and its keys."""
         number = line.kind.number
         for key in line.keys:
             numbers = self._by_key[key]
@@ -147,11 +147,11 @@ class Waiting:
 
     @property
     def is_touched(self) -> bool:
-        """Whether something has happened that a parked kind waits for."""
+        """Whether a key of a parked kind was touched."""
         return bool(self._touched)
 
     def touch(self, keys: Iterable[Key]) -> None:
-        """Something has happened."""
+        """Note that changes have happened."""
         for key in keys:
             if key in self._by_key and key not in self._touched:
                 if self._log.is_on:
@@ -159,7 +159,7 @@ class Waiting:
                 self._touched[key] = None
 
     def touch_all(self) -> None:
-        """Anything may have happened."""
+        """Note that any change may have happened."""
         self.touch(self._by_key)
 
     def woken(
@@ -167,10 +167,10 @@ class Waiting:
         still_refused: Callable[[Kind, Refusal, str], Refused | None],
         able_to_share: Callable[[list[Kind]], Iterable[int]],
     ) -> list[Kind]:
-        """The kinds that are worth a try, which wait no more, in the order of their numbers.
+        """Wake the kinds that are worth a try, and return them in the order of their numbers.
 
-        :param still_refused: is asked about a kind, why it waits, and one of its units.
-        :param able_to_share: is asked about all kinds that may join others.
+        :param still_refused: gets a kind, why it waits, and the name of a unit of it.
+        :param able_to_share: gets all kinds that may join others.
         """
         if not self._touched:
             return []
@@ -208,11 +208,11 @@ class Waiting:
         return woken
 
     def parked(self) -> dict[int, Kind]:
-        """The kinds that are parked, by number."""
+        """The parked kinds, by number."""
         return {number: line.kind for number, line in self._lines.items() if line.refusal}
 
     def branch(self, stages: Stages) -> Self:
-        """An equal for a branch with these stages; kinds do not change."""
+        """An equal for a branch with these stages."""
         made = type(self)(self._lacks and stages.branched_lacks(self._lacks), stages.log)
         for number, line in self._lines.items():
             twin = made._lines[number] = _Line(line.kind)
@@ -222,7 +222,7 @@ class Waiting:
         return made
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The state as plain data."""
         lines = [
             [
                 number,
@@ -236,7 +236,7 @@ class Waiting:
         return {"lines": lines, "touched": sorted(self._touched), "lacks": lacks}
 
     def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
-        """What plain data say."""
+        """Restore the state from plain data."""
         for number, names, refusal, keys in state["lines"]:
             for name in names:
                 self.add(kinds[number], str(name))

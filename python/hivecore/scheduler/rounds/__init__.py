@@ -1,3 +1,3 @@
-"""One round of decisions: whose turn it is, and what becomes of them."""
+"""A round of decisions: waiting units are offered to the stages in turn."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Idle cells that are lent to jobs which wait for those of their tenants."""
+"""Idle cells are lent to jobs that wait for cells of their tenants."""
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import Promote, Start
@@ -20,7 +20,7 @@ __all__ = ["lend", "promote"]
 
 
 def lend(state: State, live: Live, unit: Unit) -> None:
-    """A job starts on idle cells, or waits for these, too."""
+    """Start a job on idle cells, or let it wait for them as well."""
     unit.note(state.log)
     found = state.stages.start(unit)
     if not isinstance(found, Started):
@@ -36,7 +36,7 @@ def lend(state: State, live: Live, unit: Unit) -> None:
 
 
 def promote(state: State, live: Live, unit: Unit) -> None:
-    """One that runs on idle cells gets those of its tenant, if these are not in use."""
+    """Give a job on idle cells the cells of its tenant, if these are not in use."""
     lent = live.lent
     assert lent is not None
     if live.for_job:
@@ -47,12 +47,12 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     if isinstance(victims, Refused):
         wait(state, live, unit, victims)
         return
-    told = tell_to_leave(state, victims, live)
+    stopping = tell_to_leave(state, victims, live)
     state.relief = None
     state.stages.vacate(lent)
     lent.note(state.log)
     lent.placed, lent.is_placed = (), False
-    found = start_without(state, told, live, unit)
+    found = start_without(state, stopping, live, unit)
     unit.has_quota = False
     state.waiting.leave(unit.kind, unit.name)
     state.begun.pop(live.job.name, None)
@@ -63,9 +63,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
 
 
 def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
-    """Who else has to leave at once so that a job has cells of its own, or why it stays on idle
-    ones.
-    """
+    """The victims that stop at once so that a job gets cells of its tenant, or why it does not."""
     with state.stages.trial():
         state.stages.vacate(lent)
         found = state.stages.start(unit.trial())

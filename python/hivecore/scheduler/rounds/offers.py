@@ -1,4 +1,4 @@
-"""What becomes of a unit whose turn it is."""
+"""A unit that is offered starts, with or without victims, or waits."""
 
 from collections.abc import Collection
 
@@ -37,9 +37,9 @@ def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused 
 
 
 def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None:
-    """A unit that has left its queue starts by itself, or goes back.
+    """Start a unit that has left its queue, or put it back.
 
-    :param only_at_once: nobody is to leave for it who takes time for that.
+    :param only_at_once: evict no job for it that takes time to stop.
     """
     live = state.jobs[unit.owner]
     too_early = not_yet(state, live)
@@ -82,20 +82,20 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
         return
-    told = tell_to_leave(state, victims, live)
-    if state.immediate or not told:
-        has_started(state, live, unit, start_without(state, told, live, unit))
-        if told:  # others stop because of it
+    stopping = tell_to_leave(state, victims, live)
+    if state.immediate or not stopping:
+        has_started(state, live, unit, start_without(state, stopping, live, unit))
+        if stopping:  # because of this start
             state.begun.pop(live.job.name, None)
         return
     state.turn(live, "reserve")
-    live.victims, live.since = tuple(told), state.now
+    live.victims, live.since = tuple(stopping), state.now
     state.waiting.leave(unit.kind, unit.name)
     lend_no_more(state, live)
-    for name in told:
+    for name in stopping:
         tell_to_stop(state, state.jobs[name], live.job.name)
         expect_no_more(state, state.jobs[name])
-    there = leaving(state, live)
-    for one in there:
+    units = leaving(state, live)
+    for one in units:
         one.note(state.log)
-    state.stages.hold(unit, there)
+    state.stages.hold(unit, units)

@@ -1,4 +1,4 @@
-"""Jobs for which others have to stop: they start when all have stopped."""
+"""Reserved jobs start when all of their victims have stopped."""
 
 from hivecore.scheduler.lifecycle.ends import abandon, hold_no_more, leave
 from hivecore.scheduler.lifecycle.lines import wait_again
@@ -12,7 +12,7 @@ __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Those for whom all have stopped start, or wait again if something else has happened."""
+    """Start jobs whose victims have all stopped, or let them wait again if that fails."""
     ready = [live for live in state.reserved.values() if _is_ready(state, live)]
     for live in sorted(ready, key=_arrival):
         for victim in live.victims:
@@ -33,7 +33,7 @@ def start_reserved(state: State) -> None:
 
 
 def give_up_late(state: State) -> None:
-    """Those whose victims take too long wait again; whoever was told to stop still has to."""
+    """Let jobs wait again whose victims take too long; the victims still have to stop."""
     late = [
         live
         for live in state.reserved.values()
@@ -49,6 +49,6 @@ def _is_ready(state: State, live: Live) -> bool:
 
 
 def _arrival(live: Live) -> int:
-    """The place of a job among all that have left their queues, when it is in none."""
+    """The place of a job in no queue, among all jobs that have left their queues."""
     departure = live.units[0].departure
     return 0 if departure is None else departure.number

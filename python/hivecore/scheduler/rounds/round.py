@@ -1,4 +1,4 @@
-"""A round of decisions, until nobody can start."""
+"""A round of decisions, until no unit can start."""
 
 from hivecore.scheduler.actions import Action
 from hivecore.scheduler.lifecycle.state import State
@@ -11,10 +11,10 @@ __all__ = ["decide"]
 
 
 def decide(state: State, now: float, most: int) -> list[Action]:
-    """What is to be done now; after an error nothing has changed.
+    """The actions to carry out now; an error undoes all changes.
 
     :param now: a time that is checked.
-    :param most: how many units are offered; below 0: until nobody can start.
+    :param most: the most units to offer; below 0: until none can start.
     """
     if state.is_quiet:
         state.now = now
@@ -61,7 +61,7 @@ def _decided(state: State, most: int) -> list[Action]:
 
 
 def _move_jobs(state: State) -> None:
-    """Jobs that share GPUs change places if that is worth it."""
+    """Move jobs that share GPUs to other groups, where that pays."""
     units = {unit.name: unit for unit in state.units() if unit.placed}
     for unit in units.values():
         unit.note(state.log)

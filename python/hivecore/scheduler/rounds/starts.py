@@ -1,4 +1,4 @@
-"""What follows when a unit has what it asked for."""
+"""The start of a unit, and the eviction of its victims."""
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Preempt, Start
@@ -26,7 +26,7 @@ __all__ = [
 def has_started(
     state: State, live: Live, unit: Unit, started: Started, joined: Joined | None = None
 ) -> None:
-    """A unit runs from now on, on what it has got or shares."""
+    """A unit has started, on resources of its own or shared ones."""
     if live.state != "reserved":
         state.waiting.leave(unit.kind, unit.name)
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
@@ -34,14 +34,14 @@ def has_started(
     state.outbox.append(start)
     note_begun(state, live.job, start)
     if unit is not live.units[0] or live.state == "reserved":
-        state.begun.pop(live.job.name, None)  # it runs already, or others have stopped for it
+        state.begun.pop(live.job.name, None)  # the job runs already, or has evicted others
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
 
 
 def note_begun(state: State, job: Job, start: Start) -> None:
-    """A job may be taken back in this round, and those because of which it starts not any more."""
+    """Let this round undo the start of a job, but not of jobs because of which it starts."""
     state.begun[job.name] = start
     for other in (*job.after, *job.together, *start.shares_with):
         state.begun.pop(other, None)
@@ -57,7 +57,7 @@ def runs_now(state: State, live: Live) -> None:
 
 
 def expect_joining(state: State, live: Live) -> None:
-    """The other pods of a job wait to join it; not while an order says who runs."""
+    """Queue the other pods of a job, which join it; not while jobs run in an order."""
     if state.order is not None:
         return
     live.note(state.log)
@@ -66,9 +66,9 @@ def expect_joining(state: State, live: Live) -> None:
         push(state, joining)
 
 
-def start_without(state: State, told: list[str], live: Live, unit: Unit) -> Started:
-    """Let those stop at once who were told to leave, and a unit start that then can."""
-    for name in told:
+def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> Started:
+    """Stop victims at once, and start the unit for which they leave."""
+    for name in victims:
         stop(state, state.jobs[name])
     unit.note(state.log)
     found = state.stages.start(unit)
@@ -78,11 +78,11 @@ def start_without(state: State, told: list[str], live: Live, unit: Unit) -> Star
 
 
 def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
-    """Say who has to stop for a job.
+    """Preempt the victims of a job.
 
-    :returns: those; others have started in this round, and wait again as if they had not.
+    :returns: their names, without those that started in this round, whose starts are undone.
     """
-    told = []
+    stopping = []
     if victims:
         state.precedence.note(live.job.name, victims)
     for name, why in victims.items():
@@ -92,15 +92,15 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
         start = state.begun.pop(name, None)
         if start is None:
             state.outbox.append(Preempt(name, live.job.name, why))
-            told.append(name)
+            stopping.append(name)
         else:
             state.unsaid.append(start)
             stop(state, victim)
-    return told
+    return stopping
 
 
 def tell_to_stop(state: State, victim: Live, winner: str) -> None:
-    """A job has to stop for another one: no job joins it any more."""
+    """Let a job stop for another job; no job joins it any more."""
     victim.note(state.log)
     victim.for_job = winner
     state.stages.told_to_stop(victim.job.name)

@@ -1,9 +1,8 @@
 """Jobs that start together or not at all.
 
-They are tried one after the other, first without anything's changing, and only if all of them run
-at the end it is done in earnest. Whether they do may depend on who comes first: the most important
-ones do, and if not all run then the other orders are tried, or, of more than three jobs, the
-reverse. Else they wait, each for whatever would let one go on that found no place.
+They are started in turn in a trial; if all start there, they start. The outcome may
+depend on the order: the most important jobs come first; if that fails, the other orders are tried,
+or, of more than three jobs, the reverse. Otherwise all wait for what a refused job lacks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ _ALL_ORDERS_OF = 3
 
 
 def offer(state: State, unit: Unit) -> None:
-    """A unit that has left its queue starts, perhaps with others, or goes back."""
+    """Start a unit that has left its queue, perhaps with others, or put it back."""
     live = state.jobs[unit.owner]
     is_first = unit is live.units[0] and not live.runs
     stopping = state.stopping_companion(live) if is_first else None
@@ -43,7 +42,7 @@ def offer(state: State, unit: Unit) -> None:
     if isinstance(found, Refused):
         wait(state, live, unit, _as_told(live, found))
         for one in others:
-            # Who does not name all of them may start sooner; who is reserved is in no queue.
+            # A job that does not name all of them may start sooner; a reserved job is in no queue.
             if one.state == "pending" and len(state.companions(one)) == len(others):
                 _take(state, one)
                 wait(state, one, one.units[0], _as_told(one, found))
@@ -52,12 +51,12 @@ def offer(state: State, unit: Unit) -> None:
         _take(state, one)
     if _start(state, found) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
-    for one in found:  # nobody is taken back, as the others are not
+    for one in found:  # the start of none is undone without the others
         state.begun.pop(one.job.name, None)
 
 
 def _as_told(live: Live, refused: Refused) -> Refused:
-    """What one of the jobs is told: whose reason it is, where it is another one's."""
+    """The refusal for one of the jobs, which names the job that was refused."""
     refusal = refused.refusal
     if refusal.part == live.job.name:
         return refused
@@ -66,9 +65,9 @@ def _as_told(live: Live, refused: Refused) -> Refused:
 
 
 def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[Live]:
-    """An order in which these jobs all start now, or why there is none.
+    """An order in which all of these jobs start now, or why there is none.
 
-    :param offered: the one that has left its queue already.
+    :param offered: the job that has left its queue already.
     """
     for one in lives:
         if one.state != "pending":
@@ -84,14 +83,14 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
         first = first or refused
         keys += refused.keys
     assert first is not None
-    # Each waits for something that another one lacks, so that its own needs say nothing.
+    # A job waits for what another job lacks, so its own needs do not decide.
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
     gone = [("started", one.job.name) for one in lives]
     return first._replace(keys=(*keys, *gone))
 
 
 def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
-    """Orders in which jobs may start, unlike ones only, the most important and largest first."""
+    """Orders in which jobs may start, all different, the most important and largest first."""
 
     def importance(live: Live) -> tuple[bool, int, int]:
         return not live.job.guaranteed, -live.job.priority, -live.units[0].kind.gpus
@@ -102,7 +101,7 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
     )
     known = set()
     for order in orders:
-        # What outside quotas use is taken off the total before the others get any.
+        # The usage of outside quotas reduces the total of the others.
         found = _in_turn(
             sorted(order, key=lambda live: not state.stages.is_outside(live.job.quota))
         )
@@ -113,18 +112,18 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
 
 
 def _in_turn(lives: Iterable[Live]) -> list[Live]:
-    """The same, each behind those after which it is to start."""
+    """The same jobs, each behind the jobs after which it starts."""
     found: list[Live] = []
     left = {live.job.name: live for live in lives}
     while left:
         free = (one for one in left.values() if left.keys().isdisjoint(one.job.after))
-        one = next(free, None) or next(iter(left.values()))  # they wait for one another, for ever
+        one = next(free, None) or next(iter(left.values()))  # a cycle
         found.append(left.pop(one.job.name))
     return found
 
 
 def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """Why not all of these jobs start when they do in turn; None: they do."""
+    """Why not all of these jobs start in turn; None: they do."""
     started: set[str] = set()
     for live in lives:
         refused = not_yet(state, live, started)
@@ -143,31 +142,31 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
 
 
 def _asks_for_more(live: Live) -> bool:
-    """Whether other pods join a job once it runs, which ask quotas for their part from then on."""
+    """Whether other pods join a job once it runs, which then ask for quota."""
     return any(role.min_pods < role.pods for role in live.job.roles)
 
 
 def _might_do_more(state: State, live: Live, refused: Refused) -> bool:
-    """Whether one that is refused might share what others have, or make them leave."""
+    """Whether a refused job might share GPUs with others, or evict them."""
     unit = live.units[0]
     if state.stages.may_share(unit.kind):
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
     if refused.refusal.stage == "quotas":
-        # Those before it in turn count in its quota, so that it takes more than these to say no.
+        # The jobs before it may be all that exceeds its quota.
         return bool(refused.quota_victims) or state.stages.has_less_important(unit)
     return might_have_victims(state, unit, refused)
 
 
 def _of(live: Live, refused: Refused) -> Refused:
-    """Why a job is refused that others start with."""
+    """The refusal of a job that starts together with others."""
     reason = refused.refusal.reason
     return Refused(Refusal("scheduler", "together", reason, live.job.name), refused.keys)
 
 
 def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """The same where they may do more than take what is idle."""
+    """The same where jobs may share or evict."""
     with state.transaction(keeps=False):
         for live in lives:
             if live is not offered:
@@ -184,9 +183,9 @@ def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused
 
 
 def _start(state: State, lives: list[Live]) -> Live | None:
-    """Let jobs that are in no queue start; who does not run then, if anybody."""
+    """Start jobs that are in no queue; return a job that does not run then, or None."""
     for at, live in enumerate(lives):
-        # Where victims take their time those who start together could not.
+        # Jobs cannot start together while victims take time to stop.
         offer_alone(state, live.units[0], only_at_once=True)
         for one in reversed(lives[: at + 1]):
             if not one.runs:
@@ -195,7 +194,7 @@ def _start(state: State, lives: list[Live]) -> Live | None:
 
 
 def _take(state: State, live: Live) -> None:
-    """One that waits leaves its queue to be offered, or to wait for what the others wait for."""
+    """Take a waiting job off its queue, to offer it or to let it wait with the others."""
     unit = live.units[0]
     take_off(state, unit)
     set_apart(state, unit)

@@ -1,4 +1,4 @@
-"""Whether those that wait are worth another try."""
+"""Whether units that wait are worth another try."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ __all__ = ["may_preempt", "might_have_victims", "might_help", "wake"]
 
 
 def wake(state: State) -> None:
-    """Offer the kinds again that something has happened for."""
+    """Offer kinds again whose reason to wait may have ended."""
     refused, able = partial(_still_refused, state), state.stages.able_to_share
     for kind in state.waiting.woken(refused, able):
         line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
@@ -25,12 +25,12 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
     unit = state.queued[name]
     if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
         return again
-    # What is idle is too little, but perhaps not with what others would leave.
+    # Too little is idle, but evictions may free enough.
     return None if might_have_victims(state, unit, again) else again
 
 
 def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
-    """Whether others might leave for a unit that is refused, at a glance."""
+    """Whether evictions might let a refused unit start, at a glance."""
     stage = refused.refusal.stage
     if refused.quota_victims or refused.cell_victims:
         return True
@@ -43,7 +43,7 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:
-    """Whether a unit might start if others left, at a glance."""
+    """Whether a unit might start if all candidates left, at a glance."""
     if refused.refusal.stage not in NAME_NOBODY:
         return True
     if state.relief is None:
@@ -55,5 +55,5 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
 
 
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:
-    """Whether others may have to leave for a unit."""
+    """Whether a unit may evict jobs."""
     return state.preemption and live.job.guaranteed and unit is live.units[0]
