@@ -1,7 +1,7 @@
 """Units, and their kinds.
 
-A *unit* is the pods with which a job starts, or a pod that joins it later. Units of a *kind* ask for
-the same in every stage, for the same tenant: if a unit has to wait, all units of its kind do.
+A *unit* is the pods with which a job starts, or a pod that joins it later. Units of a *kind* have
+equal requests in every stage, for the same tenant: if a unit has to wait, all of its kind do.
 
 A job that waits for cells of its tenant may meanwhile run on idle cells: it has a second unit then,
 which is *lent* its cells. Quotas know both units by the name of the job.

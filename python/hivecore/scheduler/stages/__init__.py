@@ -1,3 +1,3 @@
-"""One small adapter per part: what a unit asks of it, and what has to change when it refuses."""
+"""An adapter of each part, and the transaction over all of them."""
 
 __all__: list[str] = []

@@ -65,13 +65,13 @@ def count_devices(devices: DeviceCluster, pods: Iterable[PlacedPod]) -> Dimensio
 
 
 def _whole_gpus(role: Role) -> int:
-    """The GPUs that a pod of a role does not share; 0 as well if it takes all that there are."""
+    """The GPUs that a pod of a role does not share; 0 as well if it takes all of its node."""
     need = None if role.devices is None else role.devices.need("gpu")
     return 0 if need is not None and (need.shared or need.every) else role.gpus
 
 
 def network_domains(network: NetworkTopology, layer: str) -> _Domains:
-    """The nodes of each domain of a layer; names that occur twice have those around in front."""
+    """The nodes of each domain of a layer; a name that is not unique follows its outer domains."""
     if layer not in network.layers:
         return {}
     level = network.layers.index(layer) + 1

@@ -1,4 +1,4 @@
-"""Groups of jobs on the same GPUs, and what one more job would bring to each.
+"""Groups of jobs on the same GPUs, and what a further job would bring to each.
 
 The stages of the jobs of all groups stand in arrays, one for each number of jobs, so that one call
 of the kernel says what a job would bring to thousands of groups.
@@ -33,11 +33,11 @@ class Group:
         self.number = number
         #: what its jobs have in common
         self.alike = alike
-        #: the stages of an iteration, by job; the first one holds what they share
+        #: the stages of an iteration, by job; the first job holds what they share
         self.jobs: dict[str, Durations] = {}
         #: where their pods are, and whether cells or a network have placed them
         self.placed, self.is_placed = placed, is_placed
-        #: whether they were told to stop
+        #: whether they have to stop
         self.is_leaving = False
         #: its row in a table; -1: it is in none
         self.place = -1
@@ -49,11 +49,11 @@ class Group:
         return made
 
     def state(self) -> tuple[Any, ...]:
-        """What may change, for `restore`."""
+        """The attributes that may change, for `restore`."""
         return self.jobs.copy(), self.is_leaving, self.is_placed
 
     def restore(self, jobs: dict[str, Durations], is_leaving: bool, is_placed: bool) -> None:
-        """What it was; it is in no table."""
+        """Restore the group; it is in no table."""
         self.jobs, self.is_leaving, self.is_placed = jobs, is_leaving, is_placed
 
     def is_on(self, nodes: frozenset[str]) -> bool:
@@ -62,18 +62,18 @@ class Group:
 
 
 class Table:
-    """Groups of equally many jobs that one more may join."""
+    """Groups of equally many jobs that a further job may join."""
 
     __slots__ = ("_before", "_rows", "groups")
 
     def __init__(self, size: int, resources: int) -> None:
         self.groups: list[Group] = []
         self._rows: _Floats = np.empty((4, size, resources))
-        #: progress, as far as it was asked for; else nan
+        #: progress, as far as it is known; else nan
         self._before: _Floats = np.empty(4)
 
     def add(self, group: Group) -> None:
-        """One more."""
+        """Add a group."""
         at = group.place = len(self.groups)
         if at == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
@@ -83,7 +83,7 @@ class Table:
         self.groups.append(group)
 
     def remove(self, group: Group) -> None:
-        """One less: the last one has its row."""
+        """Remove a group; the last group gets its row."""
         at, last = group.place, self.groups.pop()
         if last is not group:
             self._rows[at], self._before[at] = self._rows[last.place], self._before[last.place]
@@ -116,12 +116,12 @@ def progress(rows: list[Durations]) -> float:
 
 
 def gains(one: _Floats, others: _Floats, before: Any, slowdown: float | None) -> _Floats:
-    """By how much the progress of others rises when one more joins them, group by group.
+    """By how much the progress of groups rises when a job joins each.
 
-    :param one: (n, k) stages of the one who joins.
-    :param others: (n, p, k) stages of those who are there.
+    :param one: (n, k) stages of the job that joins.
+    :param others: (n, p, k) stages of the jobs of each group.
     :param before: (n,) their progress.
-    :param slowdown: as of `Sharing`; where somebody would be slower, the gain is below 0.
+    :param slowdown: as of `Sharing`; where a job would be slower, the gain is below 0.
     """
     count, size, resources = others.shape
     members = np.empty((count, size + 1), dtype=np.int64)

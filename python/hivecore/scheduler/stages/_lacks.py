@@ -1,8 +1,8 @@
-"""What the kinds that quotas refuse lack, as one table.
+"""What the kinds that quotas refuse lack, as a table.
 
-Each event moves the runtimes of many quotas a little, and thousands of kinds may wait for one of
-them. So what each needs, and at which quota, stands in arrays: one comparison says for whom there
-may be enough now.
+Each event changes the runtimes of many quotas a little, and thousands of kinds may wait for them.
+So the needs of each kind, and its quota, are in arrays: a single comparison finds the kinds for
+which there may be enough now.
 """
 
 import copy
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
 
 Limit = Literal["runtime", "max", "total"]
-#: That limits or what is used have changed somewhere.
+#: A change of limits or of usage.
 HEADROOM = ("quotas", "headroom")
-#: That a quota may use more than its runtime now, which others may take back.
+#: A quota may exceed its runtime now, which others may reclaim.
 OVERUSED = ("quotas", "overused")
 #: The refusals that end when there is enough headroom.
 LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
@@ -45,7 +45,7 @@ class _Table:
         self._needs: npt.NDArray[Any] = np.zeros((16, columns), dtype=np.int64)
 
     def copy(self, log: UndoLog) -> Self:
-        """An equal of its own."""
+        """An equal, independent table."""
         made = copy.copy(self)
         made.log = log
         made.rows, made._numbers = self.rows.copy(), self._numbers.copy()
@@ -68,7 +68,7 @@ class _Table:
         self._numbers[row], self._at[row], self._needs[row] = number, quota, needs
 
     def drop(self, number: int) -> None:
-        """A kind needs it no more; one that is not known is no error."""
+        """Remove a kind; an unknown kind is no error."""
         row = self.rows.pop(number, None)
         if row is None:
             return
@@ -89,7 +89,7 @@ class _Table:
 
 
 class _Urgent(NamedTuple):
-    """A kind that may make others leave."""
+    """A kind that may evict jobs."""
 
     limit: Limit
     quota: int
@@ -102,11 +102,10 @@ class _Urgent(NamedTuple):
 class Lacks:
     """Needs by kind and limit.
 
-    What less important units of its own quota use a guaranteed kind does not need: they may have to
-    leave for it; nor, where it is refused above its own quota, what opportunistic units of the
-    other quotas below that part use. That is looked at again where others run than before. One that
-    is refused above its own quota need only be entitled there: others may have borrowed what it
-    lacks.
+    A guaranteed kind does not need what less important units of its own quota use, as it may evict
+    them; nor, where it is refused above its own quota, what opportunistic units of the other quotas
+    below that part use. This is computed again where other units run. A kind that is refused above
+    its own quota need only be entitled there: others may have borrowed what it lacks.
     """
 
     def __init__(self, stage: "QuotaStage") -> None:
@@ -120,12 +119,12 @@ class Lacks:
         self._entitled = _Table(len(self._dimensions), self._log)
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
-        #: by quota, what its opportunistic units used when that was looked at last
+        #: by quota, what its opportunistic units used when last computed
         self._weak: dict[str, dict[str, Amount]] = {}
-        #: those for whom others would leave in vain, as far as is known
+        #: the kinds for which evictions would not help, as far as is known
         self._vain: set[int] = set()
         self._parents = {tree.quota(name).parent for name in names}
-        #: those that used more than their runtimes when it was asked last, and do so still
+        #: the quotas that exceeded their runtimes at the last check, and still do
         self._overused: frozenset[str] = frozenset()
 
     def branch(self, stage: "QuotaStage | None") -> Self | None:
@@ -144,7 +143,7 @@ class Lacks:
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
         """A kind is refused at a quota, or by the tree of its own.
 
-        :param hindered: others would leave for it in vain.
+        :param hindered: evictions would not help it.
         """
         number, job = kind.number, kind.job
         self.drop(number)
@@ -153,7 +152,7 @@ class Lacks:
         self._tables[limit].add(number, at, needs)
         if job.guaranteed:
             own = self._quotas[job.quota]
-            if job.quota in self._parents:  # those below it may have borrowed from it
+            if job.quota in self._parents:  # its children may have borrowed from it
                 self._entitled.add(number, own, [0] * len(self._dimensions))
             elif refusal.part != job.quota:
                 self._entitled.add(number, own, self._needs(kind, job.quota))
@@ -184,7 +183,7 @@ class Lacks:
         (self._vain.add if is_vain else self._vain.discard)(number)
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
-        """A kind does not need what others may leave."""
+        """Reduce the needs of a kind by what evictions may free."""
         self._set_vain(number, False)
         below = Counter(self._stage.part.used_below(quota, urgent.priority))
         for other in urgent.others:
@@ -201,7 +200,7 @@ class Lacks:
         self._tables[urgent.limit].add(number, urgent.quota, needs)
 
     def drop(self, number: int) -> None:
-        """A kind is not refused any more; one that is not known is no error."""
+        """Remove a kind that is not refused any more; an unknown kind is no error."""
         for table in (*self._tables.values(), self._entitled):
             table.drop(number)
         quota = self._own_quota.get(number)
@@ -217,7 +216,7 @@ class Lacks:
                 del self._urgent[quota]
 
     def plain(self) -> dict[str, list[Any]]:
-        """What does not follow from who waits for what."""
+        """The state that does not follow from the waiting kinds, as plain data."""
         return {
             "vain": sorted(self._vain),
             "stirred": sorted(self._stage.stirred),
@@ -225,7 +224,7 @@ class Lacks:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """What plain data say, when all who wait are known."""
+        """Restore the state from plain data, when all waiting kinds are known."""
         for number in self._vain.difference(state["vain"]):
             quota = self._own_quota[number]
             self._spare(number, quota, self._urgent[quota][number])
@@ -233,7 +232,7 @@ class Lacks:
         self._overused = frozenset(self._quotas.keys() & state["overused"])
 
     def note_overused(self) -> None:
-        """Somebody has been refused by placement beside those that use too much now."""
+        """Note that placement has refused a kind beside the quotas that are over-used now."""
         self._set_overused(self._overused & frozenset(self._stage.part.overused()))
 
     def _set_overused(self, quotas: frozenset[str]) -> None:
@@ -242,7 +241,7 @@ class Lacks:
         self._overused = quotas
 
     def is_one_more_overused(self) -> bool:
-        """Whether a quota uses more than its runtime that did not when it was asked last."""
+        """Whether a quota exceeds its runtime that did not at the last check."""
         before = self._overused
         self._set_overused(frozenset(self._stage.part.overused()))
         return not self._overused <= before

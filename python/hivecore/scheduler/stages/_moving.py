@@ -23,10 +23,10 @@ def move_jobs(
     units: Mapping[str, Unit],
     seconds: float,
 ) -> list[Move]:
-    """Let jobs change places, and say who goes where.
+    """Let jobs change places, and return the moves.
 
     :param tree: the quotas.
-    :param units: by name those that run.
+    :param units: the running units by name.
     :param seconds: how long the groups are to last.
     """
     changes = sharing.regrouped(seconds)
@@ -60,7 +60,7 @@ def _hand_around(
     units: Mapping[str, Unit],
     changes: list[Regrouping],
 ) -> None:
-    """What the groups have is held by whom it is to be held then."""
+    """Pass what each group has to the job that is to hold it."""
     passed: list[tuple[str, str, bool]] = []
     for group, names in changes:
         holder = next(iter(group.jobs))
@@ -68,7 +68,7 @@ def _hand_around(
             stages.empty(units[holder], group.is_placed)
         elif holder != names[0]:
             passed.append((holder, names[0], group.is_placed))
-    # One may be to have the name that another one has still.
+    # A new holder may still hold the GPUs of another group.
     for old, _, is_placed in passed:
         stages.rename(units[old], old, f"{old}//", is_placed)
     for old, new, is_placed in passed:
@@ -78,8 +78,8 @@ def _hand_around(
 
 
 def _exchange(tree: QuotaTree, holders: dict[str, str]) -> None:
-    """Who is to hold something is admitted in the place of who has held it."""
-    admitted = {old: old for old in holders}  # by place, which has the name of who has held it
+    """Admit each new holder in place of the old holder."""
+    admitted = {old: old for old in holders}  # by place, named after the old holder
     places = dict(admitted)
     for place, new in holders.items():
         before = admitted[place]

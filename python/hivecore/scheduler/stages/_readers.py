@@ -14,9 +14,9 @@ _LEAST = 16
 
 
 class Readers:
-    """A row for each job that runs or waits, and reads; rows of others are dead until all are full.
+    """A row for each job that reads data; rows of ended jobs are dead until all rows are in use.
 
-    Rows are moved when one is added, so that nobody may keep their numbers.
+    Adding a job may move rows, so do not keep their numbers.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class Readers:
         self.dataset = np.zeros(_LEAST, np.int64)
         #: MB/s as it was submitted, and as it was observed; and GB in all
         self.full, self.rate, self.total = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
-        #: MB/s of remote IO as it was told, and GB that are found cached; NaN: nobody has said it
+        #: MB/s of remote IO as allocated, and GB found cached; NaN: not observed
         self.io, self.hit = np.zeros(_LEAST), np.zeros(_LEAST)
-        #: when it began; NaN: that is not known yet; and the GB that it had read, and when
+        #: when it began; NaN: not known yet; and the GB that it had read, and when
         self.began, self.read, self.at = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
 
     def copy(self) -> Self:
-        """An equal of its own."""
+        """An equal, independent object."""
         made = type(self)()
         made.row, made.names = self.row.copy(), self.names.copy()
         for name in _COLUMNS:
@@ -40,7 +40,7 @@ class Readers:
         return made
 
     def come(self, name: str, dataset: int, rate: float, total: float) -> None:
-        """A job waits."""
+        """Add a waiting job."""
         if len(self.names) == len(self.runs):
             self._make_room()
         row = self.row[name] = len(self.names)
@@ -50,12 +50,12 @@ class Readers:
         self.stop(row)
 
     def go(self, name: str) -> None:
-        """A job is gone."""
+        """Remove a job."""
         row = self.row.pop(name)
         self.is_here[row] = self.runs[row] = False
 
     def stop(self, row: int) -> None:
-        """A job waits, and begins from nothing."""
+        """Let a job wait; it begins from nothing."""
         self.runs[row], self.rate[row], self.io[row] = False, self.full[row], 0.0
         self.hit[row] = self.began[row] = np.nan
         self.read[row] = self.at[row] = 0.0
@@ -74,11 +74,11 @@ class Readers:
         return self.is_here.nonzero()[0]
 
     def running(self) -> Indices:
-        """The rows of those that run."""
+        """The rows of running jobs."""
         return self.runs.nonzero()[0]
 
     def waiting(self) -> Indices:
-        """The rows of those that wait."""
+        """The rows of waiting jobs."""
         return (self.is_here & ~self.runs).nonzero()[0]
 
     def _make_room(self) -> None:

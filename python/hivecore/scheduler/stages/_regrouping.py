@@ -1,6 +1,6 @@
 """Which of the jobs that share GPUs are better off with others (Muri's grouping, section 4.2).
 
-Groups that are alike are grouped anew on as many GPUs as they have. The old and the new groups fall
+Groups that are alike are grouped again on equally many GPUs. The old and the new groups fall
 into parts without jobs in common; each part changes by itself, where what it brings is worth the
 restarts. New groups go where most of their jobs are already.
 """
@@ -15,10 +15,10 @@ __all__ = ["Regrouping", "regroup"]
 
 
 class Regrouping(NamedTuple):
-    """What becomes of a group's GPUs."""
+    """The jobs of a group after regrouping."""
 
     group: Group
-    #: who shares them from now on; nobody: they are given back
+    #: the jobs that share its GPUs from now on; none: the GPUs are freed
     jobs: tuple[str, ...]
 
 
@@ -85,7 +85,7 @@ def _parts(
 
 
 def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
-    """Each new group where most of its jobs are, who stays before who comes."""
+    """Each new group where most of its jobs are; those that stay come first."""
     pairs = sorted(
         (-sum(name in group.jobs for name in of), group.number, place)
         for group in old

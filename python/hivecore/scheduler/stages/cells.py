@@ -1,4 +1,4 @@
-"""Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
+"""Cells: the GPUs of a unit, by the guarantees of its tenant (HiveD)."""
 
 import copy
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ class CellStage(Stage):
         self.forget()
 
     def forget(self) -> None:
-        """The cluster is made of something else now."""
+        """Read the cluster again after a change."""
         self._idle: CellCluster | None = None
         self.nodes = frozenset(self.part.nodes)
         chains = self.part.spec.chains
@@ -57,8 +57,8 @@ class CellStage(Stage):
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
 
-        :param nodes: the only ones to use; none: all.
-        :param growing: whether there may be others.
+        :param nodes: the only nodes to use; none: all.
+        :param growing: whether nodes may be added.
         """
         job = kind.job
         if job.gpus and job.guaranteed and job.priority < 0:
@@ -114,7 +114,7 @@ class CellStage(Stage):
             raise KeyError(f"unit {unit.name!r} has no cells any more")
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Cells are another job's."""
+        """Give cells to another job."""
         if is_placed:
             self.part.rename(old, new)
 
@@ -123,9 +123,7 @@ class CellStage(Stage):
         return not self.part.group(unit).guaranteed
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Give a unit its cells from under others; what it does not take of theirs they keep, as
-        opportunistic groups.
-        """
+        """Give a unit the cells of its victims; they keep the rest as opportunistic groups."""
         decision: GroupDecision | None = offer.decisions.get(self.name)
         if decision is None:
             return
@@ -139,7 +137,7 @@ class CellStage(Stage):
         unit.is_placed = True
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Take back the cells of a unit; what it took of others they have again."""
+        """Take back the cells of a unit, and return to its victims what it took of them."""
         if not unit.is_placed:
             return
         names = [one.name for one in (unit, *leaving) if one.is_placed]
@@ -157,16 +155,16 @@ class CellStage(Stage):
         return None
 
     def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
-        """The chain of each GPU of groups; those that the cells have no more have none."""
+        """The chain of each GPU of groups; GPUs that the cells no longer have are missing."""
         pods = [pod for name in names for pod in self.part.group(name).placement]
         return {(pod.node, gpu): pod.chain for pod in pods for gpu in pod.leaf_indices}
 
     def _stay(
         self, unit: Unit, chains: dict[tuple[str, int], str], taken: Container[tuple[str, int]]
     ) -> None:
-        """A unit is on its GPUs until it has stopped, but for those that are another one's.
+        """Leave a unit on its GPUs, but for those that are taken, until it has stopped.
 
-        On GPUs that the cells have no more it is as well: they may have them again.
+        These may include GPUs that the cells no longer have: they may have them again.
         """
         pods = []
         for pod in unit.placed:
@@ -189,7 +187,7 @@ class CellStage(Stage):
         return role.gpus > 0
 
     def _retry_on(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
-        by_others = decision.outcome == "preempt"  # which may end by themselves
+        by_others = decision.outcome == "preempt"  # they may end by themselves
         if (
             not kind.job.guaranteed
             or by_others
@@ -199,13 +197,13 @@ class CellStage(Stage):
         return (("cells", kind.job.tenant),)
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Cells are free; those of a tenant if the unit is guaranteed."""
+        """Cells get free; those of a tenant if the unit is guaranteed."""
         if not kind.gpus:
             return ()
         return (_ANY, ("cells", kind.job.tenant)) if kind.job.guaranteed else (_ANY,)
 
     def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether there are as many idle GPUs."""
+        """Whether a waiting unit is worth a try: whether as many GPUs are idle."""
         if kind.job.guaranteed:
             return True
         idle = 0
@@ -214,15 +212,15 @@ class CellStage(Stage):
         return idle >= kind.gpus
 
     def remove_node(self, node: str) -> None:
-        """A node has gone: it is bad, so that what tenants are promised stays promised."""
+        """Mark a removed node as bad, so that guarantees stay as they are."""
         self.part.set_health(node, False)
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are marked so, at least in part."""
+        """The nodes that are unhealthy, at least in part."""
         return self.part.bad_nodes()
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The units that have cells are those that count as placed."""
+        """The units with cells are those that count as placed."""
         for unit in audited.units:
             if (unit.name in self.part) != unit.is_placed:
                 yield f"unit {unit.name!r}: its cells"

@@ -1,8 +1,7 @@
 """A part enforces each constraint of a job, or the job is refused.
 
-What a job asks for and no part reads is ignored where that does no harm: a preference, the stages
-of an iteration where nobody shares, a dataset where storage is not scheduled, GPUs where nothing
-counts them, and the quota of its tenant where there are none.
+Some requests are ignored where no part reads them: a preference, the stages of an iteration without
+sharing, a dataset without storage, GPUs that no part counts, and the quota of a tenant.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,13 +14,13 @@ from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["check_counted", "check_names", "check_quotas", "unenforced"]
 
-#: By where pods may be; each pod that has a node must have it from a part that honours them.
+#: Constraints on nodes: a part that honours them must choose the node of each pod that has one.
 _PLACES = ("leaf_type", "pinned_cell", "within", "must", "multiple", "nodes")
 _GPUS = ("gpu", "gpus")
 
 
 class _Constraint(NamedTuple):
-    """What a job asks for."""
+    """A constraint of a job."""
 
     #: as in `Stage.honours`, and where it stands in the job
     field: str
@@ -107,9 +106,9 @@ def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], enforcing: Sequenc
 
 
 def check_names(names: Iterable[str], argument: str) -> None:
-    """Refuse a resource that no job can ask for: jobs ask for "gpu".
+    """Refuse a resource that no job can request: jobs request "gpu".
 
-    :raises ValueError: one of these is another spelling of it.
+    :raises ValueError: a name is another spelling of it.
     """
     for name in names:
         if name != "gpu" and name.lower() in _GPUS:
@@ -117,18 +116,18 @@ def check_names(names: Iterable[str], argument: str) -> None:
 
 
 def check_quotas(tree: QuotaTree) -> None:
-    """Refuse quotas that limit what no job can ask for.
+    """Refuse quotas that limit what no job can request.
 
-    :raises ValueError: there is one.
+    :raises ValueError: a quota does.
     """
     for name in tree.quotas:
         check_names(dict(tree.quota(name).max), f"quotas[{name!r}]")
 
 
 def check_counted(names: Collection[str], argument: str) -> None:
-    """Refuse what a network counts if that limits no job, which would start beside it.
+    """Refuse a network whose counts limit no job.
 
-    :raises ValueError: it counts nothing, or nothing that a job can ask for.
+    :raises ValueError: it counts nothing, or nothing that a job can request.
     """
     if not names:
         raise ValueError(f"{argument}: the network counts nothing; use set_free or set_slots")

@@ -1,4 +1,4 @@
-"""Devices: the very GPUs, NICs and shares that each pod of a unit gets."""
+"""Devices: the GPUs, NICs and shares that each pod of a unit gets."""
 
 import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -47,12 +47,12 @@ class DeviceStage(Stage):
         self.forget()
 
     def forget(self) -> None:
-        """There are other nodes now."""
+        """Read the nodes again after a change."""
         self.nodes = frozenset(self.part.nodes)
         self._idle: DeviceCluster | None = None
-        #: nodes as placement has them, as devices have them, and the number of each among those
+        #: the nodes in the order of placement and of devices, and their numbers in the latter
         self._order: tuple[tuple[str, ...], tuple[str, ...], npt.NDArray[np.int64]] | None = None
-        #: why what pods ask for is impossible on idle nodes, by the roles and the nodes allowed
+        #: why requests are impossible on idle nodes, by the roles and the allowed nodes
         self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
 
     def branch(self) -> Self:
@@ -64,7 +64,7 @@ class DeviceStage(Stage):
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on idle, healthy nodes, too; "": they would not.
 
-        :param nodes: the only ones to use; none: all.
+        :param nodes: the only nodes to use; none: all.
         """
         if growing:
             return ""
@@ -81,13 +81,13 @@ class DeviceStage(Stage):
             pods = [one for one in kind.devices if one is not None]
             reason = why_impossible(self._emptied(), pods, nodes or None)
             for request in () if reason else {id(one): one for one in pods}.values():
-                self.part.fits(request)  # which remembers what it will be asked again
+                self.part.fits(request)  # the part remembers the answer
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return reason
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Give all pods their devices, one after the other, or none of them."""
+        """Allocate the devices of all pods in turn, or of none."""
         part, unit, places = self.part, offer.unit, offer.places
         where = offer.nodes or self.usable or None
         taken: list[DeviceDecision | None] = []
@@ -156,13 +156,13 @@ class DeviceStage(Stage):
                 raise KeyError(f"pod {name!r} has no devices any more")
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """The devices are another job's."""
+        """Give the devices to another job."""
         for pod in unit.device_owners():
             end = pod.removeprefix(unit.owner)
             self.part.rename(old + end, new + end)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Charge pods for what they get when others have left, who are charged still."""
+        """Charge pods for what they get when victims have left, which are charged still."""
         for one in offer.taken:
             if one is not None:
                 request = one.request
@@ -173,7 +173,7 @@ class DeviceStage(Stage):
         self.vacate(unit, False)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Decide again on the devices of each pod on its node, as others have left."""
+        """Decide again on the devices of each pod on its node, as its victims have left."""
         pods: list[PlacedPod] = []
         for pod, request in zip(unit.placed, unit.kind.devices, strict=True):
             if request is None:
@@ -209,16 +209,16 @@ class DeviceStage(Stage):
         return (_ANY,)
 
     def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether there is a node for its largest pods."""
+        """Whether a waiting unit is worth a try: whether a node fits each of its pods."""
         requests = {id(one): one for one in kind.devices if one is not None}.values()
         return all(self.part.fits(one) for one in requests)
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are marked so, at least in part."""
+        """The nodes that are unhealthy, at least in part."""
         return self.part.unhealthy_nodes()
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The pods that have devices are those of units that hold resources of their own."""
+        """The pods with devices are those of units that hold resources of their own."""
         for unit in audited.units:
             nodes = {pod.node for pod in unit.placed if pod.node}
             owners = {owner for node in nodes for owner in self.part.owners(node)}
@@ -246,9 +246,9 @@ def memory_of_gpus(cluster: DeviceCluster) -> int:
 def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:
     """The resources of roles that pods are to take from the "host" of their node.
 
-    :param counted: those that a network counts already.
+    :param counted: the resources that a network counts already.
 
-    Nodes that are to come are taken to have a host where there are none yet.
+    Without nodes it is assumed that later nodes have a host.
     """
     inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}
     names = {

@@ -15,10 +15,10 @@ __all__ = ["Limits"]
 
 
 class Limits:
-    """What `NetworkTopology` and `CellCluster` know as ``most``, for one unit.
+    """The argument ``most`` of `NetworkTopology` and `CellCluster` for a unit.
 
-    Devices are counted for equal pods one after the other. Where pods of one kind ask devices for
-    different things, or cells choose GPUs, fewer may fit: a refusal lowers what its node may get.
+    Devices are counted for equal pods. Where pods of a kind request different devices, or cells
+    choose GPUs, fewer may fit: a refusal lowers the count of its node.
 
     :param is_idle: as if all nodes were idle and healthy.
     """
@@ -51,7 +51,7 @@ class Limits:
                     self.most = np.where(beside <= left, number, self.most)
 
     def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
-        """For how many pods of one kind each node has devices, at most."""
+        """For how many pods of a kind each node has devices, at most."""
         if None in requests or not requests:
             return np.full(len(self._nodes), pods, np.int32)
         found = np.zeros(len(self._nodes), np.int32)
@@ -60,7 +60,7 @@ class Limits:
         return found
 
     def refuse(self, places: Places, pod: int) -> None:
-        """A node gets no more than it had when devices refused a pod there."""
+        """Lower the count of a node on which devices have refused a pod."""
         node = places[pod][0]
         number = self._nodes.index(node)
         on_node = (places[i][0] == node for i in range(pod + 1))

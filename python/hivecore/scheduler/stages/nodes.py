@@ -1,8 +1,8 @@
-"""Nodes that come and go, in all parts that know nodes, or in none.
+"""Adding nodes, in all parts that have nodes, or in none.
 
-A network and devices have the nodes that they are told of. Cells have those of their specification,
-for ever: one that is gone is bad, as in HiveD, so that what tenants are promised stays promised.
-Where devices are handed out, cells use no GPU that the devices of its node do not have.
+A network and devices have the nodes that were added. Cells keep those of their specification: a
+removed node is bad, as in HiveD, so that guarantees stay as they are. With devices, cells use no
+GPU that the devices of its node do not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def add_node(
     free: Mapping[str, Amount] | None,
     inventory: NodeDevices | None,
 ) -> None:
-    """A node comes; see `Scheduler.add_node`."""
+    """Add a node; see `Scheduler.add_node`."""
     if place is None and devices is None:
         raise ValueError(f"node={node!r}: there is no part that has nodes")
     if not isinstance(place, TopologyStage):

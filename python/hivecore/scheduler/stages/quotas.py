@@ -1,4 +1,4 @@
-"""Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
+"""Quotas: whether a unit is admitted, and which units have to give back what they borrow."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,12 +14,12 @@ from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 
 __all__ = ["QuotaStage"]
 
-#: What a unit waits for that is refused for another reason than a limit.
+#: The key of units that are refused for another reason than a limit.
 _ANY = ("quotas", "any")
 
 
 class QuotaStage(Stage):
-    """A `QuotaTree`: units ask from submit to end, are admitted on start, evicted on preemption."""
+    """A `QuotaTree`: units request from submit to end; a start admits, a preemption evicts."""
 
     name = "quotas"
     honours = frozenset(("quota", "resources"))
@@ -28,7 +28,7 @@ class QuotaStage(Stage):
 
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
-        #: those among whose own units others run now than when that was looked at last
+        #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
         self._paths: dict[str, tuple[str, ...]] = {}
 
@@ -58,7 +58,7 @@ class QuotaStage(Stage):
         return "" if growing else self._beyond_total(kind)
 
     def _beyond_total(self, kind: Kind) -> str:
-        """Why a tree never has as much as units of a kind ask for; "": it has."""
+        """Why a tree never has as much as units of a kind request; "": it has."""
         tree, quota = self.part, self.part.quota(kind.job.quota)
         top = tree.quota(self._path(quota.name)[-1])
         if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
@@ -76,7 +76,7 @@ class QuotaStage(Stage):
         return ""
 
     def _used_outside(self, of_tree: str, dimension: str) -> Amount:
-        """What outside quotas use of a tree's total: it comes back when their owners end.
+        """The usage of outside quotas in a tree's total, which is free when their owners end.
 
         Cost: O(quotas).
         """
@@ -85,17 +85,17 @@ class QuotaStage(Stage):
         return exact(sum((amounts.get(dimension, 0) for amounts in used), start=0))
 
     def counts(self, job: Job, resource: str) -> bool:
-        """Whether the quota of a job, or one above it, limits a resource."""
+        """Whether the quota of a job, or an ancestor, limits a resource."""
         if job.quota not in self.part.quotas:
             return True  # such a job is rejected
         return any(resource in dict(self.part.quota(name).max) for name in self._path(job.quota))
 
     def is_outside(self, quota: str) -> bool:
-        """Whether what a quota uses is taken off the total of the others."""
+        """Whether the usage of a quota reduces the total of the others."""
         return self.part.quota(quota).outside
 
     def submit(self, unit: Unit) -> None:
-        """The unit is in the tree from now on, so that its quota counts what it asks for."""
+        """Add the unit to the tree, so that its quota counts its request."""
         self.part.submit(unit.kind.quota_request.replace(name=unit.name))
 
     def withdraw(self, unit: Unit) -> None:
@@ -104,12 +104,12 @@ class QuotaStage(Stage):
         self._stir(unit)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
-        """The unit is admitted no more; one that is reclaimed does not borrow again at once."""
+        """Admit the unit no more; a reclaimed unit does not borrow again at once."""
         self.part.evict(unit.request, reclaimed=reclaimed)
         self._stir(unit)
 
     def _stir(self, unit: Unit) -> None:
-        """Others run in the quota of a unit now."""
+        """Note that other units run in the quota of a unit."""
         quota = unit.kind.job.quota
         if quota not in self.stirred:
             if self.log.is_on:
@@ -117,13 +117,13 @@ class QuotaStage(Stage):
             self.stirred.add(quota)
 
     def settle(self) -> None:
-        """It was looked at what runs in which quota."""
+        """Forget which quotas were noted."""
         if self.log.is_on:
             self.log.add((setattr, self, "stirred", self.stirred))
         self.stirred = set()
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Admit a unit that no other unit of its job stands for."""
+        """Admit a unit, unless its quota is charged already."""
         if offer.unit.has_quota:
             return None
         decision = self.part.schedule(offer.unit.request)
@@ -133,7 +133,7 @@ class QuotaStage(Stage):
         return self._refused(offer.unit, decision)
 
     def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
-        """Which of these is refused first when they are admitted in turn; None: none is."""
+        """The first unit that is refused when these are admitted in turn; None: none is."""
         for at, decision in enumerate(self.part.schedule_many([one.request for one in units])):
             if decision.outcome != "bind":
                 return at, self._refused(units[at], decision)
@@ -161,7 +161,7 @@ class QuotaStage(Stage):
             self._stir(offer.unit)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Charge a unit for what it gets when others have stopped, who are charged still."""
+        """Charge a unit for what it gets when its victims have stopped, which are charged still."""
         self._stir(unit)
         request = self.part.request(unit.request)
         self.part.release(request.name)
@@ -172,13 +172,13 @@ class QuotaStage(Stage):
         self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
-        """Those of lower priority in the same quota without whom a unit is admitted; none: there
-        are too few, or another quota refuses it.
+        """Units of lower priority in the same quota without which a unit is admitted; none: too
+        few, or another quota refuses it.
         """
         return self.part.preempt_within(unit.request).victims
 
     def has_less_important(self, unit: Unit) -> bool:
-        """Whether any of lower priority run in the same quota."""
+        """Whether units of lower priority run in the same quota."""
         asked = unit.kind.quota_request
         return bool(self.part.used_below(asked.quota, asked.priority))
 
@@ -195,7 +195,7 @@ class QuotaStage(Stage):
         return HEADROOM, _ANY, OVERUSED
 
     def _path(self, name: str) -> tuple[str, ...]:
-        """A quota and those above it."""
+        """A quota and its ancestors."""
         found = self._paths.get(name)
         if found is None:
             path = [name]
@@ -230,7 +230,7 @@ class QuotaStage(Stage):
         return decision.outcome == "wait" or decision.borrows
 
     def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
-        """Of jobs, given with their quotas, those whose quota, or one above it, uses too much."""
+        """Of jobs, given with their quotas, those whose quota, or an ancestor, is over-used."""
         over = self.part.overused()
         first = {owner_of(name) for quota in over for name in self.part.overusers(quota)}
         return {name: name in first for name, quota in names if name in first or quota in over}
@@ -240,7 +240,7 @@ class QuotaStage(Stage):
         self.part.evict(request)
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By quota that uses more than its runtime, by dimension how much more."""
+        """By over-used quota and dimension, the usage above its runtime."""
         found = {}
         for name in self.part.overused():
             status = self.part.status(name)
@@ -249,7 +249,7 @@ class QuotaStage(Stage):
         return found
 
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
-        """The other quotas that use what a unit of a quota lacks, which is refused above it."""
+        """The other quotas below the part that has refused a unit of a quota."""
         part, tree = refusal.part, self.part.quota(quota).tree
         if refusal.code not in LIMITS or part == quota:
             return ()

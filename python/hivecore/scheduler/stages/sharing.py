@@ -1,9 +1,9 @@
-"""Sharing: jobs that wait may join a running one on its GPUs, each on another resource at a time.
+"""Sharing: a waiting job may join a running job on its GPUs, each on another resource at a time.
 
-A *group* are running jobs on the same GPUs; the first of them *holds* these in all parts, under its
-own name, and the others have nothing there. Every running job that could share is in a group,
-perhaps alone. The jobs of a group are alike in all that a part reads of them, so that whoever comes
-next can hold what they share when the first one leaves.
+A *group* is running jobs on the same GPUs; its first job *holds* these in all parts, under its own
+name, and the others hold nothing. Every running job that could share is in a group, perhaps alone.
+The jobs of a group are alike in all that a part reads of them, so that the next job can hold the
+GPUs when the first job leaves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = ["Joined", "Left", "SharingStage"]
 
 
 class Joined(NamedTuple):
-    """What a job has joined."""
+    """The group that a job has joined."""
 
     placed: tuple[PlacedPod, ...]
     others: tuple[str, ...]
@@ -36,12 +36,12 @@ class Joined(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What a job has left behind."""
+    """The group that a job has left."""
 
-    #: whether it held what they share, and whether cells or a network have placed that
+    #: whether the job held the GPUs, and whether cells or a network have placed these
     held: bool
     is_placed: bool
-    #: who holds it now; "": the job was the last one
+    #: the job that holds the GPUs now; "": the group is empty
     heir: str
 
 
@@ -58,7 +58,7 @@ class _Alike(NamedTuple):
 
 
 class SharingStage(Stage):
-    """`Sharing`, and who shares with whom."""
+    """`Sharing`, and the groups of running jobs."""
 
     name = "sharing"
     honours = frozenset(("stages",))
@@ -70,16 +70,16 @@ class SharingStage(Stage):
         #: by number
         self._groups: dict[int, Group] = {}
         self._begun = 0
-        #: by what they have in common and how many jobs they have: those that may be joined
+        #: the groups that may be joined, by what their jobs have in common and by size
         self._open: dict[Any, list[Table]] = {}
-        #: those that are others now than when it was asked last who could join them
+        #: the groups that have changed since `able` was called last
         self._fresh: dict[int, None] = {}
         self._unhealthy: frozenset[str] = frozenset()
-        #: why kinds that differ only in their stages find nothing of their own in this round
+        #: why kinds that differ only in their stages find no idle GPUs in this round
         self._refused: dict[Any, Refused] = {}
 
     def branch(self, log: UndoLog) -> Self:
-        """An adapter that goes its own way."""
+        """An independent adapter."""
         made = type(self)(self.terms, log, has_quotas=self._has_quotas, has_cells=self._has_cells)
         made._unhealthy, made._begun = self._unhealthy, self._begun
         for number in sorted(self._groups):
@@ -97,7 +97,7 @@ class SharingStage(Stage):
         self._open_again(group)
 
     def _log(self, group: Group, *names: str) -> None:
-        """Let the log restore a group and where jobs of these names are, before they change."""
+        """Let the log restore a group, and the groups of jobs of these names."""
         if self.log.is_on:
             self.log.keep(self._fresh, group.number)  # the last to be undone
             self.log.add((self._restore, group, *group.state()))
@@ -127,7 +127,7 @@ class SharingStage(Stage):
         return ""
 
     def _alike(self, job: Job) -> "_Alike | None":
-        """What those that it may share with are like; None: it shares with nobody."""
+        """What jobs that share with a job have in common; None: it cannot share."""
         if len(job.stages) != self.terms.resources or not job.gpus:
             return None
         if any(role.min_pods != role.pods for role in job.roles):
@@ -138,21 +138,21 @@ class SharingStage(Stage):
         return _Alike(job.roles, job.where, tenant, quota, *importance)
 
     def _may_share(self, kind: Kind) -> bool:
-        """Who is lent idle cells has them for itself: it may have to leave at any time."""
+        """Whether a kind may share; units on idle cells may have to leave at any time."""
         return not kind.is_lent and self._alike(kind.job) is not None
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Jobs that are like a unit of this kind may share what it had or has."""
+        """Jobs like a unit of this kind may share its GPUs, or get them."""
         return ((self.name, str(kind.gpus)),) if self._may_share(kind) else ()
 
     def known_refusal(self, kind: Kind) -> Refused | None:
-        """Why a kind finds nothing of its own, if another one like it was just refused."""
+        """Why a kind finds no idle GPUs, if a kind like it was just refused."""
         if kind.is_alone or kind.is_lent:
             return None
         return self._refused.get(self._demand(kind.job))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> None:
-        """A kind finds nothing of its own until somebody starts or gives something back."""
+        """Note that a kind finds no idle GPUs until a unit starts or stops."""
         if not kind.is_alone and self._may_share(kind):
             demand = self._demand(kind.job)
             if self.log.is_on:
@@ -160,7 +160,7 @@ class SharingStage(Stage):
             self._refused[demand] = refused
 
     def forget_refusals(self) -> None:
-        """Something else may be free now."""
+        """Forget refusals: other GPUs may be idle now."""
         if self._refused:
             self._set(_refused={})
 
@@ -168,18 +168,18 @@ class SharingStage(Stage):
         return self._alike(job), job.tenant, job.quota, job.data and job.data.dataset
 
     def used_nodes(self) -> set[str]:
-        """Those on which somebody runs who may share."""
+        """The nodes of jobs that may share."""
         return {pod.node for group in self._groups.values() for pod in group.placed if pod.node}
 
     def avoid(self, nodes: frozenset[str]) -> None:
-        """No job joins another one on these nodes."""
+        """Let no job join a group on these nodes."""
         if nodes != self._unhealthy:
             self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
 
     # --- who joins whom
 
     def best(self, job: Job) -> Group | None:
-        """The group to which a job would bring most; of equal ones the one that began first."""
+        """The group to which a job would bring most; of equal groups the oldest."""
         best, found = self.terms.min_gain - ROUNDING, None
         for table in self._open.get(self._alike(job), ()):
             if not table.groups:
@@ -198,7 +198,7 @@ class SharingStage(Stage):
         return found
 
     def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
-        """Of kinds that could join nobody when they were tried, the numbers of those that can."""
+        """The numbers of the kinds that can join a group that has changed."""
         fresh = self._fresh
         self._set(_fresh={})
         asking: dict[Any, list[Kind]] = {}
@@ -242,7 +242,7 @@ class SharingStage(Stage):
         return not group.is_leaving and not group.is_on(self._unhealthy)
 
     def share(self, unit: Unit, holder: Unit) -> tuple[PlacedPod, ...]:
-        """Let a job share what another one has, whatever that brings; where it is then."""
+        """Let a job share the GPUs of another job, whatever that brings; return its places."""
         group = self._of[holder.name]
         self._enter(unit.name, unit.kind.job, group)
         return group.placed
@@ -250,7 +250,7 @@ class SharingStage(Stage):
     # --- who comes and goes
 
     def begin(self, unit: Unit) -> None:
-        """A unit has started on what is its own, where others may join it."""
+        """Note a unit that has started on its own GPUs, where others may join it."""
         self.forget_refusals()
         alike = self._alike(unit.kind.job)
         if alike is not None and not unit.kind.is_lent:
@@ -268,12 +268,12 @@ class SharingStage(Stage):
         self._open_again(group)
 
     def _close(self, group: Group) -> None:
-        """Nobody joins a group for now."""
+        """Let no job join a group for now."""
         if group.place >= 0:
             self._open[group.alike][len(group.jobs) - 1].remove(group)
 
     def _open_again(self, group: Group) -> None:
-        """A group as it is now may be joined, if it has room."""
+        """Let jobs join a group, if it has room."""
         self._fresh[group.number] = None
         is_full = len(group.jobs) >= self.terms.max_group
         if group.is_leaving or is_full or not group.jobs:
@@ -286,7 +286,7 @@ class SharingStage(Stage):
         tables[len(group.jobs) - 1].add(group)
 
     def leave(self, name: str) -> Left | None:
-        """A unit that ran does so no more; None: it could not share."""
+        """Remove a unit from its group; None: it could not share."""
         self.forget_refusals()
         if name not in self._of:
             return None
@@ -304,7 +304,7 @@ class SharingStage(Stage):
         return Left(held, group.is_placed, "")
 
     def stop(self, name: str) -> None:
-        """A job was told to stop: nobody joins it any more."""
+        """Let no job join the group of a job that has to stop."""
         if name in self._of:
             group = self._of[name]
             self._log(group)
@@ -312,7 +312,7 @@ class SharingStage(Stage):
             group.is_leaving = True
 
     def _set_placed(self, units: Iterable[Unit]) -> None:
-        """Cells have placed what units hold, or have nothing for them any more."""
+        """Note whether cells still place the groups of units."""
         for unit in units:
             if unit.name in self._of:
                 group = self._of[unit.name]
@@ -320,22 +320,22 @@ class SharingStage(Stage):
                 group.is_placed = unit.is_placed
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Note what cells have left to the units that have to stop."""
+        """Note which victims still have cells."""
         self._set_placed(leaving)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Note what cells have given back to the units that had to stop."""
+        """Note which victims have cells again."""
         self._set_placed(leaving)
 
     def members(self, name: str) -> tuple[str, ...]:
-        """A job and those that it shares with, who holds what they share first."""
+        """The jobs of the group of a job, the holder first."""
         group = self._of.get(name)
         return (name,) if group is None else tuple(group.jobs)
 
     # --- regrouping
 
     def regrouped(self, seconds: float) -> list[Regrouping]:
-        """The groups that are to change; jobs that may not be stopped do not move.
+        """The groups that are to change; jobs that are not preemptible do not move.
 
         :param seconds: how long the groups are to last.
         """
@@ -359,7 +359,7 @@ class SharingStage(Stage):
         ]
 
     def regroup(self, changes: Iterable[Regrouping]) -> None:
-        """Groups are of other jobs now."""
+        """Change the jobs of groups."""
         self.forget_refusals()
         stages = {name: one for change in changes for name, one in change.group.jobs.items()}
         for group, names in changes:
@@ -376,7 +376,7 @@ class SharingStage(Stage):
     # --- all of it
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The state as plain data."""
         terms = self.terms
         return {
             "terms": {name: getattr(terms, name) for name in Sharing.__struct_fields__},
@@ -386,13 +386,13 @@ class SharingStage(Stage):
 
     @staticmethod
     def terms_of_plain(data: Mapping[str, Any]) -> Sharing:
-        """The terms that plain data tell."""
+        """The terms from plain data."""
         return Sharing(**data["terms"])
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
-        """The groups that plain data tell.
+        """Restore the groups from plain data.
 
-        :param units: by name those that run.
+        :param units: the running units by name.
         """
         for names, is_leaving in data["groups"]:
             members = [units[as_name(name, "groups")] for name in names]
@@ -407,12 +407,12 @@ class SharingStage(Stage):
             self._add(group)
 
     def restore_fresh(self, data: Mapping[str, Any]) -> None:
-        """The groups that are others now than when it was asked last; when all else is known."""
+        """Restore the groups that have changed since `able`, when all else is known."""
         names = [as_name(name, "fresh") for name in data["fresh"]]
         self._fresh = {self._of[name].number: None for name in names}
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """What is wrong about the groups of those that run."""
+        """What is wrong about the groups."""
         units = {unit.name: unit for unit in audited.running if not unit.kind.is_lent}
         if {name for name, unit in units.items() if self._alike(unit.kind.job)} != set(self._of):
             yield "groups are not of those that run and may share"

@@ -1,7 +1,7 @@
 """The protocol of the stages: each adapts one part of the scheduler.
 
-Stages are asked in order. What one of them chooses for a unit narrows the `Offer` for the next one.
-The base class is a part that has no say, so that nobody asks which parts there are.
+Stages decide in order: what a stage chooses for a unit narrows the `Offer` for the next stage. The
+methods of the base class do nothing, so that callers need not know which parts exist.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,15 +20,15 @@ __all__ = ["Audited", "Listener", "Offer", "Stage", "refused"]
 
 
 class Listener(Protocol):
-    """An object that is told what has happened in the stages; it is false while nothing waits."""
+    """An object that is notified of changes in the stages; it is false while no unit waits."""
 
     def __bool__(self) -> bool: ...
     def touch(self, keys: Iterable[Key], /) -> None:
-        """Something has happened."""
+        """Note that changes have happened."""
 
 
 class Offer:
-    """What the stages would allocate to a unit."""
+    """What the stages have chosen for a unit so far."""
 
     __slots__ = ("decisions", "most", "nodes", "places", "refused_pod", "taken", "unit")
 
@@ -72,33 +72,33 @@ class Offer:
 
 
 class Audited(NamedTuple):
-    """What all jobs have, for an audit."""
+    """The resources of all jobs, for an audit."""
 
     units: list[Unit]
-    #: the units that run
+    #: the running units
     running: list[Unit]
-    #: by name those that have resources of their own
+    #: the names of units that have resources of their own
     holders: set[str]
     #: the jobs that read data, and whether they run
     reading: dict[str, bool]
 
 
 class Stage:
-    """An adapter of a part, by default of one that has no say."""
+    """An adapter of a part; by default it decides nothing."""
 
     name: ClassVar[str] = ""
     part: Any = None
     #: the fields of `Job`, `Role` and `Where` that the part enforces
     honours: ClassVar[frozenset[str]] = frozenset()
-    #: the nodes that it has; None: it knows of no nodes
+    #: the nodes of the part; None: it has no nodes
     nodes: frozenset[str] | None = None
-    #: whether nodes that have gone are known still
+    #: whether the part keeps removed nodes
     keeps_nodes: ClassVar[bool] = False
-    #: undoes changes of the adapter that the part does not know of
+    #: undoes changes of the adapter itself
     log: UndoLog = UndoLog()
 
     # --- constraints
-    #: whether the part takes back what it has lent, and decides which priorities count
+    #: whether the part reclaims what was borrowed, and decides which priorities count
     reclaims: ClassVar[bool] = False
 
     def chooses_node(self, role: Role) -> bool:
@@ -110,50 +110,50 @@ class Stage:
         return False
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
-        """The nodes that hold all pods of a job of which some are on these; ``None``: any do."""
+        """The nodes of the domain that holds a job with pods on these nodes; ``None``: all."""
         return None
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait in the empty, healthy part as well; "": they would not.
 
-        :param nodes: the only ones to use; none: all.
-        :param growing: whether nodes may come, and totals may grow.
+        :param nodes: the only nodes to use; none: all.
+        :param growing: whether nodes may be added, and totals may grow.
         """
         return ""
 
     # --- nodes
 
     def knows(self, node: str) -> bool:
-        """Whether a node may be used, as far as this stage knows."""
+        """Whether this stage allows a node."""
         return self.nodes is None or node in self.nodes
 
     def remove_node(self, node: str) -> None:
-        """A node has gone."""
+        """Remove a node."""
         self.part.remove_node(node)
 
     def unhealthy(self) -> Iterable[str]:
-        """The nodes that are marked so, at least in part."""
+        """The nodes that are unhealthy, at least in part."""
         return ()
 
     def forget(self) -> None:
-        """The part has changed: forget all that was derived from it."""
+        """Forget what was derived from the part, which has changed."""
 
     # --- a unit
 
     def submit(self, unit: Unit) -> None:
-        """A unit asks for its part from now on."""
+        """Note that a unit waits."""
 
     def withdraw(self, unit: Unit) -> None:
-        """A unit asks for nothing any more."""
+        """Note that a unit waits no more, and will not run."""
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
-        """A unit that ran waits again, and asks for its part still.
+        """Note that a unit that ran waits again.
 
-        :param reclaimed: another quota takes back what the unit has.
+        :param reclaimed: another quota reclaims the resources of the unit.
         """
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Add the decision of this stage to an offer, or say why there is none."""
+        """Add the decision of this stage to an offer, or return why it refuses."""
         return None
 
     def commit(self, offer: Offer) -> None:
@@ -176,36 +176,36 @@ class Stage:
         """
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """What a job has that is like that of a unit belongs to a job of another name."""
+        """Pass the resources of a job, which is like a unit, to another job."""
 
     def begin(self, unit: Unit) -> None:
-        """A unit runs from now on, on resources of its own."""
+        """Note that a unit runs on resources of its own."""
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Keep for a unit what it starts with when others have stopped, beside these.
+        """Hold for a unit what it needs to start when its victims have stopped.
 
-        :param offer: of a trial in which they have stopped.
-        :param leaving: the units that have to stop, and that cells or a network have placed.
+        :param offer: of a trial without the victims.
+        :param leaving: the units of the victims that cells or a network have placed.
         """
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Keep nothing for a unit any more.
+        """Hold nothing for a unit any more.
 
         :param leaving: the units that had to stop, and have not.
         """
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Decide on a unit whose resources were kept, where it is held."""
+        """Decide on a unit on the resources that are held for it."""
         return None
 
     # --- what waits for what
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """What has happened when a unit of a kind frees its resources."""
+        """The keys to touch when a unit of a kind frees its resources."""
         return ()
 
     def requested(self) -> tuple[Key, ...]:
-        """What has happened when a unit asks for something, or does not any more."""
+        """The keys to touch when a unit begins or ceases to wait."""
         return ()
 
     def may_start(self, kind: Kind) -> bool:
@@ -220,7 +220,7 @@ class Stage:
         return trial
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """What this stage has that the jobs do not have, or the reverse."""
+        """Differences between this stage and the jobs."""
         return iter(())
 
     def ordered_nodes(self) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ class Stage:
         return ()
 
     def dimensions(self, pods: Iterable[PlacedPod]) -> Iterable[Dimension]:
-        """What the part counts by node.
+        """The resources that the part counts by node.
 
         :param pods: all pods that have a place.
         """
@@ -239,7 +239,7 @@ class Stage:
         return {}
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
-        """Sets of nodes of which one has to hold a job; none: it may use all nodes together."""
+        """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
         return []
 
     def not_admitted(self, unit: Unit) -> str:
@@ -251,7 +251,7 @@ class Stage:
         return False
 
     def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
-        """Of jobs, given with their quotas, those that use what others are entitled to, and whether
+        """The jobs, of these with their quotas, that use what others are entitled to, and whether
         the part would evict each of them first.
         """
         return {}
@@ -265,17 +265,17 @@ class Stage:
         return False
 
     def uncharge(self, request: str) -> None:
-        """Charge the part no more for a unit, given by the name that quotas know."""
+        """Charge a unit no more, given by its name in the quotas."""
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By quota that uses more than it is entitled to, by dimension how much more."""
+        """By over-used quota and dimension, the usage above what it is entitled to."""
         return {}
 
     def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
+        """Whether opportunistic units of other quotas use what a refused unit lacks."""
         return False
 
 
 def refused(stage: str, code: str, reason: str, *keys: Key) -> Refused:
-    """A refusal by a stage, and what has to happen first."""
+    """A refusal by a stage, with the keys that may end it."""
     return Refused(Refusal(stage, code, reason), keys)

@@ -1,4 +1,4 @@
-"""Storage: cache and remote IO shared out anew whenever the running jobs have changed (SiloD)."""
+"""Storage: cache and remote IO are allocated whenever the running jobs have changed (SiloD)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +20,7 @@ from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throug
 __all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]
 
 Objective = Literal["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"]
-#: Those that ask how much a job has yet to read.
+#: The objectives that depend on how much a job has yet to read.
 _BY_PROGRESS = ("finish_time", "sjf")
 _MOST = 1e15
 _LEAST_RATE = 1e-9
@@ -34,18 +34,18 @@ class StoragePool:
 
     :param datasets_gb: the size of each dataset, by name.
     :param cache_gb: of the cache.
-    :param bandwidth_mbps: of remote IO, in MB/s; ``None``: the network shares it out, and only the
-        cache is allotted, which is for the objective "greedy" alone.
-    :param objective: what it is shared out for, see `hivecore.storage.allocate_storage`. "sjf" and
-        "finish_time" ask how much jobs have yet to read: that is `Data.total_gb` without what they
-        have read by now, as `Scheduler.observe` was told, or else if they have always had what they
-        were told. They count time from a job's start.
-    :param threshold: remote IO of a job that grows by less, as a share of what it was, is not told.
-    :param ahead: whether cache that those who run leave over is for what waiting jobs read, who
-        came first first: it may be filled before they start. Else what nobody reads stays where it
-        is while there is room.
-    :param eps: how much more efficient a dataset must be to displace another one's bytes.
-    :raises ValueError: a number is out of range, there is no such objective, or it needs remote IO.
+    :param bandwidth_mbps: of remote IO, in MB/s; ``None``: it is left to the network, and only the
+        cache is allocated, which needs the objective "greedy".
+    :param objective: of the allocation, see `hivecore.storage.allocate_storage`. "sjf" and
+        "finish_time" depend on what jobs have yet to read: `Data.total_gb` without what they have
+        read, by `Scheduler.observe`, or else by what they were allocated. They count time from a
+        job's start.
+    :param threshold: remote IO of a job that grows by less, as a share of itself, stays as it is.
+    :param ahead: whether cache that running jobs leave is for waiting jobs, in order of arrival: it
+        may be filled before they start. Otherwise a dataset that no job reads stays cached while
+        there is room.
+    :param eps: how much more efficient a dataset must be to displace bytes of another.
+    :raises ValueError: a number is out of range, the objective is unknown, or it needs remote IO.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.scheduler import StoragePool
@@ -91,7 +91,7 @@ class StoragePool:
 
 
 class Observed(NamedTuple):
-    """What `Scheduler.observe` was told."""
+    """The arguments of `Scheduler.observe`."""
 
     cached_gb: dict[str, float]
     hit_gb: dict[str, float]
@@ -100,7 +100,7 @@ class Observed(NamedTuple):
 
 
 class StorageStage(Stage):
-    """A `StoragePool`, what of it was told last, and what was observed of it.
+    """A `StoragePool`, its last allocation, and what was observed of it.
 
     Datasets are numbers here, in order of their names.
     """
@@ -113,14 +113,14 @@ class StorageStage(Stage):
         self._names = [name for name, _ in pool.datasets_gb]
         self._code = {name: code for code, name in enumerate(self._names)}
         self._size = np.array([gb for _, gb in pool.datasets_gb], dtype=np.float64)
-        #: GB of each dataset as it was told, and as it is cached; NaN: nobody has said it
+        #: GB of each dataset as allocated, and as cached; NaN: not observed
         self._cache = np.zeros(len(self._size))
         self._held = np.full(len(self._size), np.nan)
         self._readers = Readers()
         self.is_stale = False
 
     def branch(self, log: UndoLog) -> Self:
-        """An adapter that goes its own way."""
+        """An independent adapter."""
         made = type(self)(self.pool, log)
         made._cache, made._held = self._cache.copy(), self._held.copy()
         made._readers, made.is_stale = self._readers.copy(), self.is_stale
@@ -138,7 +138,7 @@ class StorageStage(Stage):
             setattr(self, name, value)
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain data, but for who runs and who waits."""
+        """The state as plain data, without which jobs run and wait."""
         pool, readers = self.pool, self._readers
         limits = [pool.cache_gb, pool.bandwidth_mbps, pool.objective, pool.threshold]
         rows = readers.here()
@@ -164,11 +164,11 @@ class StorageStage(Stage):
 
     @staticmethod
     def pool_of_plain(data: Mapping[str, Any]) -> StoragePool:
-        """What plain data say of the pool; those of logs from before know of no terms."""
+        """The pool from plain data; older logs have no terms."""
         return StoragePool(data["datasets_gb"], *data["limits"], **data.get("terms", {}))
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """What plain data say of the rest, when it is known which jobs run and wait."""
+        """Restore the rest from plain data, when it is known which jobs run and wait."""
         for known, field in ((self._cache, "cache"), (self._held, "held")):
             for name, gb in data.get(field, {}).items():
                 known[self._code[name]] = _within(gb, field)
@@ -192,13 +192,13 @@ class StorageStage(Stage):
         return ""
 
     def reads(self) -> dict[str, bool]:
-        """Those that read, and whether they run."""
+        """The jobs that read, and whether they run."""
         return {name: bool(self._readers.runs[row]) for name, row in self._readers.row.items()}
 
     # --- what has happened
 
     def come(self, job: Job) -> None:
-        """A job waits."""
+        """Add a waiting job."""
         data = job.data
         if data is not None:
             code = self._code[data.dataset]
@@ -208,7 +208,7 @@ class StorageStage(Stage):
             self._set(is_stale=self.is_stale or self.pool.ahead)
 
     def go(self, job: str) -> None:
-        """A job is gone that has not run, or runs no more."""
+        """Remove a job that does not run."""
         if job in self._readers.row:
             if self.log.is_on:
                 self._set(_readers=self._readers.copy())
@@ -216,7 +216,7 @@ class StorageStage(Stage):
             self._set(is_stale=self.is_stale or self.pool.ahead)
 
     def read(self, job: str, runs: bool) -> None:
-        """A job reads from now on; or it waits, and will begin from nothing."""
+        """Let a job read, or wait and begin from nothing."""
         row = self._readers.row.get(job)
         if row is None:
             return
@@ -229,10 +229,10 @@ class StorageStage(Stage):
         self._set(is_stale=True)
 
     def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
-        """What was observed, checked.
+        """Check what was observed.
 
         :param amounts: by the names of `Observed`.
-        :param knows: is asked for those that read nothing; raises KeyError if there is none.
+        :param knows: gets the name of a job that reads nothing; raises KeyError if it is unknown.
         """
         found = Observed({}, {}, {}, {})
         for field, known in zip(Observed._fields, found, strict=True):
@@ -248,7 +248,7 @@ class StorageStage(Stage):
         return found
 
     def observe(self, observed: Observed, now: float) -> None:
-        """So much is cached, was read, and could be read."""
+        """Store what was observed."""
         readers, row = self._readers, self._readers.row
         for name, gb in observed.cached_gb.items():
             self._held[self._code[name]] = gb
@@ -260,10 +260,10 @@ class StorageStage(Stage):
             readers.rate[row[name]] = rate
         self.is_stale |= any(observed)
 
-    # --- what is allotted
+    # --- allocation
 
     def allot(self, now: float) -> list[SetCache | SetRemoteIO]:
-        """What is another share now: first what shrinks, so that what grows has room."""
+        """The changes of the allocation; shrinking ones come first, to make room for the others."""
         if self.log.is_on:
             self._set(_readers=self._readers.copy())
         self._set(is_stale=False)
@@ -290,7 +290,7 @@ class StorageStage(Stage):
         return [*less, *less_io, *more, *more_io]
 
     def _told_cache(self, cache: Floats) -> tuple[list[SetCache], list[SetCache]]:
-        """Who has less and who has more, in full: remote IO is shared out as if it were there."""
+        """The datasets with less cache and with more, as remote IO counts on all of it."""
         more = cache - self._cache
         self._set(_cache=cache)
         found = [
@@ -305,7 +305,7 @@ class StorageStage(Stage):
     def _told_remote_io(
         self, rows: Indices, io: Floats
     ) -> tuple[list[SetRemoteIO], list[SetRemoteIO]]:
-        """Who has less, all of them, and who has more, if it is worth telling."""
+        """The jobs with less remote IO, and those with more if it exceeds the threshold."""
         readers, before = self._readers, self._readers.io[rows]
         more = io - before
         less, grown = more < 0.0, more > before * self.pool.threshold
@@ -320,26 +320,26 @@ class StorageStage(Stage):
         return found[0], found[1]
 
     def _cached(self) -> Floats:
-        """GB of each dataset that are cached: all that was told, where nobody has said it."""
+        """GB of each dataset that are cached: as observed, or else as allocated."""
         held: Floats = np.where(np.isnan(self._held), self._cache, self._held)
         return np.minimum(held, self._size)
 
     def _effective(self, rows: Indices) -> Floats | None:
-        """GB of its dataset that each job finds cached; None: nobody has said it."""
+        """GB of its dataset that each job finds cached; None: not observed."""
         code, hit = self._readers.dataset[rows], self._readers.hit[rows]
         found = np.where(np.isnan(hit), self._held[code], hit)
         unknown = np.isnan(found)
         return None if unknown.all() else np.where(unknown, self._size[code], found)
 
     def _read_on(self, rows: Indices, now: float) -> None:
-        """Time has passed, in which jobs had what they were told last."""
+        """Count what jobs have read since the last time, by their allocation."""
         readers = self._readers
         begin = rows[np.isnan(readers.began[rows])]
         readers.began[begin] = readers.at[begin] = now
         readers.read[rows], readers.at[rows] = self._read_by(rows, now), now
 
     def _read_by(self, rows: Indices, now: float) -> Floats:
-        """GB that each job has read, if it had what it was told last since that was counted."""
+        """GB that each job has read, if it had its last allocation since that was counted."""
         readers, code = self._readers, self._readers.dataset[rows]
         cached, effective = np.minimum(self._cache, self._size)[code], self._effective(rows)
         if effective is not None:
@@ -360,7 +360,7 @@ class StorageStage(Stage):
             left = self._left(rows, read)
             jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
-                # What they have read would have taken so long with an equal share.
+                # The time of what they have read, with an equal share.
                 equal = np.maximum(self._allocated(jobs).reference_mbps, _LEAST_RATE)
                 jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
         return self._allocated(jobs)
@@ -393,14 +393,14 @@ class StorageStage(Stage):
         )
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """It knows which jobs read, and which of them run."""
+        """Whether it knows which jobs read, and which of them run."""
         if self.reads() != audited.reading:
             yield "storage knows other jobs"
 
-    # --- who should run
+    # --- orders and shares
 
     def shortest_first(self, now: float) -> list[str]:
-        """All that read, first who has the least time left with what those before it leave over."""
+        """All jobs that read, by the time left with what the jobs before each leave."""
         readers = self._readers
         rows = readers.here()
         if not len(rows):
@@ -410,13 +410,13 @@ class StorageStage(Stage):
         return [readers.names[row] for row in rows[order].tolist()]
 
     def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
-        """By job that reads: the share of time for which it has GPUs, if all get ahead alike."""
+        """By job that reads: the share of time for which it has GPUs, if all progress alike."""
         readers = self._readers
         rows = readers.here()
         if not len(rows):
             return {}
         names = [readers.names[row] for row in rows.tolist()]
-        # Who reads nothing for now is to have its GPUs as ever.
+        # A job that reads nothing for now keeps its usual share.
         full = np.where(readers.rate[rows] > 0.0, readers.rate[rows], readers.full[rows])
         known = np.array([gpus(name) for name in names], dtype=np.float64)
         jobs = self._jobs(rows).replace(gpus=known, rate_mbps=full)
@@ -424,7 +424,7 @@ class StorageStage(Stage):
         return dict(zip(names, np.minimum(rates / full, 1.0).tolist(), strict=True))
 
     def _fill_ahead(self, cache: Floats, code: Indices) -> None:
-        """What is left over keeps what waiting jobs read, and makes room for more of it."""
+        """Use the rest of the cache for datasets of waiting jobs."""
         is_idle = np.ones(len(cache), dtype=np.bool_)
         is_idle[code] = False
         cache[is_idle] = 0.0
@@ -435,7 +435,7 @@ class StorageStage(Stage):
             self._fill(cache, first, self._size[first] - cache[first])
 
     def _keep(self, cache: Floats, codes: Indices) -> None:
-        """What of these is cached stays, as far as there is room."""
+        """Keep what of these datasets is cached, as far as there is room."""
         self._fill(cache, codes, self._cached()[codes])
 
     def _fill(self, cache: Floats, codes: Indices, wanted: Floats) -> None:

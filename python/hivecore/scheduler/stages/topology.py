@@ -32,7 +32,7 @@ _Most = Any
 
 
 class TopologyStage(Stage):
-    """A `NetworkTopology`: a pod takes of its node what the network was told of, or a slot."""
+    """A `NetworkTopology`: a pod takes the resources of its node that it counts, or a slot."""
 
     name = "topology"
     honours = frozenset(("must", "prefer", "multiple", "nodes", "resources"))
@@ -45,14 +45,14 @@ class TopologyStage(Stage):
         self.forget()
 
     def forget(self) -> None:
-        """The network is made of something else now."""
+        """Read the network again after a change."""
         self._idle: NetworkTopology | None = None
         #: the resources that it counts
         self.known = frozenset(self.part.resources)
         self.nodes = frozenset(self.part.nodes)
-        #: of what a network without nodes will count nothing is known: all is counted
+        #: what a network without nodes will count is unknown: it counts all
         self._is_blank = not self.nodes and not self.known
-        #: what units of a kind ask for; shared with branches
+        #: the requests of units by kind; shared with branches
         self._requests: dict[Kind, TopologyRequest | None] = {}
 
     def branch(self) -> Self:
@@ -75,8 +75,8 @@ class TopologyStage(Stage):
     ) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
-        :param nodes: the only ones to use; none: all.
-        :param growing: whether there may be others.
+        :param nodes: the only nodes to use; none: all.
+        :param growing: whether nodes may be added.
         :param most: how many pods each node may get.
         """
         if self._idle is None:
@@ -93,9 +93,9 @@ class TopologyStage(Stage):
         return decision.reason if decision and not growing else ""
 
     def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
-        """What a unit of this name asks for; None: there is nothing to place.
+        """The request of a unit of this name; None: it has nothing to place.
 
-        :param most: how many pods of each of its ``rows`` nodes may get, if that is asked.
+        :param most: how many pods of each of its ``rows`` nodes may get, if limited.
         :raises ValueError: its pods are of more than two kinds.
         """
         key = kind.like or kind
@@ -113,7 +113,7 @@ class TopologyStage(Stage):
         return found and found.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:
-        """The same for any unit of the kind."""
+        """The request of any unit of a kind."""
         where = kind.job.where
         by_amounts: dict[Amounts, int] = {}
         for role, pods in kind.sizes:
@@ -136,7 +136,7 @@ class TopologyStage(Stage):
         )
 
     def amounts(self, role: Role) -> Amounts:
-        """What a pod of a role takes of its node."""
+        """The resources that a pod of a role takes of its node."""
         if "slots" in self.known:
             return (("slots", 1),)
         taken = {"gpu": gpus_of(role, self._gpu_memory), **dict(role.resources)}
@@ -145,7 +145,7 @@ class TopologyStage(Stage):
         return tuple(sorted((name, n) for name, n in taken.items() if n and name in self.known))
 
     def chooses_node(self, role: Role) -> bool:
-        """Whether the network counts what pods of a role take."""
+        """Whether the network counts resources of a role's pods."""
         return bool(self.amounts(role))
 
     def counts(self, job: Job, resource: str) -> bool:
@@ -153,7 +153,7 @@ class TopologyStage(Stage):
         return self._is_blank or (resource in self.known and "slots" not in self.known)
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Choose the node of each pod that takes of its node what the network counts."""
+        """Choose the node of each pod that takes resources which the network counts."""
         unit = offer.unit
         request = self.request(unit.kind, unit.name, offer.most)
         if request is None:
@@ -166,10 +166,10 @@ class TopologyStage(Stage):
         return None
 
     def rows(self, kind: Kind) -> list[int | None]:
-        """Of each role, which kind of pods its pods are, 0 or 1; None: they are not placed.
+        """The number of the request of each role's pods, 0 or 1; None: they are not placed.
 
-        Pods that take the same of their nodes are of two kinds if they ask devices for two things,
-        unless they have to be in multiples.
+        Pods that take the same of their nodes count as two requests if they request two things of
+        devices, unless they have to be in multiples.
         """
         keys: list[Any] = [self.amounts(role) for role, _ in kind.sizes]
         kinds = list(dict.fromkeys(filter(None, keys)))
@@ -182,13 +182,13 @@ class TopologyStage(Stage):
         return [kinds.index(key) if key else None for key in keys]
 
     def commit(self, offer: Offer) -> None:
-        """Let the unit take of its nodes what it needs."""
+        """Allocate the resources of the unit."""
         decision = offer.decisions.get(self.name)
         if decision is not None:
             self.part.commit(decision)
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free what a unit takes of its nodes."""
+        """Free the resources of a unit."""
         if is_placed:
             self.part.release(unit.name)
 
@@ -198,12 +198,12 @@ class TopologyStage(Stage):
             self.part.placement(unit.name)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """It is another job's."""
+        """Give the resources to another job."""
         if is_placed:
             self.part.rename(old, new)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Keep for a unit what it needs of its nodes beside what others leave there."""
+        """Hold for a unit what it needs of its nodes beside what its victims leave there."""
         if not offer.is_placed:
             return
         left = self._taken(leaving)
@@ -214,14 +214,14 @@ class TopologyStage(Stage):
                 self.part.commit(TopologyDecision(request, "bind", (NodePods(node, 1),)))
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Keep nothing for a unit any more."""
+        """Hold nothing for a unit any more."""
         for node in {pod.node for pod in unit.placed}:
-            with suppress(KeyError):  # others leave all that it needs there
+            with suppress(KeyError):  # its victims leave all that it needs there
                 self.part.release(_held(unit, node))
         self.vacate(unit, unit.is_placed)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Give a unit what was kept for it, unless the network was changed from outside."""
+        """Give a unit what was held for it, unless the network was changed from outside."""
         self.let_go(unit, ())
         try:
             decision = self.commit_as_placed(unit)
@@ -233,9 +233,9 @@ class TopologyStage(Stage):
         return None
 
     def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
-        """Give a unit what it needs where its pods are said to be; None: that is nothing.
+        """Allocate the resources of a unit at its present places; None: it needs none.
 
-        :raises StaleDecisionError: there is no room for it.
+        :raises StaleDecisionError: a node has no room.
         """
         request = self.request(unit.kind, unit.name)
         if request is None:
@@ -252,7 +252,7 @@ class TopologyStage(Stage):
         return decision
 
     def _taken(self, units: Iterable[Unit]) -> defaultdict[str, Counter[str]]:
-        """What units take of each node."""
+        """The resources that units take of each node."""
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for unit in units:
             amounts = self._amounts_by_role(unit)
@@ -283,7 +283,7 @@ class TopologyStage(Stage):
         return (_ANY,)
 
     def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether there are as many slots for its pods."""
+        """Whether a waiting unit is worth a try: whether a domain has slots for its pods."""
         request = self.request(kind, "anybody")
         if request is None or kind.job.where.nodes:
             return True
@@ -291,17 +291,17 @@ class TopologyStage(Stage):
         return max(slots.values(), default=0) >= request.pods
 
     def room(self) -> Amount | float:
-        """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
+        """The idle GPUs on healthy nodes; inf: the network does not count them."""
         if "gpu" not in self.known or "slots" in self.known:
             return inf
         return self.part.total_free("gpu")
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are marked so, at least in part."""
+        """The nodes that are unhealthy, at least in part."""
         return self.part.unhealthy
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The units that have a place are those that count as placed."""
+        """The units with a place are those that count as placed."""
         owners = frozenset(self.part.owners)
         for unit in audited.units:
             if (unit.name in owners) != unit.is_placed:
@@ -336,5 +336,5 @@ def _number(resource: str, amount: Amount) -> int:
 
 
 def _held(unit: Unit, node: str) -> str:
-    """The name under which something is kept for a unit on a node."""
+    """The name of the owner that holds resources of a node for a unit."""
     return f"{unit.name}//{node}"

@@ -1,12 +1,12 @@
-"""All stages as one: a unit gets from each of them what it asks for, or nothing.
+"""All stages together: a unit gets the resources that it requests from all of them, or none.
 
-The stages are asked in the order quotas, placement (cells or a network), devices. Each adds its
-decision to an offer; when all have, all carry their decisions out. Devices are allocated at once,
-pod by pod, since what one pod takes the next cannot have. Where devices refuse a node, placement is
-told for how many pods each node has devices, and asked again, a bounded number of times.
+The stages decide in the order quotas, placement (cells or a network), devices. Each adds its
+decision to an offer; when all have, all commit. Devices are allocated at once, pod by pod, since
+pods compete for them. When devices refuse a pod on its node, placement gets the number of pods for
+which each node has devices, and decides again, a bounded number of times.
 
-`Stages.trial` undoes all changes of a block. `Stages.listener` is told what has happened outside of
-trials, so that jobs that wait for it are tried again.
+`Stages.trial` undoes all changes of a block. `Stages.listener` is notified of changes outside of
+trials, so that jobs that wait for them are tried again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from hivecore.topology import NetworkTopology
 
 __all__ = ["Stages", "Started"]
 
-#: All parts that there can be.
+#: All kinds of stages.
 _KINDS: tuple[type[Stage], ...] = (
     QuotaStage,
     CellStage,
@@ -53,7 +53,7 @@ _KINDS: tuple[type[Stage], ...] = (
     StorageStage,
     SharingStage,
 )
-#: What units do: methods of a stage.
+#: The methods of a stage that change the state of a unit.
 _ACTIONS = (
     *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
     *("hold", "let_go", "check_holds"),
@@ -66,7 +66,7 @@ _MOST_VERDICTS = 4096  # that are remembered
 class Started(NamedTuple):
     """A unit has what it asked for."""
 
-    #: what was committed, by stage; devices stand with the pods
+    #: the committed decisions by stage; those on devices are with the pods
     decisions: tuple[tuple[str, Any], ...]
 
 
@@ -98,10 +98,10 @@ class _Trial:
 
 
 class Stages:
-    """The parts that decide, each of them optional.
+    """The stages, each of them optional.
 
-    :param tries: how often placement is asked for a unit at most.
-    :param growing: whether nodes may come that serve what those that are there cannot.
+    :param tries: how often placement decides on a unit at most.
+    :param growing: whether nodes may be added, and totals may grow.
     :param log: undoes changes of the adapters; ``None``: a new one.
     """
 
@@ -123,11 +123,11 @@ class Stages:
         self.all = [stage for stage in every if stage is not None]
         for stage in self.all:
             stage.log = self.log
-        #: those that decide on starts, and those that know nodes
+        #: the stages that decide on starts, and those that have nodes
         self._deciding = [stage for stage in self.all if stage.part is not None]
         self._noded = [stage for stage in self.all if stage.nodes is not None]
         self._parts = [stage.part for stage in self._deciding]
-        #: why placement and devices together cannot serve kinds, by what these ask for
+        #: why placement and devices together cannot serve kinds, by their requests
         self._verdicts: dict[Any, str] = {}
         #: how all parts set a mark, in order, and end it, in reverse
         self._marking = [(part._lock.__enter__, part._mark) for part in self._parts]
@@ -139,7 +139,7 @@ class Stages:
             action: [stage for stage in self.all if _overrides(type(stage), action)]
             for action in _ACTIONS
         }
-        #: is told what has happened; None: nothing is
+        #: is notified of changes; None: during trials
         self.listener: Listener | None = None
 
     @classmethod
@@ -198,11 +198,11 @@ class Stages:
         )
 
     def without_quotas(self) -> Self:
-        """The same parts but for the quotas: a job that moves stays admitted."""
+        """The stages without quotas: a job that moves stays admitted."""
         return self._some(None, self._place, self._devices)
 
     def without_devices(self) -> Self | None:
-        """The same parts but for the devices; ``None``: there are none."""
+        """The stages without devices; ``None``: there are no devices."""
         return None if self._devices is None else self._some(self._quotas, self._place, None)
 
     def _some(
@@ -249,7 +249,7 @@ class Stages:
         return _Trial(self)
 
     def mark(self) -> list[Any]:
-        """Begin what `rewind` undoes and `keep` keeps: other threads wait for the parts."""
+        """Set a mark for `rewind` or `keep`; until then other threads wait for the parts."""
         marks = []
         for lock, mark in self._marking:
             lock()
@@ -271,7 +271,7 @@ class Stages:
             keep(marks.pop())
             unlock(None, None, None)
 
-    # --- what can be at all
+    # --- what is possible
 
     def unenforced(self, job: Job) -> str:
         """Which constraint of a job no part enforces; "": there is none."""
@@ -295,11 +295,11 @@ class Stages:
         return reason or ("" if growing else self._impossible_together(kind, nodes or ()))
 
     def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
-        """Why idle, healthy nodes with room for a unit and with devices for it are not the same."""
+        """Why no idle, healthy nodes have both room for a unit and its devices; "": some have."""
         if self._devices is None or not isinstance(self._place, TopologyStage):
             return ""
         if self._place.nodes != self._devices.nodes:
-            return ""  # some are yet to be known
+            return ""  # some nodes are to be added yet
         asked = kind.sizes, kind.job.where, nodes
         reason = self._verdicts.get(asked)
         if reason is None:
@@ -310,7 +310,7 @@ class Stages:
         return reason
 
     def forget(self) -> None:
-        """The parts are made of something else now."""
+        """Forget what was derived from the parts, which have changed."""
         for stage in self.all:
             stage.forget()
         self._verdicts.clear()
@@ -321,10 +321,10 @@ class Stages:
     def nodes_beside(
         self, job: Job, placed: Iterable[PlacedPod], nodes: tuple[str, ...] = ()
     ) -> tuple[str, ...] | None:
-        """The nodes that further pods of a job may use, which has to be in one domain; none: all.
+        """The nodes that further pods of a job may use, if a domain has to hold it; none: all.
 
         :param placed: the pods that have a place.
-        :param nodes: the only ones to use otherwise; none: those that the job allows.
+        :param nodes: the only nodes to use otherwise; none: those that the job allows.
         :returns: ``None``: none is left.
         """
         used = {pod.node for pod in placed if pod.node}
@@ -335,16 +335,16 @@ class Stages:
         return tuple(sorted(where.intersection(allowed) if allowed else where)) or None
 
     def _nodes_for(self, kind: Kind) -> tuple[str, ...] | None:
-        """The only nodes that units of a kind may use, of those that are there; None: all."""
+        """The only nodes that units of a kind may use, of those that exist; None: all."""
         named = kind.job.where.nodes
         return tuple(filter(self.knows, named)) if named else None
 
     def knows(self, node: str) -> bool:
-        """Whether all parts that have nodes know one."""
+        """Whether all parts that have nodes know a node."""
         return all(stage.knows(node) for stage in self._noded)
 
     def note_health(self) -> None:
-        """Nodes have come, gone, failed or recovered."""
+        """Note that nodes were added or removed, have failed or recovered."""
         if self._devices is not None:
             self._devices.usable = ()
             if self._place is not None and not self._devices.nodes <= self._place.nodes:
@@ -354,9 +354,7 @@ class Stages:
             self._sharing.avoid(frozenset([*self.unhealthy(), *gone]))
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that some part has marked so or does not know, sorted; those that are gone
-        are none.
-        """
+        """The nodes that are unhealthy in, or unknown to, a part, sorted; none that are removed."""
         found = {node for stage in self._noded for node in stage.unhealthy()}
         if self._place is not None and self._devices is not None:
             if self._place.keeps_nodes:
@@ -376,7 +374,7 @@ class Stages:
         return known
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """A node is lost, or back.
+        """A node fails or recovers.
 
         :raises KeyError: no part knows it.
         """
@@ -393,7 +391,7 @@ class Stages:
         free: Mapping[str, Amount] | None,
         inventory: NodeDevices | None,
     ) -> None:
-        """A node comes; see `Scheduler.add_node`."""
+        """Add a node; see `Scheduler.add_node`."""
         add_node(self._place, self._devices, node, labels, free, inventory)
         for stage in self._noded:
             stage.forget()
@@ -401,7 +399,7 @@ class Stages:
         self.shun_missing([node])
 
     def remove_node(self, node: str) -> None:
-        """A node has gone."""
+        """Remove a node."""
         for stage in self.knowing(node):
             stage.remove_node(node)
 
@@ -411,9 +409,9 @@ class Stages:
             shun_missing(self._place, self._devices, nodes)
 
     def demand(self, unit: Unit) -> Any:
-        """What those units have in common that would be answered alike."""
+        """A key of units that get the same decision."""
         if self._quotas is not None:
-            return unit.kind.number  # what one may borrow another one may not
+            return unit.kind.number  # units differ in what they may borrow
         job = unit.kind.job
         return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
@@ -423,18 +421,18 @@ class Stages:
         return isinstance(self._place, CellStage)
 
     def room(self) -> Amount | float:
-        """How many GPUs are idle, at most; inf: that is not known."""
+        """The number of idle GPUs at most; inf: unknown."""
         return self._place.room() if isinstance(self._place, TopologyStage) else inf
 
     # --- what waits for what
 
     def _tell(self, kind: Kind) -> None:
-        """A unit of a kind has freed resources."""
+        """Notify of resources that a unit of a kind has freed."""
         if self.listener:
             self.listener.touch(self.released(kind))
 
     def released(self, kind: Kind) -> Iterator[Key]:
-        """What has happened when a unit of a kind frees its resources."""
+        """The keys to touch when a unit of a kind frees its resources."""
         for stage in self.all:
             yield from stage.released(kind)
 
@@ -443,50 +441,48 @@ class Stages:
             self.listener.touch(self._quotas.requested())
 
     def able_to_share(self, kinds: Iterable[Kind]) -> Iterable[int]:
-        """Of kinds that wait for others to share what they have those that can join them now."""
+        """The numbers of those waiting kinds that can join running jobs now."""
         return () if self._sharing is None else self._sharing.able(kinds)
 
     def known_refusal(self, kind: Kind) -> Refused | None:
-        """Why units of a kind find nothing of their own, if that is known in this round."""
+        """Why units of a kind find no idle resources, if known in this round."""
         return None if self._sharing is None else self._sharing.known_refusal(kind)
 
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
-        """Nobody can leave for units of a kind either; the same, as they may still share."""
+        """Note that evictions do not help a kind either; add the keys of sharing."""
         if self._sharing is None:
             return refused
         self._sharing.note_refusal(kind, refused)
         return self._or_shares(kind, refused)
 
     def begin_round(self) -> None:
-        """Anything may have happened since the last round of decisions."""
+        """Begin a round: anything may have changed since the last."""
         if self._sharing is not None:
             self._sharing.forget_refusals()
 
     def members(self, job: str) -> tuple[str, ...]:
-        """A job and those that share its GPUs, the one first that holds them."""
+        """The jobs that share the GPUs of a job, the holder first."""
         return (job,) if self._sharing is None else self._sharing.members(job)
 
     def holds(self, job: str) -> bool:
-        """Whether a job has resources of its own, or shares those of another one."""
+        """Whether a job holds its resources, not another job that shares them."""
         return self.members(job)[0] == job
 
     def told_to_stop(self, job: str) -> None:
-        """No job joins a job any more."""
+        """Let no further job join a job."""
         if self._sharing is not None:
             self._sharing.stop(job)
 
     def lacks(self) -> Lacks | None:
-        """Where to note what quotas refuse; None: there are none."""
+        """A table for what quotas refuse; None: there are no quotas."""
         return None if self._quotas is None else Lacks(self._quotas)
 
     def branched_lacks(self, lacks: Lacks) -> Lacks | None:
-        """The lacks of another scheduler of which these stages are a branch."""
+        """A copy of lacks for these stages, which are a branch."""
         return lacks.branch(self._quotas)
 
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
-        """Why a unit of a kind that waits is not worth a try, by the stage that refused; None: it
-        is.
-        """
+        """Why a waiting kind is not worth a try, by the stage that refused; None: it is."""
         if self._quotas is not None and refusal.stage == self._quotas.name:
             again = self._quotas.still_refused(owner_of(name) if kind.is_lent else name)
             return again and self._or_shares(kind, again)
@@ -496,15 +492,15 @@ class Stages:
         return None
 
     def _or_shares(self, kind: Kind, refused: Refused) -> Refused:
-        """A refusal that may end when others share what they have."""
+        """A refusal with the keys of sharing."""
         if self._sharing is None:
             return refused
         return refused._replace(keys=(*refused.keys, *self._sharing.released(kind)))
 
-    # --- a unit comes and goes
+    # --- units
 
     def _each(self, action: str, of: Unit | Offer, *arguments: Any) -> None:
-        """Call a method of all stages; an error names the stage that raised it."""
+        """Call a method of all stages; a note of an error names the stage."""
         for stage in self._acting[action]:
             try:
                 getattr(stage, action)(of, *arguments)
@@ -513,19 +509,19 @@ class Stages:
                 raise
 
     def submit(self, unit: Unit) -> None:
-        """A unit asks for its part from now on."""
+        """Note that a unit waits."""
         self._each("submit", unit)
         self._tell_of_request()
 
     def withdraw(self, unit: Unit) -> None:
-        """A unit that waits asks for nothing any more."""
+        """Note that a waiting unit will not run."""
         self._each("withdraw", unit)
         self._tell_of_request()
 
     def start(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Started:
-        """Let a unit have what it asks for, or say why it cannot; then nothing has changed.
+        """Allocate what a unit requests, or change nothing and return the refusal.
 
-        :param nodes: the only ones to use; none: those that its job allows.
+        :param nodes: the only nodes to use; none: those that its job allows.
         """
         offer = self.propose(unit, nodes)
         if isinstance(offer, Refused):
@@ -536,7 +532,7 @@ class Stages:
         return Started(tuple(offer.decisions.items()))
 
     def begin(self, unit: Unit) -> None:
-        """A unit that has what it asked for runs from now on."""
+        """Note that a unit runs on its resources."""
         self._each("begin", unit)
         self._tell_of_sharing(unit)
 
@@ -545,7 +541,7 @@ class Stages:
             self.listener.touch(self._sharing.released(unit.kind))
 
     def propose(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Offer:
-        """What all stages would give a unit, of which it has the devices already, or why not."""
+        """The offer of all stages, of which the devices are allocated already, or a refusal."""
         where = nodes or self._nodes_for(unit.kind)
         if where == ():
             return refused("scheduler", "nodes", _NO_NODE, _NODES)
@@ -560,7 +556,7 @@ class Stages:
             except BaseException as error:
                 reason = ""
                 if isinstance(error, (KeyError, ValueError)):
-                    # A unit that was let in earlier may ask for what there is no more.
+                    # A unit that was submitted earlier may request what no longer exists.
                     reason = self._impossible(unit.kind, growing=False)
                 if not reason:
                     error.add_note(f"{stage.name}: decision on {unit.name!r}")
@@ -585,8 +581,8 @@ class Stages:
         return Limits(self._place, self._devices, kind, is_idle)
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
-        """Which of these is refused first when each in turn takes what it asks for, and why; None:
-        none is. Nothing has changed then.
+        """The first of these units that is refused when they start in turn, and why; None: none is.
+        Nothing changes.
         """
         placing = self
         if self._quotas is not None:
@@ -617,12 +613,12 @@ class Stages:
 
     @property
     def puts_back(self) -> bool:
-        """Whether a unit that gives back what it has can have the very same again."""
+        """Whether a unit that frees its resources can get exactly the same again."""
         is_alone = len(self._deciding) == 1 and self._storage is None
         return is_alone and isinstance(self._place, TopologyStage)
 
     def put_back(self, unit: Unit, placed: tuple[PlacedPod, ...]) -> bool:
-        """Let a unit that has left be where it was, if it can; else nothing has changed."""
+        """Put a unit that has left back where it was, or change nothing."""
         if not (self.puts_back and isinstance(self._place, TopologyStage)):
             nodes = tuple(dict.fromkeys(pod.node for pod in placed if pod.node))
             return bool(nodes) and isinstance(self.start(unit, nodes), Started)
@@ -636,9 +632,7 @@ class Stages:
         return True
 
     def join(self, unit: Unit) -> Joined | None:
-        """Let a unit share what others have, and ask for its part all the same; None: nothing has
-        changed.
-        """
+        """Let a unit join running jobs; None: it cannot, and nothing changes."""
         joined = None if self._sharing is None else self._sharing.join(unit)
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
@@ -646,11 +640,11 @@ class Stages:
         return joined
 
     def give_back(self, unit: Unit, *, end: bool, reclaimed: bool = False) -> str:
-        """Take back what a running unit has, or hand it on to one with which it was shared.
+        """Free the resources of a running unit, or pass them to a job that shares them.
 
-        :param end: it asks for nothing any more; else it waits from now on.
-        :param reclaimed: if it waits: another quota takes it back.
-        :returns: who has it now; "": nobody, or those who had it before.
+        :param end: it requests nothing any more; otherwise it waits.
+        :param reclaimed: if it waits: another quota reclaims its resources.
+        :returns: the job that holds them now; "": none, or the job that held them before.
         """
         is_placed, heir = unit.is_placed, ""
         left = None if self._sharing is None else self._sharing.leave(unit.name)
@@ -681,7 +675,7 @@ class Stages:
         self._each("check_holds", unit)
 
     def vacate(self, unit: Unit) -> None:
-        """Take back where a unit is that shares with nobody; its quota goes on to count it."""
+        """Free the place of a unit that does not share; its quota still counts it."""
         self._vacate(unit, unit.is_placed)
         self._tell(unit.kind)
 
@@ -689,19 +683,19 @@ class Stages:
         self._each("vacate", unit, is_placed)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """What somebody has who is like a unit is had under another name."""
+        """Pass the resources of a job that is like a unit to another job."""
         self._each("rename", unit, old, new, is_placed)
 
     def is_downgraded(self, unit: str) -> bool:
-        """Whether cells have taken its guarantee from a unit that runs."""
+        """Whether a running unit has lost its guarantee in the cells."""
         return any(stage.is_downgraded(unit) for stage in self.all)
 
-    # --- what is held for a unit until others have stopped
+    # --- what is held for a unit until its victims have stopped
 
     def hold(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Hold for a unit what it starts with when others have left; if it would not, nothing.
+        """Hold for a unit what it needs to start without its victims; if it would not, nothing.
 
-        :param leaving: what has to stop for it, and has something or shares it.
+        :param leaving: the units of its victims.
         """
         with self.trial():
             for one in leaving:
@@ -712,13 +706,13 @@ class Stages:
         unit.placed = offer.pods()
         placed = [one for one in leaving if one.is_placed]
         self._each("hold", unit, offer, placed)
-        for one in leaving:  # it may be more than the unit takes
+        for one in leaving:  # they may leave more than the unit takes
             self._tell(one.kind)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Hold nothing for a unit any more; it waits.
 
-        :param leaving: those of whom something was held, as far as they have not left.
+        :param leaving: the units of its victims that have not left.
         """
         holding = [one for one in leaving if self.holds(one.name)]
         self._each("let_go", unit, holding)
@@ -726,9 +720,9 @@ class Stages:
         self._tell(unit.kind)
 
     def fulfil(self, unit: Unit) -> Started | Refused:
-        """Start a unit with what was held for it, now that the others have left.
+        """Start a unit with what was held for it, now that its victims have left.
 
-        If it is refused, because somebody else has changed a part, it is held still.
+        If a part was changed from outside and refuses, the resources stay held.
         """
         offer = Offer(unit, ())
         for stage in self.all:
@@ -741,11 +735,11 @@ class Stages:
     # --- quotas
 
     def is_outside(self, quota: str) -> bool:
-        """Whether what a quota uses is taken off the total of the others."""
+        """Whether the usage of a quota reduces the total of the others."""
         return self._quotas is not None and self._quotas.is_outside(quota)
 
     def limit_changes(self, unit: Unit) -> Iterator[tuple[LimitChange, ...]]:
-        """Limits of quotas that would have to be higher for a unit that they refuse."""
+        """Limits of quotas that would have to be higher for a refused unit."""
         tree = self._quotas and self._quotas.part
         if tree and tree.schedule(unit.request).outcome != "bind":
             for change in tree.explain(unit.request).changes:
@@ -753,18 +747,18 @@ class Stages:
                     yield change.limits
 
     def raise_limits(self, quota: str, limits: Sequence[LimitChange]) -> None:
-        """Raise limits of a quota and those above it."""
+        """Raise limits of a quota and its ancestors."""
         if self._quotas is not None:
             raise_limits(self._quotas.part, quota, limits)
 
     # --- sharing
 
     def may_share(self, kind: Kind) -> bool:
-        """Whether units of a kind may share what others have."""
+        """Whether units of a kind may share."""
         return self._sharing is not None and bool(self._sharing.released(kind))
 
     def best_group(self, job: Job) -> Group | None:
-        """The jobs on whose GPUs a job would run, if it shared them now."""
+        """The group that a job would join now."""
         return None if self._sharing is None else self._sharing.best(job)
 
     def unlike(self, jobs: Sequence[Job]) -> str:
@@ -774,18 +768,18 @@ class Stages:
         return self._sharing.unlike(jobs)
 
     def is_open(self, job: str) -> bool:
-        """Whether others may come to where a running job is."""
+        """Whether others may join a running job."""
         return self._sharing is not None and self._sharing.is_open(job)
 
     def share(self, unit: Unit, holder: Unit) -> None:
-        """Let a unit share what another one has, which is like it."""
+        """Let a unit share the resources of another unit like it."""
         assert self._sharing is not None
         unit.placed, unit.is_placed = self._sharing.share(unit, holder), False
 
     def regroup(self, units: Mapping[str, Unit], seconds: float) -> list[Move]:
-        """Let jobs that share GPUs change places, and say which job goes where.
+        """Let jobs that share GPUs change places, and return the moves.
 
-        :param units: by name those that run.
+        :param units: the running units by name.
         :param seconds: how long the groups are to last.
         """
         if self._sharing is None:
@@ -797,34 +791,34 @@ class Stages:
         return moves
 
     def empty(self, unit: Unit, is_placed: bool) -> None:
-        """A unit goes elsewhere, with all that share what it has."""
+        """Free the place of a unit that moves with all that share it."""
         self._vacate(unit, is_placed)
         self._each("evict", unit, False)
 
     # --- storage
 
     def come(self, job: Job) -> None:
-        """A job waits, and will read its data."""
+        """Add a waiting job that may read data."""
         if self._storage is not None:
             self._storage.come(job)
 
     def go(self, job: str) -> None:
-        """A job is gone."""
+        """Remove a job."""
         if self._storage is not None:
             self._storage.go(job)
 
     def read(self, job: str, runs: bool) -> None:
-        """A job reads its data from now on; or it waits, and will begin from nothing."""
+        """Let a job read its data, or wait and begin from nothing."""
         if self._storage is not None:
             self._storage.read(job, runs)
 
     @property
     def is_stale(self) -> bool:
-        """Whether cache and remote IO have to be shared out again."""
+        """Whether cache and remote IO have to be allocated again."""
         return self._storage is not None and self._storage.is_stale
 
     def allot(self, now: float) -> Sequence[SetCache | SetRemoteIO]:
-        """Share out cache and remote IO if other jobs run now, or something was observed."""
+        """Allocate cache and remote IO if other jobs run now, or something was observed."""
         if self._storage is None or not self.is_stale:
             return ()
         return self._storage.allot(now)
@@ -865,14 +859,14 @@ class Stages:
         return [part.to_bytes() for part in self._parts]
 
     def plain(self) -> dict[str, Any]:
-        """What the other stages know, as plain data."""
+        """The states of the other stages, as plain data."""
         others = (self._storage, self._sharing)
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
-        """What plain data say, when it is known which jobs run and wait.
+        """Restore the other stages, when it is known which jobs run and wait.
 
-        :param units: by name those that run.
+        :param units: the running units by name.
         """
         if self._storage is not None:
             self._storage.restore(data[self._storage.name])
@@ -882,7 +876,7 @@ class Stages:
             self._sharing.restore_fresh(data[self._sharing.name])
 
     def check(self, audited: Audited) -> Iterator[str]:
-        """Audit the parts, and say what they have other than the jobs have.
+        """Audit the parts, and return differences between them and the jobs.
 
         :raises InvariantError: a part is not sound by itself.
         """
@@ -891,7 +885,7 @@ class Stages:
         for stage in self.all:
             yield from stage.faults(audited)
 
-    # --- what searches ask of all stages
+    # --- for searches
 
     def nodes(self) -> tuple[str, ...]:
         """The nodes that some part has."""
@@ -904,7 +898,7 @@ class Stages:
         return tuple(node for node in self.nodes() if node in common)
 
     def dimensions(self, pods: Sequence[PlacedPod]) -> list[Dimension]:
-        """What the parts count by node.
+        """The resources that the parts count by node.
 
         :param pods: all pods that have a place.
         """
@@ -928,7 +922,7 @@ class Stages:
         return found
 
     def domains_for(self, job: Job) -> tuple[frozenset[str], ...]:
-        """Sets of nodes of which one has to hold a job; none: it may use all nodes together."""
+        """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
         groups = [nodes for one in self.all for nodes in one.domains_for(job)]
         if sum(map(len, groups)) > len({node for nodes in groups for node in nodes}):
             groups = []  # chains that share nodes are counted together
@@ -939,11 +933,11 @@ class Stages:
 
     @property
     def reclaims(self) -> bool:
-        """Whether a part takes back what it has lent, and decides which priorities count."""
+        """Whether a part reclaims what was borrowed, and decides which priorities count."""
         return any(one.reclaims for one in self.all)
 
     def is_last(self, stage: str) -> bool:
-        """Whether no part decides on a unit after the one of this name."""
+        """Whether no part decides after the part of this name."""
         return self._deciding[-1].name == stage
 
     def not_admitted(self, unit: Unit) -> str:
@@ -955,14 +949,14 @@ class Stages:
         return any(one.borrows(unit) for one in self.all)
 
     def overusers(self, jobs: Iterable[Job]) -> dict[str, bool]:
-        """Those of these jobs that use what others are entitled to, and whether each of them would
-        be evicted first.
+        """The jobs of these that use what others are entitled to, and whether each would be evicted
+        first.
         """
         names = [(job.name, job.quota) for job in jobs]
         return {name: first for one in self.all for name, first in one.overusers(names).items()}
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By quota that uses more than it is entitled to, by dimension how much more."""
+        """By over-used quota and dimension, the usage above what it is entitled to."""
         return {quota: more for one in self.all for quota, more in one.overuse().items()}
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
@@ -974,11 +968,11 @@ class Stages:
         return any(one.has_less_important(unit) for one in self.all)
 
     def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether opportunistic units of other quotas use what a unit lacks that was refused."""
+        """Whether opportunistic units of other quotas use what a refused unit lacks."""
         return any(one.has_opportunistic(unit, refusal) for one in self.all)
 
     def uncharge(self, requests: Iterable[str]) -> None:
-        """Charge nothing for units any more, given by the names that quotas know."""
+        """Charge units no more, given by their names in the quotas."""
         for request in requests:
             for one in self.all:
                 one.uncharge(request)
