@@ -117,7 +117,7 @@ class SharingStage(Stage):
                 self.log.add((setattr, self, name, getattr(self, name)))
             setattr(self, name, value)
 
-    # --- who may share
+    # --- sharing
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why jobs of this kind could never share as they want to; "": they could."""
@@ -176,7 +176,7 @@ class SharingStage(Stage):
         if nodes != self._unhealthy:
             self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
 
-    # --- who joins whom
+    # --- joining
 
     def best(self, job: Job) -> Group | None:
         """The group to which a job would bring most; of equal groups the oldest."""
@@ -247,7 +247,7 @@ class SharingStage(Stage):
         self._enter(unit.name, unit.kind.job, group)
         return group.placed
 
-    # --- who comes and goes
+    # --- starts and ends
 
     def begin(self, unit: Unit) -> None:
         """Note a unit that has started on its own GPUs, where others may join it."""
