@@ -42,6 +42,7 @@ class History:
             evictions="private" if seed % 2 else "packing",
             immediate=rng.random() < 0.3,
             reservation_seconds=rng.choice([None, None, 5.0]),
+            is_empty=seed % 4 == 2 and "cells" not in self.parts,
         )
         self.now, self.jobs, self.numbers = 0.0, {}, count()
         self.tenants = rng.choice(["a", "ab", "aab"])

@@ -102,10 +102,10 @@ def cell_cluster(evictions="packing"):
     return CellCluster(SPECS["as before"], evictions=evictions)
 
 
-def network():
-    labels = {node: {"rack": RACKS[node]} for node in NODES}
+def network(nodes=NODES):
+    labels = {node: {"rack": RACKS[node]} for node in nodes}
     made = NetworkTopology(["rack"], labels)
-    for node in NODES:
+    for node in nodes:
         made.set_free(node, {"gpu": GPUS})
     return made
 
@@ -113,8 +113,8 @@ def network():
 MACHINE = NodeDevices.uniform(gpus=GPUS, nics=NICS, sockets=1, switches=2)
 
 
-def machines():
-    return DeviceCluster(dict.fromkeys(NODES, MACHINE))
+def machines(nodes=NODES):
+    return DeviceCluster(dict.fromkeys(nodes, MACHINE))
 
 
 def make_scheduler(
@@ -124,14 +124,18 @@ def make_scheduler(
     blocking="best-effort",
     limit="runtime",
     evictions="packing",
+    is_empty=False,
     **settings,
 ):
+    """:param is_empty: nodes of a network and of devices are to come."""
+    if is_empty:
+        settings["growing"] = True
     return Scheduler(
         queues=TenantQueues(order=order, blocking=blocking),
         quotas=quota_tree(limit) if "quotas" in parts else None,
         cells=cell_cluster(evictions) if "cells" in parts else None,
-        topology=network() if "topology" in parts else None,
-        devices=machines() if "devices" in parts else None,
+        topology=network(() if is_empty else NODES) if "topology" in parts else None,
+        devices=machines(() if is_empty else NODES) if "devices" in parts else None,
         storage=StoragePool(DATASETS, CACHE_GB, BANDWIDTH) if "storage" in parts else None,
         lending="lending" in parts,
         sharing=Sharing(3, any_tenant=True) if "sharing" in parts else None,
