@@ -17,7 +17,7 @@ from hivecore.scheduler.rounds.starts import (
     tell_to_stop,
 )
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
-from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims
+from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims, where_placed
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
 
@@ -76,7 +76,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
                 state.stages, state.jobs, state.running, unit, refused, state.now, state.precedence
             )
             keys += hindered_by
-        if state.stages.reclaims and refused.refusal.stage in NAME_NOBODY:
+        elif refused.refusal.stage not in NAME_NOBODY:
+            keys += where_placed(state.stages.released(unit.kind))
+        if state.stages.reclaims and where_placed(keys):
             keys.append(OVERUSED)
         refused = refused._replace(keys=tuple(keys))
     if not victims:

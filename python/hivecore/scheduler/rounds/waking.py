@@ -37,14 +37,16 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
     if stage in NAME_NOBODY:
         return might_help(state, unit, refused)
     stages = state.stages
-    return stage == "quotas" and (
-        bool(stages.less_important(unit)) or stages.has_opportunistic(unit, refused.refusal)
+    return (
+        stage == "quotas"
+        and (bool(stages.less_important(unit)) or stages.has_opportunistic(unit, refused.refusal))
+        and might_help(state, unit, refused)
     )
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:
-    """Whether a unit might start if all candidates left, at a glance."""
-    if refused.refusal.stage not in NAME_NOBODY:
+    """Whether a unit might start if others left, at a glance."""
+    if refused.refusal.stage not in ("quotas", *NAME_NOBODY) or refused.quota_victims:
         return True
     if state.relief is None:
         by_quota, others = state.stages.reclaims, state.running.values()

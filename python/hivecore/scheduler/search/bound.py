@@ -32,12 +32,12 @@ class _Standing(NamedTuple):
     quota: str
     priority: int
 
-    def may_leave_for(self, job: Job, reclaims: bool) -> bool:
+    def may_leave_for(self, job: Job, reclaims: bool, lending: frozenset[str]) -> bool:
         """Whether it may have to leave for a guaranteed job."""
         if not self.is_evictable or self.is_weak:
             return self.is_evictable
         if reclaims and self.quota != job.quota:
-            return True
+            return self.quota in lending
         return self.priority < job.priority and (reclaims or self.tenant == job.tenant)
 
 
@@ -48,7 +48,7 @@ class Relief:
     """
 
     def __init__(self, stages: Stages, running: Iterable[Live]) -> None:
-        self._reclaims = stages.reclaims
+        self._stages, self._reclaims = stages, stages.reclaims
         standings: dict[tuple[bool, bool, str, str, int], int] = {}
         placed: list[tuple[Unit, int]] = []
         for live in running:
@@ -60,7 +60,7 @@ class Relief:
                 placed += [(unit, number) for unit in live.placed]
         self._standings = [_Standing(*one) for one in standings]
         every = [(pod, unit, number) for unit, number in placed for pod in unit.placed]
-        dimensions = self._dimensions = stages.dimensions([pod for pod, _, _ in every])
+        dimensions = self._dimensions = stages.dimensions()
         nodes = dict.fromkeys(node for one in dimensions for node in one.idle)
         numbers = self._numbers = {node: i for i, node in enumerate(nodes)}
         needs = {
@@ -90,7 +90,8 @@ class Relief:
         to leave for it.
         """
         job = kind.job
-        may_leave = [one.may_leave_for(job, self._reclaims) for one in self._standings]
+        lending = self._stages.lending()
+        may_leave = [one.may_leave_for(job, self._reclaims, lending) for one in self._standings]
         leaving = np.array(may_leave, dtype=bool)[self._owners]
         nodes = self._nodes[leaving]
         allowed = [self._numbers[node] for node in job.where.nodes if node in self._numbers]

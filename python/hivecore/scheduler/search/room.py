@@ -27,8 +27,7 @@ class Room:
     """
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], names: Iterable[str]) -> None:
-        placed = [unit for live in jobs.values() for unit in live.placed]
-        self.dimensions = stages.dimensions([pod for unit in placed for pod in unit.placed])
+        self.dimensions = stages.dimensions()
         #: by dimension, node and job
         self.on: list[dict[str, dict[str, Held]]] = [{} for _ in self.dimensions]
         #: by job, the nodes on which it has pods

@@ -23,7 +23,7 @@ from hivecore.scheduler.stages.transaction import Stages, Started
 if TYPE_CHECKING:
     from hivecore.scheduler.lifecycle.live import Live
 
-__all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
+__all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave", "where_placed"]
 
 #: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
@@ -76,6 +76,11 @@ def find_victims(
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
     keys = (OUTSIDE,) if search.above else ()
     return whole, (*search.hindered_by, *keys)
+
+
+def where_placed(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Those of these keys that say where there is room."""
+    return tuple(key for key in keys if key[0] in _WHO_PLACE)
 
 
 def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
@@ -132,6 +137,8 @@ class _Search:
         self.needed = _needed(self.job, jobs)
         #: what has to happen before the victims that quotas propose are enough
         self.hindered_by: tuple[Key, ...] = ()
+        #: whether nodes lack room even if all candidates leave
+        self.has_no_room = False
         self._known_candidates: Victims | None = None
         self._known_borrowed: dict[str, bool] | None = None
         self._costs: dict[str, tuple[int, int, int, float]] = {}
@@ -178,7 +185,9 @@ class _Search:
         candidates = self._candidates()
         searched = self._searched(found, candidates) if self._may_help(tried, candidates) else {}
         if not searched:
-            self.hindered_by = tuple(key for key in tried.keys if key[0] in _WHO_PLACE)
+            self.hindered_by = where_placed(tried.keys)
+            if self.has_no_room:
+                self.hindered_by = where_placed(self.stages.released(self.unit.kind))
         return searched
 
     def _may_help(self, refused: Refused, candidates: Victims) -> bool:
@@ -383,6 +392,7 @@ class _Search:
                 return found
         proposals = self._proposals(named)
         if not proposals.may_do({**named, **candidates}):
+            self.has_no_room = True
             return {}
         found = self._first_of(proposals.sets(), Fewest(self.unit, self._leave))
         if found or len(candidates) <= FEW:

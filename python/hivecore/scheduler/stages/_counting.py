@@ -6,12 +6,11 @@ every g. So for every g the sum over the pods is at most the sum over the nodes:
 fit.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hivecore.cells import CellCluster
-from hivecore.devices import DeviceCluster
+from hivecore.devices import DeviceCluster, DeviceRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.stages._cell_nodes import chain_nodes
@@ -20,6 +19,8 @@ from hivecore.topology import NetworkTopology
 __all__ = ["Dimension", "cell_domains", "count_cells", "count_devices", "network_domains"]
 
 _Domains = dict[str, tuple[str, ...]]
+_ONE_GPU = DeviceRequest("any", gpus=1)
+_MOST = 2**31 - 1
 
 
 class Dimension(NamedTuple):
@@ -43,25 +44,14 @@ def count_cells(cells: CellCluster) -> Dimension:
     return Dimension(idle, lambda role: role.gpus)
 
 
-def count_devices(devices: DeviceCluster, pods: Iterable[PlacedPod]) -> Dimension:
-    """The healthy GPUs of which no pod has a share.
+def count_devices(devices: DeviceCluster) -> Dimension:
+    """The healthy GPUs of which no pod has a share."""
+    idle = devices.capacity(_ONE_GPU, _MOST).tolist()
+    return Dimension(dict(zip(devices.nodes, idle, strict=True)), _whole_gpus, _gpus)
 
-    :param pods: those that have devices.
-    """
-    in_use: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
-    for pod in pods:
-        in_use[pod.node].append(pod.gpus)
-    healthy: dict[int, frozenset[int]] = {}  # equal nodes share an inventory
-    idle: dict[str, int] = {}
-    for node in devices.nodes:
-        inventory = devices.inventory(node)
-        minors = healthy.get(id(inventory))
-        if minors is None:
-            minors = healthy[id(inventory)] = frozenset(
-                [one.minor for one in inventory.devices if one.type == "gpu" and one.healthy]
-            )
-        idle[node] = len(minors.difference(*in_use.get(node, ())))
-    return Dimension(idle, _whole_gpus, lambda pod: len(pod.gpus))
+
+def _gpus(pod: PlacedPod) -> int:
+    return len(pod.gpus)
 
 
 def _whole_gpus(role: Role) -> int:

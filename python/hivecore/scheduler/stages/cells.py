@@ -233,7 +233,7 @@ class CellStage(Stage):
         """The names of the nodes of the cells."""
         return self.part.nodes
 
-    def dimensions(self, pods: Iterable[PlacedPod]) -> tuple[Dimension]:
+    def dimensions(self) -> tuple[Dimension]:
         """The GPUs of the cells."""
         return (count_cells(self.part),)
 

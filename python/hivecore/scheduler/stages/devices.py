@@ -230,9 +230,9 @@ class DeviceStage(Stage):
         """The names of the nodes that have devices."""
         return self.part.nodes
 
-    def dimensions(self, pods: Iterable[PlacedPod]) -> tuple[Dimension]:
+    def dimensions(self) -> tuple[Dimension]:
         """GPUs that a pod does not share."""
-        return (count_devices(self.part, pods),)
+        return (count_devices(self.part),)
 
 
 def memory_of_gpus(cluster: DeviceCluster) -> int:

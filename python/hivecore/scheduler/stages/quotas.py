@@ -248,6 +248,12 @@ class QuotaStage(Stage):
             found[name] = {one: amount for one, amount in more.items() if amount > 0}
         return found
 
+    def lending(self) -> frozenset[str]:
+        """Those that use more than their runtimes, and those below one."""
+        over = frozenset(self.part.overused())
+        names = self.part.quotas if over else ()
+        return frozenset(name for name in names if not over.isdisjoint(self._path(name)))
+
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
         """The other quotas below the part that has refused a unit of a quota."""
         part, tree = refusal.part, self.part.quota(quota).tree

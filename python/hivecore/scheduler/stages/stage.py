@@ -227,11 +227,8 @@ class Stage:
         """The names of the nodes that the part has, in its order."""
         return ()
 
-    def dimensions(self, pods: Iterable[PlacedPod]) -> Iterable[Dimension]:
-        """The resources that the part counts by node.
-
-        :param pods: all pods that have a place.
-        """
+    def dimensions(self) -> Iterable[Dimension]:
+        """What the part counts by node."""
         return ()
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
@@ -270,6 +267,10 @@ class Stage:
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """By over-used quota and dimension, the usage above what it is entitled to."""
         return {}
+
+    def lending(self) -> frozenset[str]:
+        """The quotas from which the part may take something back now."""
+        return frozenset()
 
     def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
         """Whether opportunistic units of other quotas use what a refused unit lacks."""

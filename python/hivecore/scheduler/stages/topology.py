@@ -311,7 +311,7 @@ class TopologyStage(Stage):
         """The names of the nodes of the network."""
         return self.part.nodes
 
-    def dimensions(self, pods: Iterable[PlacedPod]) -> Iterator[Dimension]:
+    def dimensions(self) -> Iterator[Dimension]:
         """Each resource of the network."""
         for resource in sorted(self.known):
             free = self.part.free_by_node(resource)

@@ -897,12 +897,9 @@ class Stages:
         common = frozenset(self.nodes()).intersection(*known)
         return tuple(node for node in self.nodes() if node in common)
 
-    def dimensions(self, pods: Sequence[PlacedPod]) -> list[Dimension]:
-        """The resources that the parts count by node.
-
-        :param pods: all pods that have a place.
-        """
-        return [dimension for one in self.all for dimension in one.dimensions(pods)]
+    def dimensions(self) -> list[Dimension]:
+        """What the parts count by node."""
+        return [dimension for one in self.all for dimension in one.dimensions()]
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer, by name; "node": each node alone.
@@ -958,6 +955,10 @@ class Stages:
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """By over-used quota and dimension, the usage above what it is entitled to."""
         return {quota: more for one in self.all for quota, more in one.overuse().items()}
+
+    def lending(self) -> frozenset[str]:
+        """The quotas from which something may be taken back now."""
+        return frozenset().union(*[one.lending() for one in self.all])
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Units of lower priority without which a unit would be admitted; none: too few."""
