@@ -26,6 +26,7 @@ FEW = 10  # candidates of which all sets are proposed
 _MOST_STATES = 256  # sums of a node that are kept
 _MOST_VARIANTS = 8  # of equal weights, or domains
 _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
+_LESS = 1 - 1e-9  # bounds are less than what they bound, however that is rounded
 _NONE: dict[str, Held] = {}
 _Cost = tuple[float, ...]
 
@@ -86,6 +87,8 @@ class Proposals:
         self._unit = cost / load if load else 0.0
         self._has_budgets = any(one.budget for one in candidates.values())
         self._first_steps: dict[tuple[int, int, float], dict[str, _Step]] = {}
+        self._known_bounds: dict[tuple[int, int], dict[str, _Step]] = {}
+        self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
 
     def sets(self) -> Iterator[tuple[str, ...]]:
         """The sets, of few candidates the cheapest first; of many roughly so."""
@@ -94,7 +97,7 @@ class Proposals:
                 yield proposal.names
             return
         known = set()
-        for names in self._by_steps() if self.may_do(self._left) else ():
+        for names in self._by_steps() if self.may_do_with_all() else ():
             if names and names not in known:
                 known.add(names)
                 yield tuple(sorted(names))
@@ -121,13 +124,47 @@ class Proposals:
             for place in self._places
         )
 
+    def may_do_with_all(self) -> bool:
+        """The same when all jobs of the room have left."""
+        return any(
+            all(
+                self._pods(at, size) <= self._most(at, size, place)
+                for at, sizes in enumerate(self._needs)
+                for size in {*sizes}
+            )
+            for place in self._places
+        )
+
+    def _pods(self, at: int, size: int) -> int:
+        """How many pods need so much or more."""
+        return sum(other >= size for other in self._needs[at])
+
+    def _most(self, at: int, size: int, place: frozenset[str]) -> int:
+        """For how many pods of a size a place has room when all jobs of the room have left."""
+        idle, held = self._room.dimensions[at].idle, self._room.held[at]
+        taken: Mapping[str, int] = self._taken[at] if self._taken else {}
+        return sum(
+            max(idle.get(node, 0) + held.get(node, 0) - taken.get(node, 0), 0) // size
+            for node in place
+        )
+
+    def _slots(self, at: int, size: int) -> dict[str, int]:
+        """For how many pods of a size each node has room, if any."""
+        found = self._known_slots.get((at, size))
+        if found is None:
+            nodes = frozenset[str]().union(*self._places)
+            slots = {node: self._idle(at, node, ()) // size for node in nodes}
+            found = {node: count for node, count in slots.items() if count}
+            self._known_slots[at, size] = found
+        return found
+
     def _lack(self, at: int, size: int, place: frozenset[str], names: Collection[str]) -> int:
         """For how many pods of a size or more a place has no room when jobs have left."""
-        pods = sum(other >= size for other in self._needs[at])
-        for node in place:
-            pods -= self._idle(at, node, names) // size
-            if pods <= 0:
-                break
+        slots = self._slots(at, size)
+        pods = self._pods(at, size) - sum(slots[node] for node in slots.keys() & place)
+        on = self._room.nodes
+        for node in place.intersection([node for name in names for node in on.get(name, ())]):
+            pods -= self._idle(at, node, names) // size - slots.get(node, 0)
         return pods
 
     def _idle(self, at: int, node: str, names: Collection[str]) -> int:
@@ -176,7 +213,7 @@ class Proposals:
         steps = self._steps(at, size, weight)
         lack = self._lack(at, size, place, ())
         rates = sorted(steps[node].rate for node in place & steps.keys())[: max(lack, 0)]
-        least = self._lack(at, size, place, self._candidates)
+        least = self._pods(at, size) - self._most(at, size, place)
         return max(least, 0), tuple(map(sum, zip(self._zero, *rates, strict=True)))
 
     def _grown(
@@ -207,13 +244,13 @@ class Proposals:
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
-        known, first = self._steps(at, size, weight), ""
+        known, first = self._bounds(at, size), ""
         steps = [step for node in place if (step := known.get(node)) is not None]
         heapify(steps)
         while lack > 0 and steps:
             step = heappop(steps)
             again = self._step(at, size, step.node, lack, weight, names)
-            if again != step:  # other steps have changed it since
+            if again != step:  # it was a bound, or other steps have changed it since
                 if again is not None:
                     heappush(steps, again)
                 continue
@@ -238,6 +275,30 @@ class Proposals:
             }
             found = {node: step for node, step in steps.items() if step is not None}
             self._first_steps[at, size, weight] = found
+        return found
+
+    def _bounds(self, at: int, size: int) -> dict[str, _Step]:
+        """What the first step of each node costs at least, without names."""
+        found = self._known_bounds.get((at, size))
+        if found is None:
+            found = self._known_bounds[at, size] = {}
+            pods, candidates = len(self._needs[at]), self._candidates
+            nodes = frozenset[str]().union(*self._places)
+            for node in nodes.intersection(self._room.on[at]):
+                jobs = [
+                    (held, candidates[name].cost)
+                    for name, (held, _) in self._room.on[at][node].items()
+                    if held and name in candidates and name not in self._gone
+                ]
+                idle = self._idle(at, node, ()) % size
+                most = min((idle + sum(held for held, _ in jobs)) // size, pods)
+                if most <= 0:
+                    continue
+                wanted, largest = size - idle, max(held for held, _ in jobs)
+                count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
+                least = map(min, zip(*[cost for _, cost in jobs], strict=True))
+                rate = tuple(part * count * _LESS for part in least)
+                found[node] = _Step(rate, node, (), 0)
         return found
 
     def _step(

@@ -30,12 +30,14 @@ class Room:
         self.dimensions = stages.dimensions()
         #: by dimension, node and job
         self.on: list[dict[str, dict[str, Held]]] = [{} for _ in self.dimensions]
+        #: by dimension and node, what all these jobs hold
+        self.held: list[dict[str, int]] = [{} for _ in self.dimensions]
         #: by job, the nodes on which it has pods
         self.nodes: dict[str, tuple[str, ...]] = {}
         #: what proposals have found before
         self.steps: dict[Hashable, Any] = {}
         known: dict[Kind, dict[str, tuple[int, ...]]] = {}
-        counts = [(one.held, on) for one, on in zip(self.dimensions, self.on, strict=True)]
+        counts = [*zip([one.held for one in self.dimensions], self.on, self.held, strict=True)]
         for name in names:
             nodes: dict[str, None] = {}
             for unit in jobs[name].placed:
@@ -46,11 +48,12 @@ class Room:
                     if not pod.node:
                         continue
                     nodes[pod.node] = None
-                    for need, (held, on) in zip(roles[pod.role], counts, strict=True):
+                    for need, (held, on, sums) in zip(roles[pod.role], counts, strict=True):
                         by_name = on.setdefault(pod.node, {})
                         before, needs = by_name.get(name, (0, ()))
                         more = need or (0 if held is None else held(pod))
                         by_name[name] = before + more, (*needs, need) if need else needs
+                        sums[pod.node] = sums.get(pod.node, 0) + more
             self.nodes[name] = tuple(nodes)
 
     def needs(self, at: int, units: Iterable[Unit]) -> list[int]:

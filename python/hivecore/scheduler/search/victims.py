@@ -391,7 +391,7 @@ class _Search:
             if found and self._rank(found) <= (0, 1):
                 return found
         proposals = self._proposals(named)
-        if not proposals.may_do({**named, **candidates}):
+        if not proposals.may_do_with_all():
             self.has_no_room = True
             return {}
         found = self._first_of(proposals.sets(), Fewest(self.unit, self._leave))

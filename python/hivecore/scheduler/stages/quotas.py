@@ -130,28 +130,35 @@ class QuotaStage(Stage):
         if decision.outcome == "bind":
             offer.decisions[self.name] = decision
             return None
-        return self._refused(offer.unit, decision)
+        return self._refused(offer.unit.kind, decision)
 
     def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
         """The first unit that is refused when these are admitted in turn; None: none is."""
         for at, decision in enumerate(self.part.schedule_many([one.request for one in units])):
             if decision.outcome != "bind":
-                return at, self._refused(units[at], decision)
+                return at, self._refused(units[at].kind, decision)
         return None
 
-    def _refused(self, unit: Unit, decision: QuotaDecision) -> Refused:
+    def _refused(self, kind: Kind, decision: QuotaDecision) -> Refused:
         if decision.refusal is not None:
             return Refused(decision.refusal, self._retry_on(decision.refusal))
-        refusal = Refusal(self.name, "reclaim", decision.reason, unit.kind.job.quota)
+        refusal = Refusal(self.name, "reclaim", decision.reason, kind.job.quota)
         return Refused(refusal, (_ANY,), decision.victims)
 
     def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
         return (HEADROOM if refusal.code in LIMITS else _ANY,)
 
-    def still_refused(self, request: str) -> Refused | None:
-        """Why the unit of this name that waits is refused now; None: it is worth another try."""
-        refusal = self.part.schedule(request).refusal
-        return None if refusal is None else Refused(refusal, self._retry_on(refusal))
+    def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
+        """Why the unit of this name that waits is refused now; None: it is not.
+
+        :param refusal: why it was refused before; the same object if nothing has changed.
+        """
+        decision = self.part.schedule(request)
+        if decision.outcome == "bind":
+            return None
+        found = self._refused(kind, decision)
+        is_same = bool(found.quota_victims) and found.refusal == refusal
+        return found._replace(refusal=refusal) if is_same else found
 
     def commit(self, offer: Offer) -> None:
         """Charge the quota."""

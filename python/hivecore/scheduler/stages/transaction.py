@@ -484,7 +484,8 @@ class Stages:
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         """Why a waiting kind is not worth a try, by the stage that refused; None: it is."""
         if self._quotas is not None and refusal.stage == self._quotas.name:
-            again = self._quotas.still_refused(owner_of(name) if kind.is_lent else name)
+            request = owner_of(name) if kind.is_lent else name
+            again = self._quotas.still_refused(kind, refusal, request)
             return again and self._or_shares(kind, again)
         for stage in self.all:
             if stage.name == refusal.stage and not stage.may_start(kind):
