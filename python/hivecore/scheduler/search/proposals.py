@@ -86,7 +86,7 @@ class Proposals:
         cost = sum(one.cost[0] for one in candidates.values() if one.load)
         self._unit = cost / load if load else 0.0
         self._has_budgets = any(one.budget for one in candidates.values())
-        self._first_steps: dict[tuple[int, int, float], dict[str, _Step]] = {}
+        self._first_steps: dict[tuple[int, int, float], dict[str, _Step | None]] = {}
         self._known_bounds: dict[tuple[int, int], dict[str, _Step]] = {}
         self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
 
@@ -210,9 +210,10 @@ class Proposals:
         """For how many pods a place never has room, and about what room for all costs."""
         at = next(i for i, sizes in enumerate(self._needs) if sizes)
         size = max(self._needs[at])
-        steps = self._steps(at, size, weight)
+        nodes = self._bounds(at, size).keys() & place
+        steps = (self._first_step(at, size, weight, node) for node in nodes)
         lack = self._lack(at, size, place, ())
-        rates = sorted(steps[node].rate for node in place & steps.keys())[: max(lack, 0)]
+        rates = sorted(step.rate for step in steps if step is not None)[: max(lack, 0)]
         least = self._pods(at, size) - self._most(at, size, place)
         return max(least, 0), tuple(map(sum, zip(self._zero, *rates, strict=True)))
 
@@ -244,13 +245,20 @@ class Proposals:
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
-        known, first = self._bounds(at, size), ""
-        steps = [step for node in place if (step := known.get(node)) is not None]
+        bounds, first = self._bounds(at, size), ""
+        known = self._first_steps.get((at, size, weight), {})
+        nodes = bounds.keys() & place
+        steps = [step for node in nodes if (step := known.get(node, bounds[node])) is not None]
         heapify(steps)
         while lack > 0 and steps:
             step = heappop(steps)
+            if not step.pods:  # a bound
+                exact = self._first_step(at, size, weight, step.node)
+                if exact is not None:
+                    heappush(steps, exact)
+                continue
             again = self._step(at, size, step.node, lack, weight, names)
-            if again != step:  # it was a bound, or other steps have changed it since
+            if again != step:  # other steps have changed it since
                 if again is not None:
                     heappush(steps, again)
                 continue
@@ -264,18 +272,12 @@ class Proposals:
                 heappush(steps, more)
         return first if lack <= 0 else None
 
-    def _steps(self, at: int, size: int, weight: float) -> dict[str, _Step]:
-        """The first step of each node."""
-        found = self._first_steps.get((at, size, weight))
-        if found is None:
-            pods, nodes = len(self._needs[at]), frozenset[str]().union(*self._places)
-            steps = {
-                node: self._step(at, size, node, pods, weight, ())
-                for node in nodes.intersection(self._room.on[at])
-            }
-            found = {node: step for node, step in steps.items() if step is not None}
-            self._first_steps[at, size, weight] = found
-        return found
+    def _first_step(self, at: int, size: int, weight: float, node: str) -> _Step | None:
+        """The first step of a node; ``None``: there is none."""
+        known = self._first_steps.setdefault((at, size, weight), {})
+        if node not in known:
+            known[node] = self._step(at, size, node, len(self._needs[at]), weight, ())
+        return known[node]
 
     def _bounds(self, at: int, size: int) -> dict[str, _Step]:
         """What the first step of each node costs at least, without names."""
@@ -296,9 +298,11 @@ class Proposals:
                     continue
                 wanted, largest = size - idle, max(held for held, _ in jobs)
                 count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
-                least = map(min, zip(*[cost for _, cost in jobs], strict=True))
-                rate = tuple(part * count * _LESS for part in least)
-                found[node] = _Step(rate, node, (), 0)
+                least = [*map(min, zip(*[cost for _, cost in jobs], strict=True))]
+                rate = [part * count * _LESS for part in least]
+                if not least[0] and sum(held for held, cost in jobs if not cost[0]) < wanted:
+                    rate[0] = min(cost[0] for _, cost in jobs if cost[0]) / most * _LESS
+                found[node] = _Step(tuple(rate), node, (), 0)
         return found
 
     def _step(

@@ -142,6 +142,7 @@ class _Search:
         self._known_candidates: Victims | None = None
         self._known_borrowed: dict[str, bool] | None = None
         self._costs: dict[str, tuple[int, int, int, float]] = {}
+        self._gpus: dict[int, int] = {}
 
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
@@ -307,6 +308,7 @@ class _Search:
             mine = self.job
             borrowed = self._borrowed() if mine.guaranteed else {}
             found: Victims = {}
+            stages = self.stages if self.stages.shares else None
             for name, live in self.running.items():
                 other = live.job
                 if live.is_weak:
@@ -315,7 +317,9 @@ class _Search:
                     why = "reclaim"
                 else:
                     why = "priority" if other.priority < mine.priority else ""
-                if not why or not self._may_leave(name) or self.stages.members(name)[0] != name:
+                if not why or not self._may_go(name):
+                    continue
+                if stages and not (stages.holds(name) and self._may_leave(name)):
                     continue
                 if why != "priority" or self._is_on_my_side(name):
                     found[name] = why
@@ -324,7 +328,8 @@ class _Search:
 
     def _by_importance(self, found: Victims) -> list[str]:
         """The same, the least important first; of equally important jobs those that lose least."""
-        return sorted(found, key=lambda name: (self._importance(name, found[name]), name))
+        ranks = [(*self._importance(name, why), name) for name, why in found.items()]
+        return [name for _, _, name in sorted(ranks)]
 
     def _importance(self, name: str, why: str) -> tuple[int, float]:
         """The rank of a victim by its reason and priority, and what it loses."""
@@ -335,11 +340,17 @@ class _Search:
     def _lost(self, name: str) -> float:
         """The GPU-seconds that a job loses when it leaves."""
         live = self.jobs[name]
-        return (self.now - live.since) * live.job.gpus
+        kind = live.units[0].kind
+        gpus = self._gpus.get(kind.number)
+        if gpus is None:
+            gpus = self._gpus[kind.number] = live.job.gpus
+        return (self.now - live.since) * gpus
 
     def _is_on_my_side(self, name: str) -> bool:
         """Whether priorities count between the job and all that share the GPUs of another job."""
         by_quota = self.stages.reclaims
+        if not self.stages.shares:
+            return _is_on_the_side_of(self.jobs[name].job, self.job, by_quota)
         others = [self.jobs[one].job for one in self.stages.members(name)]
         return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
 
