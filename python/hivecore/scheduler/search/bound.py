@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Kind, Unit
+from hivecore.scheduler.lifecycle.transitions import LENT
+from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.search.room import needs_by_role
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -49,35 +51,47 @@ class Relief:
 
     def __init__(self, stages: Stages, running: Iterable[Live]) -> None:
         self._stages, self._reclaims = stages, stages.reclaims
-        standings: dict[tuple[bool, bool, str, str, int], int] = {}
-        placed: list[tuple[Unit, int]] = []
-        for live in running:
-            job = live.job
-            if stages.members(job.name)[0] == job.name:
-                is_evictable = job.preemptible and not live.for_job
-                mine = is_evictable, live.is_weak, job.tenant, job.quota, job.priority
-                number = standings.setdefault(mine, len(standings))
-                placed += [(unit, number) for unit in live.placed]
-        self._standings = [_Standing(*one) for one in standings]
-        every = [(pod, unit, number) for unit, number in placed for pod in unit.placed]
         dimensions = self._dimensions = stages.dimensions()
         nodes = dict.fromkeys(node for one in dimensions for node in one.idle)
         numbers = self._numbers = {node: i for i, node in enumerate(nodes)}
-        needs = {
-            unit.kind: needs_by_role(dimensions, unit.kind)
-            for unit in {id(unit.kind): unit for unit, _ in placed}.values()
-        }
-        rows = [
-            (number, numbers[pod.node], *needs[unit.kind][pod.role])
-            for pod, unit, number in every
-            if pod.node in numbers
-        ]
-        pods = [pod for pod, _, _ in every if pod.node in numbers]
-        columns: _Ints = np.array(rows, dtype=np.int64).reshape(-1, 2 + len(dimensions)).T
-        self._owners, self._nodes = columns[0], columns[1]
+        standings: dict[_Standing, int] = {}
+        known: dict[tuple[int, bool, bool], int] = {}
+        roles: dict[tuple[int, str], int] = {}
+        needs: list[tuple[int, ...]] = []
+        pods: list[PlacedPod] = []
+        owners: list[int] = []
+        places: list[int] = []
+        of_role: list[int] = []
+        shares = stages.shares
+        for live in running if dimensions else ():
+            if shares and not stages.holds(live.job.name):
+                continue
+            alike = live.units[0].kind.number, live.state == LENT, not live.for_job
+            number = known.get(alike)
+            if number is None:
+                job = live.job
+                is_evictable = job.preemptible and not live.for_job
+                mine = _Standing(is_evictable, live.is_weak, job.tenant, job.quota, job.priority)
+                number = known[alike] = standings.setdefault(mine, len(standings))
+            for unit in live.units if live.lent is None else live.placed:
+                kind = unit.kind
+                for pod in unit.placed:
+                    node = numbers.get(pod.node)
+                    if node is not None:
+                        role = roles.get((kind.number, pod.role))
+                        if role is None:
+                            role = roles[kind.number, pod.role] = len(needs)
+                            needs.append(needs_by_role(dimensions, kind)[pod.role])
+                        owners.append(number)
+                        places.append(node)
+                        of_role.append(role)
+                        pods.append(pod)
+        self._standings = [*standings]
+        self._owners, self._nodes = np.array(owners, np.int64), np.array(places, np.int64)
+        by_role = np.array(needs, dtype=np.int64).reshape(len(needs), len(dimensions)).T
         #: of each dimension: what is idle by node, and what each pod gives back
         self._counts: list[tuple[_Ints, _Ints]] = []
-        for one, column in zip(dimensions, columns[2:], strict=True):
+        for one, column in zip(dimensions, by_role[:, np.array(of_role, np.int64)], strict=True):
             idle = np.array([one.idle.get(node, 0) for node in nodes], dtype=np.int64)
             held = column.copy()
             if one.held is not None:

@@ -305,37 +305,57 @@ class _Search:
     def _candidates(self) -> Victims:
         """The jobs that may be evicted, and why, the least important first."""
         if self._known_candidates is None:
-            mine = self.job
-            borrowed = self._borrowed() if mine.guaranteed else {}
-            found: Victims = {}
-            stages = self.stages if self.stages.shares else None
+            borrowed = self._borrowed() if self.job.guaranteed else {}
+            shares, by_kind = self.stages.shares, {}
+            ranks: list[tuple[int, float, str, str]] = []
             for name, live in self.running.items():
-                other = live.job
-                if live.is_weak:
-                    why = "opportunistic" if mine.guaranteed else ""
-                elif name in borrowed and other.quota != mine.quota:
-                    why = "reclaim"
-                else:
-                    why = "priority" if other.priority < mine.priority else ""
+                alike = live.units[0].kind.number, live.state
+                why, importance, gpus = by_kind.get(alike) or by_kind.setdefault(
+                    alike, self._standing(live)
+                )
+                if borrowed and name in borrowed and why != "opportunistic":
+                    if live.job.quota != self.job.quota:
+                        why, importance = "reclaim", self._importance(name, "reclaim")
                 if not why or not self._may_go(name):
                     continue
-                if stages and not (stages.holds(name) and self._may_leave(name)):
+                if shares and not self._may_leave_first(name, why):
                     continue
-                if why != "priority" or self._is_on_my_side(name):
-                    found[name] = why
-            self._known_candidates = {name: found[name] for name in self._by_importance(found)}
+                ranks.append((importance, (self.now - live.since) * gpus, name, why))
+            ranks.sort()
+            self._known_candidates = {name: why for _, _, name, why in ranks}
         return self._known_candidates
+
+    def _standing(self, live: "Live") -> tuple[str, int, int]:
+        """Why a running job may be evicted that quotas do not take back, how important it is for
+        that reason, and its GPUs.
+        """
+        mine, other = self.job, live.job
+        why = ""
+        if live.is_weak:
+            why = "opportunistic" if mine.guaranteed else ""
+        elif other.priority < mine.priority:
+            is_near = _is_on_the_side_of(other, mine, self.stages.reclaims)
+            why = "priority" if is_near or self.stages.shares else ""
+        return why, self._importance(other.name, why) if why else 0, other.gpus
+
+    def _may_leave_first(self, name: str, why: str) -> bool:
+        """Whether a job that holds GPUs may be evicted with all that share them."""
+        if not self.stages.holds(name) or not self._may_leave(name):
+            return False
+        return why != "priority" or self._is_on_my_side(name)
 
     def _by_importance(self, found: Victims) -> list[str]:
         """The same, the least important first; of equally important jobs those that lose least."""
-        ranks = [(*self._importance(name, why), name) for name, why in found.items()]
+        ranks = [
+            (self._importance(name, why), self._lost(name), name) for name, why in found.items()
+        ]
         return [name for _, _, name in sorted(ranks)]
 
-    def _importance(self, name: str, why: str) -> tuple[int, float]:
-        """The rank of a victim by its reason and priority, and what it loses."""
+    def _importance(self, name: str, why: str) -> int:
+        """The rank of a victim by its reason and priority."""
         is_last = why == "reclaim" and not self._borrowed().get(name, True)
         reason = 2 * _REASONS.index(why) + is_last
-        return _PRIORITIES * reason + self.jobs[name].job.priority, self._lost(name)
+        return _PRIORITIES * reason + self.jobs[name].job.priority
 
     def _lost(self, name: str) -> float:
         """The GPU-seconds that a job loses when it leaves."""
@@ -401,11 +421,16 @@ class _Search:
             found = self._by_turns(named, names[:_FIRST])
             if found and self._rank(found) <= (0, 1):
                 return found
-        proposals = self._proposals(named)
+        found: Victims = {}
+        if len(candidates) > _MANY:  # without guaranteed ones a set is the best
+            found = self._first_of(self._proposals(named, self._weak()).sets())
+            if found and not self._rank(found)[0]:
+                return found
+        proposals = self._proposals(named, candidates)
         if not proposals.may_do_with_all():
             self.has_no_room = True
             return {}
-        found = self._first_of(proposals.sets(), Fewest(self.unit, self._leave))
+        found = self._first_of(proposals.sets()) or found
         if found or len(candidates) <= FEW:
             return found
         return self._by_turns(named, names)  # counting does not know all that the stages ask for
@@ -431,24 +456,35 @@ class _Search:
         rank = self._rank(found)
         if rank <= (0, 1):
             return found
-        sets = self._proposals(found).sets()
-        better = (names for names in sets if self._rank(names) < rank)
-        return self._first_of(better, Fewest(self.unit, self._leave)) or found
-
-    def _first_of(self, proposals: Iterable[Sequence[str]], search: Fewest) -> Victims:
-        """The first of these sets without which the unit starts."""
         candidates = self._candidates()
+        has_many = len(candidates) > _MANY
+        tries: list[Collection[str]] = [self._weak()] if has_many else []
+        if rank[0] or not has_many:
+            tries.append(candidates)
+        for some in tries:
+            sets = self._proposals(found, some).sets()
+            better = self._first_of(names for names in sets if self._rank(names) < rank)
+            if better:
+                return better
+        return found
+
+    def _weak(self) -> list[str]:
+        """The opportunistic candidates."""
+        return [name for name, why in self._candidates().items() if why == "opportunistic"]
+
+    def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
+        """The first of these sets without which the unit starts."""
+        candidates, search = self._candidates(), Fewest(self.unit, self._leave)
         for names in islice(proposals, _MOST_PROPOSALS):
             if self._is_fair(names) and search.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
         return {}
 
-    def _proposals(self, named: Victims) -> Proposals:
-        """Sets of candidates that may be enough."""
-        stages, candidates = self.stages, self._candidates()
-        loads = self._loads()
-        costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in candidates}
-        room = Room(stages, self.jobs, {**named, **candidates})
+    def _proposals(self, named: Victims, names: Collection[str]) -> Proposals:
+        """Sets of these candidates that may be enough."""
+        stages, loads = self.stages, self._loads()
+        costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in names}
+        room = Room(stages, self.jobs, dict.fromkeys([*named, *names]))
         closed = frozenset(stages.unhealthy())
         return Proposals(room, [self.unit], costs, closed, stages.domains_for(self.job))
 
@@ -456,7 +492,7 @@ class _Search:
         """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
         and the quota.
         """
-        found = {}
+        found: dict[str, tuple[float, str]] = {}
         over = self.stages.overuse() if "reclaim" in self._candidates().values() else {}
         for name, why in self._candidates().items():
             borrowed = over.get(self.jobs[name].job.quota) if why == "reclaim" else None
@@ -487,8 +523,8 @@ class _Search:
         if cost is None:
             members = self.stages.members(name)
             guaranteed = sum(not self.jobs[one].is_weak for one in members)
-            importance, lost = self._importance(name, self._candidates().get(name, "priority"))
-            lost += sum(self._lost(other) for other in members[1:])
+            importance = self._importance(name, self._candidates().get(name, "priority"))
+            lost = sum(map(self._lost, members))
             cost = self._costs[name] = guaranteed, len(members), importance + _PRIORITIES, lost
         return cost
 

@@ -6,7 +6,6 @@ from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
-from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
 from hivecore.scheduler.stages._cell_nodes import cells_of_level

@@ -1,7 +1,7 @@
 """Devices: the GPUs, NICs and shares that each pod of a unit gets."""
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
-from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit, gpus_of
 from hivecore.scheduler.stages._counting import Dimension, network_domains
