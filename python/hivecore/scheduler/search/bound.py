@@ -62,7 +62,7 @@ class Relief:
         owners: list[int] = []
         places: list[int] = []
         of_role: list[int] = []
-        shares = stages.shares
+        shares = stages.by_stages
         for live in running if dimensions else ():
             if shares and not stages.holds(live.job.name):
                 continue

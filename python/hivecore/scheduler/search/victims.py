@@ -306,7 +306,8 @@ class _Search:
         """The jobs that may be evicted, and why, the least important first."""
         if self._known_candidates is None:
             borrowed = self._borrowed() if self.job.guaranteed else {}
-            shares, by_kind = self.stages.shares, {}
+            shares = self.stages.by_stages
+            by_kind: dict[tuple[int, str], tuple[str, int, int]] = {}
             ranks: list[tuple[int, float, str, str]] = []
             for name, live in self.running.items():
                 alike = live.units[0].kind.number, live.state
@@ -335,7 +336,7 @@ class _Search:
             why = "opportunistic" if mine.guaranteed else ""
         elif other.priority < mine.priority:
             is_near = _is_on_the_side_of(other, mine, self.stages.reclaims)
-            why = "priority" if is_near or self.stages.shares else ""
+            why = "priority" if is_near or self.stages.by_stages else ""
         return why, self._importance(other.name, why) if why else 0, other.gpus
 
     def _may_leave_first(self, name: str, why: str) -> bool:
@@ -369,7 +370,7 @@ class _Search:
     def _is_on_my_side(self, name: str) -> bool:
         """Whether priorities count between the job and all that share the GPUs of another job."""
         by_quota = self.stages.reclaims
-        if not self.stages.shares:
+        if not self.stages.by_stages:
             return _is_on_the_side_of(self.jobs[name].job, self.job, by_quota)
         others = [self.jobs[one].job for one in self.stages.members(name)]
         return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
@@ -417,11 +418,12 @@ class _Search:
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Victims among the candidates, where those that stages propose are not enough."""
         names = [name for name in candidates if name not in named]
+        found: Victims = {}
         if len(names) > _MANY:
             found = self._by_turns(named, names[:_FIRST])
             if found and self._rank(found) <= (0, 1):
                 return found
-        found: Victims = {}
+            found = {}
         if len(candidates) > _MANY:  # without guaranteed ones a set is the best
             found = self._first_of(self._proposals(named, self._weak()).sets())
             if found and not self._rank(found)[0]:

@@ -754,11 +754,6 @@ class Stages:
 
     # --- sharing
 
-    @property
-    def shares(self) -> bool:
-        """Whether jobs may share what they have."""
-        return self._sharing is not None
-
     def may_share(self, kind: Kind) -> bool:
         """Whether units of a kind may share."""
         return self._sharing is not None and bool(self._sharing.released(kind))
