@@ -25,7 +25,7 @@ from scheduler_lives import (
 )
 
 from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Scheduler, Start
-from hivecore.scheduler.lifecycle.lines import line_of, queue_of
+from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.verify import verify_actions
 
 

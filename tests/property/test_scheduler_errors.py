@@ -21,7 +21,7 @@ from hivecore.devices import DeviceCluster
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Scheduler
-from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.topology import NetworkTopology

@@ -16,12 +16,12 @@ from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where, recover
-from hivecore.scheduler.lifecycle.units import Kind
-from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.plain import plain_quota, quota_of_plain
 from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Kind
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 

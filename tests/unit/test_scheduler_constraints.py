@@ -25,7 +25,7 @@ from hivecore.scheduler import (
     recover,
     replay,
 )
-from hivecore.scheduler.stages.transaction import _KINDS
+from hivecore.scheduler.stages.composed import _KINDS
 from hivecore.topology import NetworkTopology
 
 NODES = ("n0", "n1")

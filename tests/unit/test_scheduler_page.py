@@ -7,7 +7,7 @@ import pytest
 
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import Data, Job, Role, Scheduler, Where
-from hivecore.scheduler.lifecycle.transitions import TRANSITIONS
+from hivecore.scheduler.ledger.transitions import TRANSITIONS
 from hivecore.scheduler.stages.stage import Stage
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "subjects" / "scheduler.md"

@@ -7,7 +7,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where, recover
-from hivecore.scheduler.search.precedence import Precedence
+from hivecore.scheduler.ledger.precedence import Precedence
 from hivecore.topology import NetworkTopology
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
-from hivecore.scheduler.lifecycle.kinds import least_of
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.ledger.kinds import least_of
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler

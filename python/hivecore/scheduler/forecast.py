@@ -2,9 +2,9 @@
 
 from math import inf
 
-from hivecore.scheduler.lifecycle.ends import end, has_stopped
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import LATEST, State
+from hivecore.scheduler.ledger.ends import end, has_stopped
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.rounds.round import decide
 
 __all__ = ["first_start"]

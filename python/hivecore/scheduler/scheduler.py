@@ -27,14 +27,13 @@ from hivecore.scheduler.actions import Action, Move, Reject
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.forecast import first_start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.audit import check_units, check_waiting
-from hivecore.scheduler.lifecycle.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
-from hivecore.scheduler.lifecycle.ends import end, ends_alone, give_back, has_stopped, stop
-from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of, requeue
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.saved import pack, unpack
-from hivecore.scheduler.lifecycle.state import LATEST, State
-from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.ledger.audit import check_units, check_waiting
+from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
+from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
+from hivecore.scheduler.ledger.lines import offer_idle_cells, push, queue_of, requeue
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.saved import pack, unpack
+from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.log.outbox import Outbox
 from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
@@ -56,6 +55,7 @@ from hivecore.scheduler.stages.constraints import check_counted, check_names, ch
 from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.storage import StoragePool
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Kind
 from hivecore.scheduler.status import JobStatus
 from hivecore.scheduler.summary import SchedulerSummary, tenants_of
 from hivecore.topology import NetworkTopology

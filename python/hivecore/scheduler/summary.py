@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from hivecore._record import Record
-from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.ledger.live import Live
 
 __all__ = ["SchedulerSummary", "TenantSummary", "tenants_of"]
 

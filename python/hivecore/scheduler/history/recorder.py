@@ -8,7 +8,7 @@ from hivecore.scheduler.actions import Action, Preempt, Reject, Start
 from hivecore.scheduler.job import Job
 
 if TYPE_CHECKING:
-    from hivecore.scheduler.lifecycle.live import Live
+    from hivecore.scheduler.ledger.live import Live
     from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobHistory", "Recorder", "Run"]

@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import gcd, inf
 from typing import NamedTuple
 
-from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.moves.packing import may_pack
 from hivecore.scheduler.search.room import Room
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["Counting", "Problem"]
 

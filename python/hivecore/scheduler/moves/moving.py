@@ -11,9 +11,9 @@ from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = [
     "carry_out",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
 from hivecore.scheduler.actions import Move
-from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import may_move, placed_pods
 from hivecore.scheduler.moves.search import Found, MoveSearch

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from math import inf
 from typing import NamedTuple
 
-from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Counting, Problem
 from hivecore.scheduler.moves.trial import Failed, Steps, Trial
 from hivecore.scheduler.search.proposals import Candidate, Proposals

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Role
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import (
     land,
@@ -18,6 +17,7 @@ from hivecore.scheduler.moves.moving import (
     pods_of,
 )
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["Failed", "Steps", "Trial"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.orders.ordering import Order
 
 __all__ = ["Changes", "Entry", "Places", "changes"]

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from hivecore._arguments import as_name, as_tuple
-from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.ledger.live import Live
 
 __all__ = ["Order", "as_order"]
 

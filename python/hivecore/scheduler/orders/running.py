@@ -1,9 +1,9 @@
 """A round of decisions where jobs run in an order that is told."""
 
 from hivecore.scheduler.actions import Preempt, Start
-from hivecore.scheduler.lifecycle.ends import reject_if_impossible
-from hivecore.scheduler.lifecycle.lines import requeue, take_off
-from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.ledger.ends import reject_if_impossible
+from hivecore.scheduler.ledger.lines import requeue, take_off
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.orders.walk import Walk
 from hivecore.scheduler.rounds.starts import expect_joining, runs_now, tell_to_stop

@@ -17,11 +17,11 @@ from typing import Any
 
 from hivecore._thousandths import counted
 from hivecore.scheduler.actions import PlacedPod
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Refused
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.orders.changes import Changes, Entry, Places, changes
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Refused
 
 __all__ = ["Walk"]
 

@@ -2,11 +2,10 @@
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import Promote, Start
-from hivecore.scheduler.lifecycle.ends import set_admitted
-from hivecore.scheduler.lifecycle.lines import wait, wait_apart
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.ledger.ends import set_admitted
+from hivecore.scheduler.ledger.lines import wait, wait_apart
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
     note_begun,
@@ -15,6 +14,7 @@ from hivecore.scheduler.rounds.starts import (
 )
 from hivecore.scheduler.search.victims import Victims, find_victims
 from hivecore.scheduler.stages.transaction import Started
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["lend", "promote"]
 

@@ -3,11 +3,10 @@
 from collections.abc import Collection
 
 from hivecore.decisions import Refusal
-from hivecore.scheduler.lifecycle.ends import expect_no_more, leaving
-from hivecore.scheduler.lifecycle.lines import lend_no_more, wait
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.ledger.ends import expect_no_more, leaving
+from hivecore.scheduler.ledger.lines import lend_no_more, wait
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import (
@@ -20,6 +19,7 @@ from hivecore.scheduler.rounds.waking import may_preempt, might_help
 from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims, where_placed
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["not_yet", "offer_alone"]
 

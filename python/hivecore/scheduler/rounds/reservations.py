@@ -1,12 +1,12 @@
 """Reserved jobs start when all of their victims have stopped."""
 
-from hivecore.scheduler.lifecycle.ends import abandon, hold_no_more, leave
-from hivecore.scheduler.lifecycle.lines import wait_again
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Refused
+from hivecore.scheduler.ledger.ends import abandon, hold_no_more, leave
+from hivecore.scheduler.ledger.lines import wait_again
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.starts import has_started
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Refused
 
 __all__ = ["give_up_late", "start_reserved"]
 

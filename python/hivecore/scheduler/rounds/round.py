@@ -1,7 +1,7 @@
 """A round of decisions, until no unit can start."""
 
 from hivecore.scheduler.actions import Action
-from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer

@@ -3,14 +3,14 @@
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Preempt, Start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.ends import stop
-from hivecore.scheduler.lifecycle.lines import lend_no_more, push
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.ledger.ends import stop
+from hivecore.scheduler.ledger.lines import lend_no_more, push
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.victims import Victims
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = [
     "expect_joining",

@@ -10,13 +10,13 @@ from itertools import permutations
 
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
-from hivecore.scheduler.lifecycle.lines import set_apart, take_off, wait, wait_apart
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Key, Refused, Unit
+from hivecore.scheduler.ledger.lines import set_apart, take_off, wait, wait_apart
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.stages._lacks import HEADROOM
+from hivecore.scheduler.stages.units import Key, Refused, Unit
 
 __all__ = ["offer"]
 

@@ -3,12 +3,12 @@
 from functools import partial
 
 from hivecore.decisions import Refusal
-from hivecore.scheduler.lifecycle.lines import line_of, queue_of
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.ledger.lines import line_of, queue_of
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.search.victims import NAME_NOBODY, might_leave
+from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
 __all__ = ["may_preempt", "might_have_victims", "might_help", "wake"]
 

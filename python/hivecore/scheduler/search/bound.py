@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.transitions import LENT
-from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.transitions import LENT
 from hivecore.scheduler.search.room import needs_by_role
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Kind
 
 __all__ = ["Relief"]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from hivecore.scheduler.actions import PlacedPod
-from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["Fewest"]
 

@@ -17,8 +17,8 @@ from itertools import combinations
 from operator import add
 from typing import NamedTuple
 
-from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.search.room import Held, Room
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["FEW", "Candidate", "Proposals"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Kind, Unit
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Kind, Unit
 
 __all__ = ["Held", "Room", "needs_by_role"]
 

@@ -13,15 +13,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
+from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.search.fewest import Fewest
-from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Key, Refused, Unit, owner_of
 
 if TYPE_CHECKING:
-    from hivecore.scheduler.lifecycle.live import Live
+    from hivecore.scheduler.ledger.live import Live
 
 __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave", "where_placed"]
 
@@ -314,9 +314,9 @@ class _Search:
                 why, importance, gpus = by_kind.get(alike) or by_kind.setdefault(
                     alike, self._standing(live)
                 )
-                if borrowed and name in borrowed and why != "opportunistic":
-                    if live.job.quota != self.job.quota:
-                        why, importance = "reclaim", self._importance(name, "reclaim")
+                is_lent = name in borrowed and live.job.quota != self.job.quota
+                if is_lent and why != "opportunistic":
+                    why, importance = "reclaim", self._importance(name, "reclaim")
                 if not why or not self._may_go(name):
                     continue
                 if shares and not self._may_leave_first(name, why):

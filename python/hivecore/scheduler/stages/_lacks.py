@@ -18,7 +18,7 @@ from hivecore._thousandths import Amount
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.stages.units import Kind
 
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from hivecore.interleaving import interleave
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.stages._regrouping import Regrouping
 from hivecore.scheduler.stages.sharing import SharingStage
+from hivecore.scheduler.stages.units import Unit
 
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.transaction import Stages

@@ -7,10 +7,10 @@ from typing import Self
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
 from hivecore.scheduler.stages._cell_nodes import cells_of_level
 from hivecore.scheduler.stages._counting import Dimension, cell_domains, count_cells
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
 __all__ = ["CellStage"]
 

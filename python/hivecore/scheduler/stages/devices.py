@@ -12,9 +12,9 @@ from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.stages._counting import Dimension, count_devices
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.scheduler.lifecycle.units import Kind, Places
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.nodes import Place
+from hivecore.scheduler.stages.units import Kind, Places
 
 __all__ = ["Limits"]
 

@@ -8,9 +8,9 @@ from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
 
 __all__ = ["QuotaStage"]
 

@@ -17,11 +17,11 @@ from hivecore._trial import UndoLog
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role, Where
-from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._groups import ROUNDING, Group, Table
 from hivecore.scheduler.stages._regrouping import Regrouping, regroup
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["Joined", "Left", "SharingStage"]
 

@@ -13,8 +13,8 @@ from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit
 from hivecore.scheduler.stages._counting import Dimension
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
 __all__ = ["Audited", "Listener", "Offer", "Stage", "refused"]
 

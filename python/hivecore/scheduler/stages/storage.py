@@ -12,9 +12,9 @@ from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_nam
 from hivecore._trial import UndoLog
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.scheduler.stages._readers import Floats, Indices, Readers
 from hivecore.scheduler.stages.stage import Audited, Stage
+from hivecore.scheduler.stages.units import Kind
 from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throughput
 
 __all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]

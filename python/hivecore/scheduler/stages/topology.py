@@ -11,9 +11,9 @@ from typing import Any, Self
 from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit, gpus_of
 from hivecore.scheduler.stages._counting import Dimension, network_domains
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage, refused
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpus_of
 from hivecore.topology import (
     NetworkTopology,
     NodePods,

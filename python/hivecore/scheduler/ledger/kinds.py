@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from hivecore._trial import UndoLog
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.stages.units import Kind
 
 __all__ = ["Kinds", "least_of"]
 

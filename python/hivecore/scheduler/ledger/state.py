@@ -9,15 +9,15 @@ from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.actions import Action, Start, Wait
-from hivecore.scheduler.lifecycle.kinds import Kinds
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.transitions import GONE, LENT, RESERVED, RUNNING, TRANSITIONS
-from hivecore.scheduler.lifecycle.units import Unit
-from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.ledger.kinds import Kinds
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence
+from hivecore.scheduler.ledger.transitions import GONE, LENT, RESERVED, RUNNING, TRANSITIONS
+from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
-from hivecore.scheduler.search.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["LATEST", "MICRO", "State"]
 

@@ -14,10 +14,10 @@ from hivecore.errors import CorruptStateError
 from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action, PlacedPod, Reject
-from hivecore.scheduler.lifecycle.lines import queued_job
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import LATEST, State
-from hivecore.scheduler.lifecycle.units import Pod, Unit
+from hivecore.scheduler.ledger.lines import queued_job
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.precedence import Precedence
+from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import (
     action_of_plain,
@@ -27,11 +27,11 @@ from hivecore.scheduler.plain import (
     plain_job,
     record_of_plain,
 )
-from hivecore.scheduler.search.precedence import Precedence
 from hivecore.scheduler.stages.devices import memory_of_gpus
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Pod, Unit
 from hivecore.topology import NetworkTopology
 
 __all__ = ["pack", "unpack"]

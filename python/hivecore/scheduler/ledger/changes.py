@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable
 
 from hivecore.scheduler.actions import Stop
-from hivecore.scheduler.lifecycle.ends import (
+from hivecore.scheduler.ledger.ends import (
     abandon,
     give_back,
     has_stopped,
@@ -11,9 +11,9 @@ from hivecore.scheduler.lifecycle.ends import (
     reject_if_impossible,
     stop,
 )
-from hivecore.scheduler.lifecycle.lines import requeue, wait_again
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.ledger.lines import requeue, wait_again
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_on"]
 

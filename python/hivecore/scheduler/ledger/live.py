@@ -7,8 +7,8 @@ from typing import Any, Self
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.kinds import Kinds
-from hivecore.scheduler.lifecycle.units import Kind, Pod, Unit
+from hivecore.scheduler.ledger.kinds import Kinds
+from hivecore.scheduler.stages.units import Kind, Pod, Unit
 
 __all__ = ["Live"]
 

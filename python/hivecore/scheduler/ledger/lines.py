@@ -2,9 +2,9 @@
 
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import MICRO, State
-from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import MICRO, State
+from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
 __all__ = [
     "lend_no_more",

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.job import Role
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.units import Unit, owner_of
-from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.stages.stage import Audited
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Unit, owner_of
 
 __all__ = ["check_units", "check_waiting"]
 

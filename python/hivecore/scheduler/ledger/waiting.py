@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
-from hivecore.scheduler.lifecycle.units import Key, Kind, Refused
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Lacks
 from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Key, Kind, Refused
 
 __all__ = ["Waiting"]
 

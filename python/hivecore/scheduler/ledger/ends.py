@@ -1,7 +1,7 @@
 """Jobs end, or stop and wait again, and free their resources."""
 
 from hivecore.scheduler.actions import Reject, Start, Wait
-from hivecore.scheduler.lifecycle.lines import (
+from hivecore.scheduler.ledger.lines import (
     lend_no_more,
     offer_idle_cells,
     rank_anew,
@@ -9,9 +9,9 @@ from hivecore.scheduler.lifecycle.lines import (
     take_off,
     withdraw,
 )
-from hivecore.scheduler.lifecycle.live import Live
-from hivecore.scheduler.lifecycle.state import State
-from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.stages.units import Unit
 
 __all__ = [
     "abandon",

@@ -1,0 +1,533 @@
+"""The parts of a scheduler as one: what all of them say together, and trials of all of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+from hivecore._thousandths import Amount
+from hivecore._trial import UndoLog
+from hivecore.cells import CellCluster
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages._counting import Dimension
+from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.constraints import unenforced
+from hivecore.scheduler.stages.devices import DeviceStage
+from hivecore.scheduler.stages.limits import Limits
+from hivecore.scheduler.stages.nodes import Place, add_node, shun_missing
+from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages.sharing import SharingStage
+from hivecore.scheduler.stages.stage import Audited, Listener, Stage
+from hivecore.scheduler.stages.storage import StoragePool, StorageStage
+from hivecore.scheduler.stages.topology import TopologyStage
+from hivecore.scheduler.stages.units import Kind, Unit
+from hivecore.topology import NetworkTopology
+
+__all__ = ["NO_NODE", "Composed"]
+
+#: All kinds of stages.
+_KINDS: tuple[type[Stage], ...] = (
+    QuotaStage,
+    CellStage,
+    TopologyStage,
+    DeviceStage,
+    StorageStage,
+    SharingStage,
+)
+#: The methods of a stage that change the state of a unit.
+_ACTIONS = (
+    *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
+    *("hold", "let_go", "check_holds"),
+)
+NO_NODE = "none of the nodes that it may use is there"
+_MOST_VERDICTS = 4096  # that are remembered
+
+
+def _overrides(kind: type[Stage], action: str) -> bool:
+    return getattr(kind, action) is not getattr(Stage, action)
+
+
+class _Trial:
+    """The context of `Composed.trial`."""
+
+    __slots__ = ("_listener", "_marks", "_stages")
+
+    def __init__(self, stages: "Composed") -> None:
+        self._stages = stages
+
+    def __enter__(self) -> None:
+        stages = self._stages
+        self._listener, stages.listener = stages.listener, None
+        self._marks = stages.mark()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stages.rewind(self._marks)
+        self._stages.listener = self._listener
+
+
+class Composed:
+    """The stages, each of them optional.
+
+    :param tries: how often placement decides on a unit at most.
+    :param growing: whether nodes may be added, and totals may grow.
+    :param log: undoes changes of the adapters; ``None``: a new one.
+    """
+
+    def __init__(
+        self,
+        quotas: QuotaStage | None,
+        place: Place | None,
+        devices: DeviceStage | None,
+        tries: int,
+        storage: StorageStage | None = None,
+        sharing: SharingStage | None = None,
+        growing: bool = False,
+        log: UndoLog | None = None,
+    ) -> None:
+        self.tries, self.growing, self.log = tries, growing, log or UndoLog()
+        self._quotas, self._place, self._devices = quotas, place, devices
+        self._storage, self._sharing = storage, sharing
+        every: list[Stage | None] = [quotas, place, devices, storage, sharing]
+        self.all = [stage for stage in every if stage is not None]
+        for stage in self.all:
+            stage.log = self.log
+        #: the stages that decide on starts, and those that have nodes
+        self._deciding = [stage for stage in self.all if stage.part is not None]
+        self._noded = [stage for stage in self.all if stage.nodes is not None]
+        self._parts = [stage.part for stage in self._deciding]
+        #: why placement and devices together cannot serve kinds, by their requests
+        self._verdicts: dict[Any, str] = {}
+        #: how all parts set a mark, in order, and end it, in reverse
+        self._marking = [(part._lock.__enter__, part._mark) for part in self._parts]
+        self._ending = [
+            (part._rewind, part._keep, part._lock.__exit__) for part in reversed(self._parts)
+        ]
+        #: by action of a unit, the stages that take part in it
+        self._acting = {
+            action: [stage for stage in self.all if _overrides(type(stage), action)]
+            for action in _ACTIONS
+        }
+        #: is notified of changes; None: during trials
+        self.listener: Listener | None = None
+
+    @classmethod
+    def of(
+        cls,
+        quotas: QuotaTree | None,
+        cells: CellCluster | None,
+        topology: NetworkTopology | None,
+        devices: DeviceCluster | None,
+        storage: StoragePool | None,
+        tries: int,
+        sharing: Sharing | None = None,
+        growing: bool = False,
+        hosts: frozenset[str] = frozenset(),
+        gpu_memory: int | None = None,
+    ) -> Self:
+        """The adapters of these parts.
+
+        :param gpu_memory: of each GPU; ``None``: what the nodes have now.
+        """
+        granted = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
+        place: Place | None = None
+        if cells is not None:
+            place = CellStage(cells)
+        elif topology is not None:
+            place = TopologyStage(topology, 0 if granted is None else granted.gpu_memory)
+        sharers, log = None, UndoLog()
+        if sharing is not None:
+            has_cells = cells is not None
+            sharers = SharingStage(sharing, log, has_quotas=quotas is not None, has_cells=has_cells)
+        made = cls(
+            None if quotas is None else QuotaStage(quotas),
+            place,
+            granted,
+            tries,
+            None if storage is None else StorageStage(storage),
+            sharers,
+            growing,
+            log,
+        )
+        made.note_health()
+        return made
+
+    def branch(self) -> Self:
+        """A copy that shares nothing."""
+        log = UndoLog()
+        return type(self)(
+            self._quotas and self._quotas.branch(),
+            self._place and self._place.branch(),
+            self._devices and self._devices.branch(),
+            self.tries,
+            self._storage and self._storage.branch(log),
+            self._sharing and self._sharing.branch(log),
+            self.growing,
+            log,
+        )
+
+    def without_quotas(self) -> Self:
+        """The stages without quotas: a job that moves stays admitted."""
+        return self._some(None, self._place, self._devices)
+
+    def without_devices(self) -> Self | None:
+        """The stages without devices; ``None``: there are no devices."""
+        return None if self._devices is None else self._some(self._quotas, self._place, None)
+
+    def _some(
+        self,
+        quotas: QuotaStage | None,
+        place: Place | None,
+        devices: DeviceStage | None,
+    ) -> Self:
+        """Some of the stages, on the same parts."""
+        made = type(self)(quotas, place, devices, self.tries, None, self._sharing, log=self.log)
+        made.listener = self.listener
+        return made
+
+    def find(self, kind: type[Any]) -> Any:
+        """The part of a type; None: there is none."""
+        return next((part for part in self._parts if isinstance(part, kind)), None)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The resources of roles that pods take from the "host" of their node."""
+        return frozenset() if self._devices is None else self._devices.hosts
+
+    @property
+    def gpu_memory(self) -> int | None:
+        """As of `gpus_of`."""
+        if self._place is not None and self._place.keeps_nodes:
+            return None
+        return 0 if self._devices is None else self._devices.gpu_memory
+
+    @property
+    def by_stages(self) -> bool:
+        """Whether jobs differ by the stages of their iterations, too."""
+        return self._sharing is not None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the parts that decide on starts."""
+        return [stage.name for stage in self._deciding]
+
+    # --- trials
+
+    def trial(self) -> _Trial:
+        """A context whose changes to all parts are undone at its end; units are left alone."""
+        return _Trial(self)
+
+    def mark(self) -> list[Any]:
+        """Set a mark for `rewind` or `keep`; until then other threads wait for the parts."""
+        marks = []
+        for lock, mark in self._marking:
+            lock()
+            marks.append(mark())
+        self.log.mark()
+        return marks
+
+    def rewind(self, marks: list[Any]) -> None:
+        """Undo all changes since the last mark."""
+        self.log.rewind()
+        for rewind, _, unlock in self._ending:
+            rewind(marks.pop())
+            unlock(None, None, None)
+
+    def keep(self, marks: list[Any]) -> None:
+        """Keep all changes since the last mark."""
+        self.log.end()
+        for _, keep, unlock in self._ending:
+            keep(marks.pop())
+            unlock(None, None, None)
+
+    # --- what is possible
+
+    def unenforced(self, job: Job) -> str:
+        """Which constraint of a job no part enforces; "": there is none."""
+        return unenforced(job, self.all, _KINDS)
+
+    def counted(self, job: Job) -> frozenset[str]:
+        """The resources of a job's roles that some part limits."""
+        names = {resource for role in job.roles for resource, _ in role.resources}
+        return frozenset(name for name in names if any(of.counts(job, name) for of in self.all))
+
+    def impossible(self, kind: Kind) -> str:
+        """Why units of this kind would wait for ever; "": they would not."""
+        return self._impossible(kind, self.growing)
+
+    def _impossible(self, kind: Kind, growing: bool) -> str:
+        nodes = self._nodes_for(kind)
+        if nodes == () and not growing:
+            return NO_NODE
+        reasons = (stage.impossible(kind, nodes or (), growing) for stage in self.all)
+        reason = next(filter(None, reasons), "")
+        return reason or ("" if growing else self._impossible_together(kind, nodes or ()))
+
+    def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
+        """Why no idle, healthy nodes have both room for a unit and its devices; "": some have."""
+        if self._devices is None or not isinstance(self._place, TopologyStage):
+            return ""
+        if self._place.nodes != self._devices.nodes:
+            return ""  # some nodes are to be added yet
+        asked = kind.sizes, kind.job.where, nodes
+        reason = self._verdicts.get(asked)
+        if reason is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            most = self._limits(kind, is_idle=True).most
+            reason = self._verdicts[asked] = self._place.impossible(kind, nodes, False, most)
+        return reason
+
+    def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
+        assert self._place is not None and self._devices is not None
+        return Limits(self._place, self._devices, kind, is_idle)
+
+    def forget(self) -> None:
+        """Forget what was derived from the parts, which have changed."""
+        for stage in self.all:
+            stage.forget()
+        self._verdicts.clear()
+        self.note_health()
+
+    # --- nodes
+
+    def nodes_beside(
+        self, job: Job, placed: Iterable[PlacedPod], nodes: tuple[str, ...] = ()
+    ) -> tuple[str, ...] | None:
+        """The nodes that further pods of a job may use, if a domain has to hold it; none: all.
+
+        :param placed: the pods that have a place.
+        :param nodes: the only nodes to use otherwise; none: those that the job allows.
+        :returns: ``None``: none is left.
+        """
+        used = {pod.node for pod in placed if pod.node}
+        where = self._place.domain(job, used) if self._place is not None and used else None
+        if where is None:
+            return nodes
+        allowed = nodes or job.where.nodes
+        return tuple(sorted(where.intersection(allowed) if allowed else where)) or None
+
+    def _nodes_for(self, kind: Kind) -> tuple[str, ...] | None:
+        """The only nodes that units of a kind may use, of those that exist; None: all."""
+        named = kind.job.where.nodes
+        return tuple(filter(self.knows, named)) if named else None
+
+    def knows(self, node: str) -> bool:
+        """Whether all parts that have nodes know a node."""
+        return all(stage.knows(node) for stage in self._noded)
+
+    def note_health(self) -> None:
+        """Note that nodes were added or removed, have failed or recovered."""
+        if self._devices is not None:
+            self._devices.usable = ()
+            if self._place is not None and not self._devices.nodes <= self._place.nodes:
+                self._devices.usable = tuple(sorted(self._devices.nodes & self._place.nodes))
+        if self._sharing is not None:
+            gone = [node for node in self._sharing.used_nodes() if not self.knows(node)]
+            self._sharing.avoid(frozenset([*self.unhealthy(), *gone]))
+
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that are unhealthy in, or unknown to, a part, sorted; none that are removed."""
+        found = {node for stage in self._noded for node in stage.unhealthy()}
+        if self._place is not None and self._devices is not None:
+            if self._place.keeps_nodes:
+                found = set(filter(self._devices.knows, found))
+            found |= self._devices.nodes - self._place.nodes
+        return tuple(sorted(found))
+
+    def knowing(self, node: str) -> list[Stage]:
+        """The stages that have a node.
+
+        :raises KeyError: there is none.
+        """
+        known = [stage for stage in self._noded if stage.knows(node)]
+        is_gone = len(known) < len(self._noded) and all(stage.keeps_nodes for stage in known)
+        if is_gone or not known:
+            raise KeyError(f"node={node!r}: no part knows it")
+        return known
+
+    def set_health(self, node: str, healthy: bool) -> None:
+        """A node fails or recovers.
+
+        :raises KeyError: no part knows it.
+        """
+        for stage in self.knowing(node):
+            stage.part.set_health(node, healthy)
+        if healthy:
+            self.shun_missing([node])
+        self.note_health()
+
+    def add_node(
+        self,
+        node: str,
+        labels: Mapping[str, str] | None,
+        free: Mapping[str, Amount] | None,
+        inventory: NodeDevices | None,
+    ) -> None:
+        """Add a node; see `Scheduler.add_node`."""
+        add_node(self._place, self._devices, node, labels, free, inventory)
+        for stage in self._noded:
+            stage.forget()
+        self._verdicts.clear()
+        self.shun_missing([node])
+
+    def remove_node(self, node: str) -> None:
+        """Remove a node."""
+        for stage in self.knowing(node):
+            stage.remove_node(node)
+
+    def shun_missing(self, nodes: Iterable[str]) -> None:
+        """Mark nodes as unhealthy that only some parts know."""
+        if self._place is not None and self._devices is not None:
+            shun_missing(self._place, self._devices, nodes)
+
+    def demand(self, unit: Unit) -> Any:
+        """A key of units that get the same decision."""
+        if self._quotas is not None:
+            return unit.kind.number  # units differ in what they may borrow
+        job = unit.kind.job
+        return job.roles, job.where, job.tenant, job.priority, job.guaranteed
+
+    @property
+    def places_by_cells(self) -> bool:
+        """Whether cells place the pods."""
+        return isinstance(self._place, CellStage)
+
+    def room(self) -> Amount | float:
+        """The number of idle GPUs at most; inf: unknown."""
+        return self._place.room() if isinstance(self._place, TopologyStage) else inf
+
+    # --- the whole state
+
+    def to_bytes(self) -> list[bytes]:
+        """The states of the parts that decide on starts."""
+        return [part.to_bytes() for part in self._parts]
+
+    def plain(self) -> dict[str, Any]:
+        """The states of the other stages, as plain data."""
+        others = (self._storage, self._sharing)
+        return {stage.name: stage.plain() for stage in others if stage is not None}
+
+    def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
+        """Restore the other stages, when it is known which jobs run and wait.
+
+        :param units: the running units by name.
+        """
+        if self._storage is not None:
+            self._storage.restore(data[self._storage.name])
+        if self._sharing is not None:
+            self._sharing.restore(data[self._sharing.name], units)
+            self.note_health()
+            self._sharing.restore_fresh(data[self._sharing.name])
+
+    def check(self, audited: Audited) -> Iterator[str]:
+        """Audit the parts, and return differences between them and the jobs.
+
+        :raises InvariantError: a part is not sound by itself.
+        """
+        for stage in self._deciding:
+            stage.part.check()
+        for stage in self.all:
+            yield from stage.faults(audited)
+
+    # --- for searches
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that some part has."""
+        return tuple(dict.fromkeys(node for one in self.all for node in one.ordered_nodes()))
+
+    def common_nodes(self) -> tuple[str, ...]:
+        """The nodes that all parts with nodes have."""
+        known = [nodes for one in self.all if (nodes := one.ordered_nodes())]
+        common = frozenset(self.nodes()).intersection(*known)
+        return tuple(node for node in self.nodes() if node in common)
+
+    def dimensions(self) -> list[Dimension]:
+        """What the parts count by node."""
+        return [dimension for one in self.all for dimension in one.dimensions()]
+
+    def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
+        """The nodes of each domain of a layer, by name; "node": each node alone.
+
+        A domain of a network has its own name, or, if it shares that, those of the domains around
+        it in front, joined by "/"; a cell has the name of its chain and its number, as "H100/0".
+
+        :raises KeyError: there is no such layer, or it is below nodes.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        if layer == "node":
+            found = {node: (node,) for node in self.nodes()}
+        for one in self.all:
+            found = found or one.domains(layer)
+        if not found:
+            raise KeyError(f"layer={layer!r}: there are no such domains of nodes")
+        return found
+
+    def domains_for(self, job: Job) -> tuple[frozenset[str], ...]:
+        """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
+        groups = [nodes for one in self.all for nodes in one.domains_for(job)]
+        if sum(map(len, groups)) > len({node for nodes in groups for node in nodes}):
+            groups = []  # chains that share nodes are counted together
+        if job.where.nodes:
+            allowed = frozenset(job.where.nodes)
+            return tuple(allowed.intersection(nodes) for nodes in groups) or (allowed,)
+        return tuple(map(frozenset, groups))
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether a part reclaims what was borrowed, and decides which priorities count."""
+        return any(one.reclaims for one in self.all)
+
+    def is_last(self, stage: str) -> bool:
+        """Whether no part decides after the part of this name."""
+        return self._deciding[-1].name == stage
+
+    def not_admitted(self, unit: Unit) -> str:
+        """Why a unit would not be admitted, wherever it is placed; "": it would."""
+        return next(filter(None, (one.not_admitted(unit) for one in self.all)), "")
+
+    def borrows(self, unit: Unit) -> bool:
+        """Whether a unit uses, or would use, more than it is entitled to, or is not admitted."""
+        return any(one.borrows(unit) for one in self.all)
+
+    def overusers(self, jobs: Iterable[Job]) -> dict[str, bool]:
+        """The jobs of these that use what others are entitled to, and whether each would be evicted
+        first.
+        """
+        names = [(job.name, job.quota) for job in jobs]
+        return {name: first for one in self.all for name, first in one.overusers(names).items()}
+
+    def overuse(self) -> dict[str, dict[str, Amount]]:
+        """By over-used quota and dimension, the usage above what it is entitled to."""
+        return {quota: more for one in self.all for quota, more in one.overuse().items()}
+
+    def lending(self) -> frozenset[str]:
+        """The quotas from which something may be taken back now."""
+        return frozenset().union(*[one.lending() for one in self.all])
+
+    def less_important(self, unit: Unit) -> tuple[str, ...]:
+        """Units of lower priority without which a unit would be admitted; none: too few."""
+        return next(filter(None, (one.less_important(unit) for one in self.all)), ())
+
+    def has_less_important(self, unit: Unit) -> bool:
+        """Whether any unit of lower priority uses the same quota."""
+        return any(one.has_less_important(unit) for one in self.all)
+
+    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether opportunistic units of other quotas use what a refused unit lacks."""
+        return any(one.has_opportunistic(unit, refusal) for one in self.all)
+
+    def uncharge(self, requests: Iterable[str]) -> None:
+        """Charge units no more, given by their names in the quotas."""
+        for request in requests:
+            for one in self.all:
+                one.uncharge(request)
