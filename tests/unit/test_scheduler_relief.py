@@ -3,9 +3,10 @@
 import pytest
 from scheduler_lives import machines, make_scheduler
 
-from hivecore.devices import DeviceRequest
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 from hivecore.scheduler.rounds import offers as module
+from hivecore.topology import NetworkTopology
 
 PARTS = pytest.mark.parametrize(
     "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
@@ -131,3 +132,32 @@ def test_who_shares_gpus_is_counted_once(searched):
     scheduler.submit(Job("needs", "a", 2, where=here), 1.0)
     scheduler.decide(1.0)
     assert searched == ["needs"] and scheduler.state("needs") == "running"
+
+
+def test_amounts_of_any_size_are_counted():
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 8, "memory": 2**40})
+    scheduler = Scheduler(topology=network, immediate=True)
+    running(scheduler, Job("small", "t", 8))
+    roles = [Role("w", 1, gpus=1, resources={"memory": 2**36})]
+    scheduler.submit(Job("large", "t", roles, priority=1), 1.0)
+    assert [type(one) for one in scheduler.decide(1.0)[:2]] == [Preempt, Start]
+
+
+def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 4})
+    scheduler = Scheduler(
+        topology=network, devices=DeviceCluster({"n0": NodeDevices.uniform(gpus=4)}), immediate=True
+    )
+    shares = [(2, 75), (2, 25)] * 2
+    weak = [
+        Job(f"w{i}", "t", [Role("w", 1, devices=DeviceRequest("any", n, memory_percent=part))])
+        for i, (n, part) in enumerate(shares)
+    ]
+    running(scheduler, *weak)
+    scheduler.submit(Job("whole", "t", 4, priority=1), 1.0)
+    actions = scheduler.decide(1.0)
+    assert sum(isinstance(one, Preempt) for one in actions) == 4 and searched
+    assert scheduler.state("whole") == "running"
+    scheduler.check()

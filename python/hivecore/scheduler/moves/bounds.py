@@ -60,7 +60,7 @@ class Counting:
         """Whether not all can have a place again if just these jobs move."""
         for at in range(len(self.room.dimensions)):
             mine, again = self._mine(at), self._again(at, gone)
-            for g in {gcd(*mine, *again) or 1, *mine, *again}:
+            for g in {gcd(self.room.units[at], *mine) or 1, *mine, *again}:
                 slots, best = self._slots(at, g, gone)
                 if _times([*mine, *again], g) > slots or _times(mine, g) > best:
                     return True
@@ -125,7 +125,7 @@ class Counting:
         forced = self.problem.forced
         for at in range(len(self.room.dimensions)):
             mine, again = self._mine(at), self._again(at, forced)
-            for g in {gcd(*mine, *again) or 1, *mine, *again}:
+            for g in {gcd(self.room.units[at], *mine) or 1, *mine, *again}:
                 slots, _ = self._slots(at, g, forced)
                 lack = _times([*mine, *again], g) - slots
                 if lack > 0:

@@ -1,6 +1,7 @@
 """Room by node: what is idle, and what would be if jobs left."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from hivecore.scheduler.ledger.live import Live
@@ -55,6 +56,11 @@ class Room:
                         by_name[name] = before + more, (*needs, need) if need else needs
                         sums[pod.node] = sums.get(pod.node, 0) + more
             self.nodes[name] = tuple(nodes)
+        #: by dimension, what divides all that pods need that may leave
+        self.units = [
+            gcd(*(needs[at] for of in known.values() for needs in of.values()))
+            for at in range(len(self.dimensions))
+        ]
 
     def needs(self, at: int, units: Iterable[Unit]) -> list[int]:
         """What each pod of units needs, of those that need something."""
