@@ -168,12 +168,22 @@ class Lacks:
             of_quota[number] = urgent
             if hindered:
                 self._set_vain(number, True)
+                for other in others:
+                    self._used_by_weak(other)  # a change of it ends that
             else:
                 self._spare(number, job.quota, urgent)
 
     def _needs(self, kind: Kind, quota: str) -> list[Amount]:
         managed, asked = self._managed[quota], kind.amounts
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
+
+    def _used_by_weak(self, quota: str) -> dict[str, Amount]:
+        """What the opportunistic units of a quota used when that was looked at last."""
+        if quota not in self._weak:
+            if self._log.is_on:
+                self._log.keep(self._weak, quota)
+            self._weak[quota] = self._stage.used_by_opportunistic(quota)
+        return self._weak[quota]
 
     def _set_vain(self, number: int, is_vain: bool) -> None:
         if is_vain == (number in self._vain):
@@ -187,11 +197,7 @@ class Lacks:
         self._set_vain(number, False)
         below = Counter(self._stage.part.used_below(quota, urgent.priority))
         for other in urgent.others:
-            if other not in self._weak:
-                if self._log.is_on:
-                    self._log.keep(self._weak, other)
-                self._weak[other] = self._stage.used_by_opportunistic(other)
-            below.update(self._weak[other])
+            below.update(self._used_by_weak(other))
         needs = [
             max(need - below[name], 0)
             for name, need in zip(self._dimensions, urgent.needs, strict=True)
