@@ -46,15 +46,18 @@ class Room:
                 if roles is None:
                     roles = known[unit.kind] = needs_by_role(self.dimensions, unit.kind)
                 for pod in unit.placed:
-                    if not pod.node:
+                    node = pod.node
+                    if not node:
                         continue
-                    nodes[pod.node] = None
+                    nodes[node] = None
                     for need, (held, on, sums) in zip(roles[pod.role], counts, strict=True):
-                        by_name = on.setdefault(pod.node, {})
-                        before, needs = by_name.get(name, (0, ()))
                         more = need or (0 if held is None else held(pod))
+                        sums[node] = sums.get(node, 0) + more
+                        by_name = on.get(node)
+                        if by_name is None:
+                            by_name = on[node] = {}
+                        before, needs = by_name.get(name, (0, ()))
                         by_name[name] = before + more, (*needs, need) if need else needs
-                        sums[pod.node] = sums.get(pod.node, 0) + more
             self.nodes[name] = tuple(nodes)
         #: by dimension, what divides all that pods need that may leave
         self.units = [

@@ -484,20 +484,22 @@ class _Search:
 
     def _proposals(self, named: Victims, names: Collection[str]) -> Proposals:
         """Sets of these candidates that may be enough."""
-        stages, loads = self.stages, self._loads()
+        stages, loads = self.stages, self._loads(names)
         costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in names}
         room = Room(stages, self.jobs, dict.fromkeys([*named, *names]))
         closed = frozenset(stages.unhealthy())
         return Proposals(room, [self.unit], costs, closed, stages.domains_for(self.job))
 
-    def _loads(self) -> dict[str, tuple[float, str]]:
+    def _loads(self, names: Iterable[str]) -> dict[str, tuple[float, str]]:
         """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
         and the quota.
         """
         found: dict[str, tuple[float, str]] = {}
-        over = self.stages.overuse() if "reclaim" in self._candidates().values() else {}
-        for name, why in self._candidates().items():
-            borrowed = over.get(self.jobs[name].job.quota) if why == "reclaim" else None
+        candidates = self._candidates()
+        reclaimed = [name for name in names if candidates[name] == "reclaim"]
+        over = self.stages.overuse() if reclaimed else {}
+        for name in reclaimed:
+            borrowed = over.get(self.jobs[name].job.quota)
             if borrowed:
                 amounts = Counter[str]()
                 for unit in self.jobs[name].placed:
@@ -511,11 +513,8 @@ class _Search:
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
-        guaranteed, jobs = 0, 0
-        for name in names:
-            cost = self._cost(name)
-            guaranteed, jobs = guaranteed + cost[0], jobs + cost[1]
-        return guaranteed, jobs
+        jobs = [self.jobs[one] for name in names for one in self.stages.members(name)]
+        return sum(not live.is_weak for live in jobs), len(jobs)
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
         """What it costs that a candidate leaves, with all that share its GPUs: guaranteed jobs,
