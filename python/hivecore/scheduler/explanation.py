@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
@@ -203,14 +204,19 @@ class _Search:
         lose least are thought of first.
         """
         tenant = self._only_tenant()
-        running = [
-            ((self.now - live.since) * live.job.gpus, name)
-            for name, live in self.running.items()
-            if (tenant is None or live.job.tenant == tenant) and not live.for_job
-        ]
+        gpus: dict[int, int] = {}  # by kind
+        running: list[tuple[float, str]] = []
+        for name, live in self.running.items():
+            if (tenant is None or live.job.tenant == tenant) and not live.for_job:
+                number = live.units[0].kind.number
+                if number not in gpus:
+                    gpus[number] = live.job.gpus
+                running.append(((self.now - live.since) * gpus[number], name))
         losses = {name: lost for lost, name in nsmallest(_MOST_ENDS, running)}
         search = Fewest(self.unit, self._end)
-        needed = search.least(self.stages, [*losses])
+        freed = accumulate(gpus[self.running[name].units[0].kind.number] for name in losses)
+        guess = 1 + sum(1 for _ in takewhile(self.unit.kind.gpus.__gt__, freed))
+        needed = search.least(self.stages, [*losses], guess)
         if not needed:
             return
         cost = sum(losses[name] for name in needed)

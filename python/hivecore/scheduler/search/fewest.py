@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from hivecore.scheduler.actions import PlacedPod
-from hivecore.scheduler.stages.transaction import Stages, Started
-from hivecore.scheduler.stages.units import Unit
+from hivecore.scheduler.stages.transaction import Stages
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["Fewest"]
 
@@ -30,10 +30,13 @@ class Fewest:
         with self._without(stages, names):
             return self._starts(stages)
 
-    def first(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """The shortest prefix of these jobs without which the unit starts; empty: none is."""
+    def first(self, stages: Stages, names: Sequence[str], guess: int = 1) -> list[str]:
+        """The shortest prefix of these jobs without which the unit starts; empty: none is.
+
+        :param guess: how many these may be.
+        """
         needed: list[str] = []
-        some: Sequence[str] = names[:1]
+        some: Sequence[str] = names[:guess]
         with ExitStack() as undone:
             while some and not self._starts_unless_kept(stages, some, undone):
                 needed += some
@@ -56,9 +59,16 @@ class Fewest:
         """
         return self._search(stages, lambda parts: self._needed(parts, names)) or list(names)
 
-    def least(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """The same of the shortest prefix that is enough; empty: none is."""
-        return self._search(stages, lambda parts: self._needed(parts, self.first(parts, names)))
+    def least(self, stages: Stages, names: Sequence[str], guess: int = 1) -> list[str]:
+        """The same of the shortest prefix that is enough; empty: none is.
+
+        :param guess: how many jobs may be enough.
+        """
+
+        def find(parts: Stages) -> list[str]:
+            return self._needed(parts, self.first(parts, names, guess))
+
+        return self._search(stages, find)
 
     def _search(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
         """A set that is enough without devices, which cost most to try, if it is with them too."""
@@ -89,10 +99,8 @@ class Fewest:
         if not gone:
             return self._needed(stages, names)
         self._tries += 1
-        if self.starts_without(stages, gone):
-            return []
         with self._without(stages, gone):
-            return self._needed(stages, names)
+            return [] if self._starts(stages) else self._needed(stages, names)
 
     @contextmanager
     def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:
@@ -111,9 +119,9 @@ class Fewest:
         return False
 
     def _starts(self, stages: Stages) -> bool:
-        """Whether the unit starts; if so it runs until the trial ends."""
-        trial = self._unit.trial()
-        if not isinstance(stages.start(trial), Started):
+        """Whether the unit starts; if so it has its devices until the trial ends."""
+        offer = stages.propose(self._unit.trial())
+        if isinstance(offer, Refused):
             return False
-        self.placed = trial.placed
+        self.placed = offer.pods()
         return True

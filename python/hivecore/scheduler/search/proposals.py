@@ -299,9 +299,17 @@ class Proposals:
                 wanted, largest = size - idle, max(held for held, _ in jobs)
                 count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
                 least = [*map(min, zip(*[cost for _, cost in jobs], strict=True))]
-                rate = [part * count * _LESS for part in least]
+                # Rounding matters to parts of whole numbers, and to fractions.
+                rate = [
+                    part * count * (_LESS if most > 1 or isinstance(part, float) else 1)
+                    for part in least
+                ]
                 if not least[0] and sum(held for held, cost in jobs if not cost[0]) < wanted:
-                    rate[0] = min(cost[0] for _, cost in jobs if cost[0]) / most * _LESS
+                    rate[0] = (
+                        min(cost[0] for _, cost in jobs if cost[0])
+                        / most
+                        * (_LESS if most > 1 else 1)
+                    )
                 found[node] = _Step(tuple(rate), node, (), 0)
         return found
 

@@ -317,13 +317,17 @@ class _Search:
                 is_lent = name in borrowed and live.job.quota != self.job.quota
                 if is_lent and why != "opportunistic":
                     why, importance = "reclaim", self._importance(name, "reclaim")
-                if not why or not self._may_go(name):
-                    continue
-                if shares and not self._may_leave_first(name, why):
-                    continue
-                ranks.append((importance, (self.now - live.since) * gpus, name, why))
+                may_go = why and self._may_go(name)
+                if may_go and (not shares or self._may_leave_first(name, why)):
+                    ranks.append((importance, (self.now - live.since) * gpus, name, why))
             ranks.sort()
             self._known_candidates = {name: why for _, _, name, why in ranks}
+            if not shares:
+                weak = "opportunistic"
+                self._costs = {
+                    name: (int(why != weak), 1, importance + _PRIORITIES, lost)
+                    for importance, lost, name, why in ranks
+                }
         return self._known_candidates
 
     def _standing(self, live: "Live") -> tuple[str, int, int]:

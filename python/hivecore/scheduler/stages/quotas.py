@@ -149,16 +149,18 @@ class QuotaStage(Stage):
         return (HEADROOM if refusal.code in LIMITS else _ANY,)
 
     def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
-        """Why the unit of this name that waits is refused now; None: it is not.
+        """Why the unit of this name that waits is refused now; None: it is worth another try.
 
-        :param refusal: why it was refused before; the same object if nothing has changed.
+        :param refusal: why it was refused before.
         """
         decision = self.part.schedule(request)
+        if decision.refusal is not None:
+            return Refused(decision.refusal, self._retry_on(decision.refusal))
         if decision.outcome == "bind":
             return None
-        found = self._refused(kind, decision)
-        is_same = bool(found.quota_victims) and found.refusal == refusal
-        return found._replace(refusal=refusal) if is_same else found
+        again = self._refused(kind, decision)
+        # Others are in its way than before: that has to be told.
+        return again._replace(refusal=refusal) if again.refusal == refusal else None
 
     def commit(self, offer: Offer) -> None:
         """Charge the quota."""
