@@ -4,6 +4,9 @@ The rules of priorities, quotas and cells may contradict one another: each of th
 evict the next, for ever. So until the next external event no job evicts a job for which it was
 evicted itself, directly or through others. That order has no cycles, and a job that is below no
 other is evicted no more: sequences of evictions end.
+
+Likewise no quota takes guaranteed jobs back from a quota that took some from it: jobs of both
+quotas in turn would go on as long as there are any.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,14 +15,19 @@ from typing import Self
 from hivecore._arguments import as_name
 from hivecore._trial import UndoLog
 
-__all__ = ["OUTSIDE", "Precedence"]
+__all__ = ["OUTSIDE", "Precedence", "of_quota"]
 
 #: An external event has happened, after which no job has precedence.
 OUTSIDE = ("scheduler", "outside")
 
 
+def of_quota(quota: str) -> str:
+    """The name of a quota among those of jobs, which have no slash."""
+    return f"/{quota}"
+
+
 class Precedence:
-    """The order among jobs, by name."""
+    """The order among jobs, and among quotas, by name."""
 
     __slots__ = ("_above", "_log")
 

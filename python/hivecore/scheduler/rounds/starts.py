@@ -6,6 +6,7 @@ from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.ends import stop
 from hivecore.scheduler.ledger.lines import lend_no_more, push
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.victims import Victims
 from hivecore.scheduler.stages.sharing import Joined
@@ -85,6 +86,11 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
     stopping = []
     if victims:
         state.precedence.note(live.job.name, victims)
+        reclaimed = [
+            state.jobs[name].job.quota for name, why in victims.items() if why == "reclaim"
+        ]
+        if reclaimed:
+            state.precedence.note(of_quota(live.job.quota), [*map(of_quota, reclaimed)])
     for name, why in victims.items():
         victim = state.jobs[name]
         victim.note(state.log)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence
+from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence, of_quota
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
@@ -74,7 +74,7 @@ def find_victims(
         if victims and not search.starts_without(victims):
             return {}, later
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
-    keys = (OUTSIDE,) if search.above else ()
+    keys = (OUTSIDE,) if search.above or search.above_quota else ()
     return whole, (*search.hindered_by, *keys)
 
 
@@ -133,6 +133,8 @@ class _Search:
         self.unit, self.now = unit, now
         self.job = jobs[unit.owner].job
         self.above = precedence.above(self.job.name)
+        #: the quotas that took something from the quota of the job, as `of_quota` names them
+        self.above_quota = precedence.above(of_quota(self.job.quota))
         #: the job itself, and those without which it does not start
         self.needed = _needed(self.job, jobs)
         #: what has to happen before the victims that quotas propose are enough
@@ -291,6 +293,8 @@ class _Search:
     def _may_go(self, name: str) -> bool:
         live = self.jobs.get(name)
         if live is None or name in self.needed or name in self.above:
+            return False
+        if self.above_quota and not live.is_weak and of_quota(live.job.quota) in self.above_quota:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 
