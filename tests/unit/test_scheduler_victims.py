@@ -7,7 +7,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where, recover
-from hivecore.scheduler.ledger.precedence import Precedence
+from hivecore.scheduler.ledger.precedence import Precedence, of_quota
 from hivecore.topology import NetworkTopology
 
 
@@ -214,6 +214,22 @@ def test_nobody_makes_those_leave_for_whom_he_had_to():
     copy = Precedence.of_plain(UndoLog(), order.plain())
     order.clear()
     assert not order and copy and set(copy.above("high")) == {"other"}
+
+
+def test_a_quota_takes_nothing_back_from_one_that_took_from_it():
+    quotas = [Quota(name, min={"gpu": 8}, max={"gpu": 16}) for name in "ab"]
+    tree = QuotaTree(quotas, total={"gpu": 16}, limit="max")
+    scheduler = Scheduler(quotas=tree, devices=machines(["n0", "n1"]), immediate=True)
+    for i in range(2):
+        scheduler.submit(Job(f"a{i}", "a", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("b0", "b", 8), 1.0)
+    assert Preempt("a1", "b0", "reclaim") in scheduler.decide(1.0)
+    precedence = scheduler._state.precedence
+    assert set(precedence.above(of_quota("a"))) == {of_quota("b")}
+    assert not precedence.above(of_quota("b"))
+    scheduler.submit(Job("b1", "b", 8), 2.0)
+    assert not precedence.above(of_quota("a")), "an external event has happened"
 
 
 @pytest.mark.parametrize("evictions", ["packing", "least", "private"])
