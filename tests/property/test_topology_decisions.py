@@ -212,8 +212,8 @@ def test_a_greedy_decision_may_be_narrower_than_is_preferred_and_an_exact_one_ma
 
 
 def test_a_forged_decision_is_refused_and_changes_nothing_or_can_be_saved():
-    taken = 0
-    for seed in seeds(400):
+    taken, cases = 0, seeds(400)
+    for seed in cases:
         rng = Random(seed)
         network = random_network(rng)
         request = TopologyRequest("g", rng.randint(1, 3), amounts=rng.choice(RESOURCES))
@@ -246,7 +246,7 @@ def test_a_forged_decision_is_refused_and_changes_nothing_or_can_be_saved():
         assert any(network.free(node) != free[node] for node in network.nodes)
         network.release("g")
         assert {node: network.free(node) for node in network.nodes} == free
-    assert taken > 0
+    assert taken > 0 or len(cases) < 400  # of few cases all may be refused
 
 
 CALLS = {
