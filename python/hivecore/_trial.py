@@ -114,6 +114,12 @@ class UndoLog:
         for key in keys:
             self._steps.append((_put, of, key, of.get(key, _ABSENT)))
 
+    def set(self, object: Any, name: str, value: Any) -> None:
+        """Set an attribute, and let the undo restore it."""
+        if self.is_on:
+            self.add((setattr, object, name, getattr(object, name)))
+        setattr(object, name, value)
+
     def mark(self) -> int:
         """Set a mark; from now on changes add their undo.
 

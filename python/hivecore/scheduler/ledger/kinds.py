@@ -68,7 +68,7 @@ class Kinds:
         """Note that the parts enforce the constraints of a kind."""
         if not kind.is_alone:
             if len(self._enforced) >= _MOST:
-                self._set("_enforced", set())
+                self._log.set(self, "_enforced", set())
             if self._log.is_on:
                 self._log.add((self._enforced.discard, kind.number))
             self._enforced.add(kind.number)
@@ -112,15 +112,15 @@ class Kinds:
 
     def _note(self, kind: Kind, reason: str) -> None:
         if len(self._impossible) >= _MOST:
-            self._set("_impossible", {})
+            self._log.set(self, "_impossible", {})
         if self._log.is_on:
             self._log.keep(self._impossible, kind.number)
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
         """Forget what is impossible, and what is enforced."""
-        self._set("_impossible", {})
-        self._set("_enforced", set())
+        self._log.set(self, "_impossible", {})
+        self._log.set(self, "_enforced", set())
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
         """The kind of this number, while a state is read."""
@@ -152,27 +152,24 @@ class Kinds:
         self._numbered = count
         self._restored.clear()
 
-    def _set(self, name: str, value: Any) -> None:
-        if self._log.is_on:
-            self._log.add((setattr, self, name, getattr(self, name)))
-        setattr(self, name, value)
-
     def _keep(self, key: Any, kind: Kind) -> Kind:
         """Remember a kind."""
         if len(self._known) >= _MOST:
             # The older half; if a unit of such a kind waits, later units get another kind.
             gone = list(self._known)[: _MOST // 2]
             numbers = {self._known[key].number for key in gone}
-            self._set("_known", {k: v for k, v in self._known.items() if v.number not in numbers})
+            self._log.set(
+                self, "_known", {k: v for k, v in self._known.items() if v.number not in numbers}
+            )
             known = {n: why for n, why in self._impossible.items() if n not in numbers}
-            self._set("_impossible", known)
+            self._log.set(self, "_impossible", known)
         if self._log.is_on:
             self._log.keep(self._known, key)
         self._known[key] = kind
         return kind
 
     def _next_number(self) -> int:
-        self._set("_numbered", self._numbered + 1)
+        self._log.set(self, "_numbered", self._numbered + 1)
         return self._numbered
 
     def branch(self, log: UndoLog) -> Self:
@@ -208,7 +205,7 @@ class Kinds:
 
     def _noted(self, kind: Kind) -> Kind:
         if self.all_want_gpus and not kind.gpus:
-            self._set("all_want_gpus", False)
+            self._log.set(self, "all_want_gpus", False)
         return kind
 
 

@@ -56,9 +56,7 @@ class Precedence:
 
     def clear(self) -> None:
         """An external event has happened."""
-        if self._log.is_on:
-            self._log.add((setattr, self, "_above", self._above))
-        self._above = {}
+        self._log.set(self, "_above", {})
 
     def branch(self, log: UndoLog) -> Self:
         """An equal for a branch."""

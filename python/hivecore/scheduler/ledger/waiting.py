@@ -114,9 +114,7 @@ class Waiting:
 
     def renew(self, lacks: Lacks | None) -> None:
         """Replace the lacks after quotas have changed."""
-        if self._log.is_on:
-            self._log.add((setattr, self, "_lacks", self._lacks))
-        self._lacks = lacks
+        self._log.set(self, "_lacks", lacks)
         for line in self._lines.values():
             self._note(line)
 
@@ -186,9 +184,7 @@ class Waiting:
                     found.update(self._by_key.get(key, ()))
             else:
                 found.update(self._by_key.get(key, ()))
-        if self._log.is_on:
-            self._log.add((setattr, self, "_touched", self._touched))
-        self._touched = {}
+        self._log.set(self, "_touched", {})
         able = set(able_to_share(sharers)) if sharers else set()
         woken = [self._lines[number].kind for number in sorted(able)]
         for number in sorted(found - able):

@@ -62,9 +62,7 @@ class _Table:
             self._at = np.concatenate([self._at, self._at])
             self._needs = np.concatenate([self._needs, self._needs])
         if any(type(need) is Decimal for need in needs) and self._needs.dtype == np.int64:
-            if self.log.is_on:
-                self.log.add((setattr, self, "_needs", self._needs))
-            self._needs = self._needs.astype(np.float64)
+            self.log.set(self, "_needs", self._needs.astype(np.float64))
         self._numbers[row], self._at[row], self._needs[row] = number, quota, needs
 
     def drop(self, number: int) -> None:
@@ -239,17 +237,12 @@ class Lacks:
 
     def note_overused(self) -> None:
         """Note that placement has refused a kind beside the quotas that are over-used now."""
-        self._set_overused(self._overused & frozenset(self._stage.part.overused()))
-
-    def _set_overused(self, quotas: frozenset[str]) -> None:
-        if self._log.is_on:
-            self._log.add((setattr, self, "_overused", self._overused))
-        self._overused = quotas
+        self._log.set(self, "_overused", self._overused & frozenset(self._stage.part.overused()))
 
     def is_one_more_overused(self) -> bool:
         """Whether a quota exceeds its runtime that did not at the last check."""
         before = self._overused
-        self._set_overused(frozenset(self._stage.part.overused()))
+        self._log.set(self, "_overused", frozenset(self._stage.part.overused()))
         return not self._overused <= before
 
     def able(self) -> list[int]:

@@ -9,7 +9,7 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._cell_nodes import cells_of_level
 from hivecore.scheduler.stages._counting import Dimension, cell_domains, count_cells
-from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
 __all__ = ["CellStage"]
@@ -17,7 +17,7 @@ __all__ = ["CellStage"]
 _ANY = ("cells", "any")
 
 
-class CellStage(Stage):
+class CellStage(PlacingStage):
     """A `CellCluster`: a unit is an affinity group. Pods without GPUs are not placed."""
 
     name = "cells"
@@ -96,26 +96,10 @@ class CellStage(Stage):
         refusal = Refusal(self.name, "preempt", decision.reason)
         return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
-    def commit(self, offer: Offer) -> None:
-        """Give the unit its cells."""
-        decision = offer.decisions.get(self.name)
-        if decision is not None:
-            self.part.commit(decision)
-
-    def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the cells of a unit."""
-        if is_placed:
-            self.part.release(unit.name)
-
     def check_holds(self, unit: Unit) -> None:
         """See that the unit has cells."""
         if unit.is_placed and unit.name not in self.part:
             raise KeyError(f"unit {unit.name!r} has no cells any more")
-
-    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Give cells to another job."""
-        if is_placed:
-            self.part.rename(old, new)
 
     def is_downgraded(self, unit: str) -> bool:
         """Whether a unit that runs has lost its guarantee."""

@@ -118,9 +118,7 @@ class QuotaStage(Stage):
 
     def settle(self) -> None:
         """Forget which quotas were noted."""
-        if self.log.is_on:
-            self.log.add((setattr, self, "stirred", self.stirred))
-        self.stirred = set()
+        self.log.set(self, "stirred", set())
 
     def propose(self, offer: Offer) -> Refused | None:
         """Admit a unit, unless its quota is charged already."""

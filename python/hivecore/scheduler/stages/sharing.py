@@ -110,13 +110,6 @@ class SharingStage(Stage):
         if group.number in self._groups:
             self._open_again(group)
 
-    def _set(self, **attributes: Any) -> None:
-        """Change attributes so that the log can restore them."""
-        for name, value in attributes.items():
-            if self.log.is_on:
-                self.log.add((setattr, self, name, getattr(self, name)))
-            setattr(self, name, value)
-
     # --- sharing
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
@@ -162,7 +155,7 @@ class SharingStage(Stage):
     def forget_refusals(self) -> None:
         """Forget refusals: other GPUs may be idle now."""
         if self._refused:
-            self._set(_refused={})
+            self.log.set(self, "_refused", {})
 
     def _demand(self, job: Job) -> Any:
         return self._alike(job), job.tenant, job.quota, job.data and job.data.dataset
@@ -174,7 +167,8 @@ class SharingStage(Stage):
     def avoid(self, nodes: frozenset[str]) -> None:
         """Let no job join a group on these nodes."""
         if nodes != self._unhealthy:
-            self._set(_unhealthy=nodes, _fresh=dict.fromkeys(self._groups))
+            self.log.set(self, "_unhealthy", nodes)
+            self.log.set(self, "_fresh", dict.fromkeys(self._groups))
 
     # --- joining
 
@@ -200,7 +194,7 @@ class SharingStage(Stage):
     def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
         """The numbers of the kinds that can join a group that has changed."""
         fresh = self._fresh
-        self._set(_fresh={})
+        self.log.set(self, "_fresh", {})
         asking: dict[Any, list[Kind]] = {}
         for kind in kinds if fresh else ():
             asking.setdefault(self._alike(kind.job), []).append(kind)
@@ -254,7 +248,7 @@ class SharingStage(Stage):
         self.forget_refusals()
         alike = self._alike(unit.kind.job)
         if alike is not None and not unit.kind.is_lent:
-            self._set(_begun=self._begun + 1)
+            self.log.set(self, "_begun", self._begun + 1)
             group = Group(self._begun, alike, unit.placed, unit.is_placed)
             self._log(group)
             self._groups[group.number] = group

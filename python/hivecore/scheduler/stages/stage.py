@@ -16,7 +16,7 @@ from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
-__all__ = ["Audited", "Listener", "Offer", "Stage", "refused"]
+__all__ = ["Audited", "Listener", "Offer", "PlacingStage", "Stage", "refused"]
 
 
 class Listener(Protocol):
@@ -275,6 +275,26 @@ class Stage:
     def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
         """Whether opportunistic units of other quotas use what a refused unit lacks."""
         return False
+
+
+class PlacingStage(Stage):
+    """An adapter of a part that places units, each under its name."""
+
+    def commit(self, offer: Offer) -> None:
+        """Allocate the place of a unit."""
+        decision = offer.decisions.get(self.name)
+        if decision is not None:
+            self.part.commit(decision)
+
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Free the place of a unit."""
+        if is_placed:
+            self.part.release(unit.name)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """Give the place to another job."""
+        if is_placed:
+            self.part.rename(old, new)
 
 
 def refused(stage: str, code: str, reason: str, *keys: Key) -> Refused:

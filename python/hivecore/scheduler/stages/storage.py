@@ -130,13 +130,6 @@ class StorageStage(Stage):
         """The log undoes all changes."""
         return nullcontext()
 
-    def _set(self, **attributes: Any) -> None:
-        """Change attributes so that the log can restore them."""
-        for name, value in attributes.items():
-            if self.log.is_on:
-                self.log.add((setattr, self, name, getattr(self, name)))
-            setattr(self, name, value)
-
     def plain(self) -> dict[str, Any]:
         """The state as plain data, without which jobs run and wait."""
         pool, readers = self.pool, self._readers
@@ -203,17 +196,17 @@ class StorageStage(Stage):
         if data is not None:
             code = self._code[data.dataset]
             if self.log.is_on:
-                self._set(_readers=self._readers.copy())
+                self.log.set(self, "_readers", self._readers.copy())
             self._readers.come(job.name, code, data.rate_mbps, data.total_gb)
-            self._set(is_stale=self.is_stale or self.pool.ahead)
+            self.log.set(self, "is_stale", self.is_stale or self.pool.ahead)
 
     def go(self, job: str) -> None:
         """Remove a job that does not run."""
         if job in self._readers.row:
             if self.log.is_on:
-                self._set(_readers=self._readers.copy())
+                self.log.set(self, "_readers", self._readers.copy())
             self._readers.go(job)
-            self._set(is_stale=self.is_stale or self.pool.ahead)
+            self.log.set(self, "is_stale", self.is_stale or self.pool.ahead)
 
     def read(self, job: str, runs: bool) -> None:
         """Let a job read, or wait and begin from nothing."""
@@ -226,7 +219,7 @@ class StorageStage(Stage):
             self._readers.runs[row] = True
         else:
             self._readers.stop(row)
-        self._set(is_stale=True)
+        self.log.set(self, "is_stale", True)
 
     def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
         """Check what was observed.
@@ -265,8 +258,8 @@ class StorageStage(Stage):
     def allot(self, now: float) -> list[SetCache | SetRemoteIO]:
         """The changes of the allocation; shrinking ones come first, to make room for the others."""
         if self.log.is_on:
-            self._set(_readers=self._readers.copy())
-        self._set(is_stale=False)
+            self.log.set(self, "_readers", self._readers.copy())
+        self.log.set(self, "is_stale", False)
         readers, pool = self._readers, self.pool
         rows = readers.running()
         code = readers.dataset[rows]
@@ -292,7 +285,7 @@ class StorageStage(Stage):
     def _told_cache(self, cache: Floats) -> tuple[list[SetCache], list[SetCache]]:
         """The datasets with less cache and with more, as remote IO counts on all of it."""
         more = cache - self._cache
-        self._set(_cache=cache)
+        self.log.set(self, "_cache", cache)
         found = [
             [
                 SetCache(self._names[at], int(cache[at] * _GB + _ROUNDING))

@@ -12,7 +12,7 @@ from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension, network_domains
-from hivecore.scheduler.stages.stage import Audited, Offer, Stage, refused
+from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, refused
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpus_of
 from hivecore.topology import (
     NetworkTopology,
@@ -30,7 +30,7 @@ _MOST = 4096  # requests that are remembered
 _Most = Any
 
 
-class TopologyStage(Stage):
+class TopologyStage(PlacingStage):
     """A `NetworkTopology`: a pod takes the resources of its node that it counts, or a slot."""
 
     name = "topology"
@@ -180,26 +180,10 @@ class TopologyStage(Stage):
                 kinds, keys = both, split
         return [kinds.index(key) if key else None for key in keys]
 
-    def commit(self, offer: Offer) -> None:
-        """Allocate the resources of the unit."""
-        decision = offer.decisions.get(self.name)
-        if decision is not None:
-            self.part.commit(decision)
-
-    def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the resources of a unit."""
-        if is_placed:
-            self.part.release(unit.name)
-
     def check_holds(self, unit: Unit) -> None:
         """See that the unit has a place."""
         if unit.is_placed:
             self.part.placement(unit.name)
-
-    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Give the resources to another job."""
-        if is_placed:
-            self.part.rename(old, new)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Hold for a unit what it needs of its nodes beside what its victims leave there."""
