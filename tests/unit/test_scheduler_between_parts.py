@@ -5,6 +5,7 @@ from collections import Counter
 from decimal import Decimal
 from itertools import product
 from random import Random
+from threading import Thread
 
 import pytest
 from profiles import seeds
@@ -519,6 +520,26 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
     assert observed(scheduler) == before
     assert told(scheduler.decide(0.0)) == [("Start", "train")]
     scheduler.check()
+
+
+def test_other_threads_wait_for_queues_and_parts_while_a_round_may_be_undone(monkeypatch):
+    scheduler = Scheduler(quotas=QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16}))
+    scheduler.submit(Job("train", "t", 1), 0.0)
+    right, free = QuotaTree.schedule, {}
+
+    def asked(tree, *arguments):
+        def look():
+            for name in ("queues", "quotas"):
+                free[name] = getattr(scheduler._state, name, tree)._lock.acquire(blocking=False)
+
+        thread = Thread(target=look)
+        thread.start()
+        thread.join()
+        return right(tree, *arguments)
+
+    monkeypatch.setattr(QuotaTree, "schedule", asked)
+    scheduler.decide(0.0)
+    assert free == {"queues": False, "quotas": False}
 
 
 TAMPERED = {

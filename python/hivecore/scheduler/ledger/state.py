@@ -41,8 +41,11 @@ class _Transaction:
         self._before = state.now, state.regroup_for, state.order
         self._round = state.begun.copy(), [*state.unsaid], state.rejected.copy()
         self._marks = state.stages.mark()
-        queues = (state.queues, state.lending)
-        self._queues = [(one, one._mark()) for one in queues if one is not None]
+        self._queues = []
+        for queue in (state.queues, state.lending):
+            if queue is not None:
+                queue._lock.__enter__()
+                self._queues.append((queue, queue._mark()))
 
     def __exit__(
         self,
@@ -54,10 +57,12 @@ class _Transaction:
         if error is None and self._keeps:
             for queue, mark in self._queues:
                 queue._keep(mark)
+                queue._lock.__exit__(None, None, None)
             state.stages.keep(self._marks)
             return
         for queue, mark in self._queues:
             queue._rewind(mark)
+            queue._lock.__exit__(None, None, None)
         state.stages.rewind(self._marks)
         state.outbox, length = self._outbox
         del state.outbox[length:]
