@@ -8,7 +8,7 @@ import pytest
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import Data, Job, Role, Scheduler, Where
 from hivecore.scheduler.ledger.transitions import TRANSITIONS
-from hivecore.scheduler.stages.stage import Stage
+from hivecore.scheduler.stages.composed import _KINDS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "subjects" / "scheduler.md"
 
@@ -59,13 +59,12 @@ def test_the_page_has_the_fields_that_each_part_reads():
     named = {}
     for fields, parts, without in rows("Constraints"):
         for field in re.findall(r"\.(\w+)`", fields):
-            stages = {kind.name for kind in Stage.__subclasses__() if kind.name in parts}
+            stages = {kind.name for kind in _KINDS if kind.name in parts}
             named[field] = stages, without.startswith("refused")
     assert {field: stages for field, (stages, _) in named.items()} == {
-        field: {kind.name for kind in Stage.__subclasses__() if field in kind.honours}
-        for field in FIELDS
+        field: {kind.name for kind in _KINDS if field in kind.honours} for field in FIELDS
     }
-    assert FIELDS.keys() == frozenset().union(*(kind.honours for kind in Stage.__subclasses__()))
+    assert FIELDS.keys() == frozenset().union(*(kind.honours for kind in _KINDS))
     for field, (_, is_refused) in named.items():
         job = Job("job", "team", **{"roles": 1, **FIELDS[field]})
         if is_refused:
