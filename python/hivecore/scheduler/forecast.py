@@ -15,7 +15,7 @@ def first_start(state: State, live: Live) -> float | None:
 
     Running jobs end by their estimates. All of it happens in a transaction that is undone.
     """
-    with state.transaction(keeps=False):
+    with state.trial():
         _decide(state, state.now)
         while not live.runs:
             if state.jobs.get(live.job.name) is not live:

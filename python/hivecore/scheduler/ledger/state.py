@@ -1,10 +1,12 @@
 """All that a scheduler knows of jobs; the files beside this one change it."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from math import inf
-from types import TracebackType
+from typing import Any
 
 from hivecore._arguments import as_float
+from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
@@ -27,51 +29,7 @@ LATEST = 2.0**40
 MICRO = 1_000_000
 
 
-class _Transaction:
-    """The context of `State.transaction`."""
-
-    __slots__ = ("_before", "_keeps", "_marks", "_outbox", "_queues", "_round", "_state")
-
-    def __init__(self, state: "State", keeps: bool) -> None:
-        self._state, self._keeps = state, keeps
-
-    def __enter__(self) -> None:
-        state = self._state
-        self._outbox = state.outbox, len(state.outbox)
-        self._before = state.now, state.regroup_for, state.order
-        self._round = state.begun.copy(), [*state.unsaid], state.rejected.copy()
-        self._marks = state.stages.mark()
-        self._queues = []
-        for queue in (state.queues, state.lending):
-            if queue is not None:
-                queue._lock.__enter__()
-                self._queues.append((queue, queue._mark()))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        state = self._state
-        if error is None and self._keeps:
-            for queue, mark in self._queues:
-                queue._keep(mark)
-                queue._lock.__exit__(None, None, None)
-            state.stages.keep(self._marks)
-            return
-        for queue, mark in self._queues:
-            queue._rewind(mark)
-            queue._lock.__exit__(None, None, None)
-        state.stages.rewind(self._marks)
-        state.outbox, length = self._outbox
-        del state.outbox[length:]
-        state.now, state.regroup_for, state.order = self._before
-        state.begun, state.unsaid, state.rejected = self._round
-        state.relief = None
-
-
-class State:
+class State(Trials):
     """The jobs of a scheduler, its queues and its parts.
 
     :param queues: ``None``: all jobs wait in one queue.
@@ -80,6 +38,9 @@ class State:
     :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
     """
+
+    #: the parts and queues have locks of their own
+    _lock = nullcontext()
 
     __slots__ = (
         "begun",
@@ -240,14 +201,38 @@ class State:
             return False
         return self.lending is None or not self.lending.offers
 
-    def transaction(self, *, keeps: bool = True) -> "_Transaction":
-        """A context whose changes to jobs, queues and parts are undone by an exception.
+    def transaction(self) -> Transaction:
+        """A trial whose changes to jobs, queues and parts stay unless an exception ends it."""
+        return Transaction(self)
 
-        :param keeps: whether they stay if there is none.
+    def _mark(self) -> tuple[Any, ...]:
+        outbox = self.outbox, len(self.outbox)
+        fields = self.now, self.regroup_for, self.order
+        in_round = self.begun.copy(), [*self.unsaid], self.rejected.copy()
+        parts, queues = self.stages.mark(), []
+        for queue in (self.queues, self.lending):
+            if queue is not None:
+                queue._lock.__enter__()
+                queues.append((queue, queue._mark()))
+        return parts, queues, outbox, fields, in_round
 
-        Cost: O(changes).
-        """
-        return _Transaction(self, keeps)
+    def _keep(self, mark: tuple[Any, ...]) -> None:
+        parts, queues, *_ = mark
+        for queue, its in queues:
+            queue._keep(its)
+            queue._lock.__exit__(None, None, None)
+        self.stages.keep(parts)
+
+    def _rewind(self, mark: tuple[Any, ...]) -> None:
+        parts, queues, (self.outbox, length), fields, in_round = mark
+        for queue, its in queues:
+            queue._rewind(its)
+            queue._lock.__exit__(None, None, None)
+        self.stages.rewind(parts)
+        del self.outbox[length:]
+        self.now, self.regroup_for, self.order = fields
+        self.begun, self.unsaid, self.rejected = in_round
+        self.relief = None
 
     @property
     def microseconds(self) -> int:

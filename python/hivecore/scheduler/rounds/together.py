@@ -167,7 +167,7 @@ def _of(live: Live, refused: Refused) -> Refused:
 
 def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     """The same where jobs may share or evict."""
-    with state.transaction(keeps=False):
+    with state.trial():
         for live in lives:
             if live is not offered:
                 _take(state, live)

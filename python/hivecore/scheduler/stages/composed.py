@@ -1,12 +1,12 @@
 """The parts of a scheduler as one: what all of them say together, and trials of all of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from math import inf
-from types import TracebackType
 from typing import Any, Self
 
 from hivecore._thousandths import Amount
-from hivecore._trial import UndoLog
+from hivecore._trial import Trials, UndoLog
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -52,36 +52,16 @@ def _overrides(kind: type[Stage], action: str) -> bool:
     return getattr(kind, action) is not getattr(Stage, action)
 
 
-class _Trial:
-    """The context of `Composed.trial`."""
-
-    __slots__ = ("_listener", "_marks", "_stages")
-
-    def __init__(self, stages: "Composed") -> None:
-        self._stages = stages
-
-    def __enter__(self) -> None:
-        stages = self._stages
-        self._listener, stages.listener = stages.listener, None
-        self._marks = stages.mark()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stages.rewind(self._marks)
-        self._stages.listener = self._listener
-
-
-class Composed:
+class Composed(Trials):
     """The stages, each of them optional.
 
     :param tries: how often placement decides on a unit at most.
     :param growing: whether nodes may be added, and totals may grow.
     :param log: undoes changes of the adapters; ``None``: a new one.
     """
+
+    #: the parts have locks of their own
+    _lock = nullcontext()
 
     def __init__(
         self,
@@ -222,10 +202,6 @@ class Composed:
 
     # --- trials
 
-    def trial(self) -> _Trial:
-        """A context whose changes to all parts are undone at its end; units are left alone."""
-        return _Trial(self)
-
     def mark(self) -> list[Any]:
         """Set a mark for `rewind` or `keep`; until then other threads wait for the parts."""
         marks = []
@@ -236,7 +212,7 @@ class Composed:
         return marks
 
     def rewind(self, marks: list[Any]) -> None:
-        """Undo all changes since the last mark."""
+        """Undo all changes since the last mark; units are left alone."""
         self.log.rewind()
         for rewind, _, unlock in self._ending:
             rewind(marks.pop())
@@ -248,6 +224,14 @@ class Composed:
         for _, keep, unlock in self._ending:
             keep(marks.pop())
             unlock(None, None, None)
+
+    def _mark(self) -> tuple[Any, ...]:
+        before, self.listener = self.listener, None
+        return before, self.mark()
+
+    def _rewind(self, mark: tuple[Any, ...]) -> None:
+        self.listener, marks = mark
+        self.rewind(marks)
 
     # --- what is possible
 

@@ -7,7 +7,6 @@ GPUs when the first job leaves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -86,10 +85,6 @@ class SharingStage(Stage):
             made._add(self._groups[number].copy())
         made._fresh = self._fresh.copy()
         return made
-
-    def trial(self) -> AbstractContextManager[None]:
-        """The log undoes all changes."""
-        return nullcontext()
 
     def _add(self, group: Group) -> None:
         self._groups[group.number] = group

@@ -5,7 +5,6 @@ methods of the base class do nothing, so that callers need not know which parts 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hivecore._thousandths import Amount
@@ -212,12 +211,7 @@ class Stage:
         """Whether a unit that this stage has refused is worth another try, at a glance."""
         return True
 
-    # --- trials and the whole state
-
-    def trial(self) -> AbstractContextManager[None]:
-        """A context whose changes to the part are undone at its end."""
-        trial: AbstractContextManager[None] = self.part.trial()
-        return trial
+    # --- the whole state
 
     def faults(self, audited: Audited) -> Iterator[str]:
         """Differences between this stage and the jobs."""

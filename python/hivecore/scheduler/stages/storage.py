@@ -1,7 +1,6 @@
 """Storage: cache and remote IO are allocated whenever the running jobs have changed (SiloD)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -125,10 +124,6 @@ class StorageStage(Stage):
         made._cache, made._held = self._cache.copy(), self._held.copy()
         made._readers, made.is_stale = self._readers.copy(), self.is_stale
         return made
-
-    def trial(self) -> AbstractContextManager[None]:
-        """The log undoes all changes."""
-        return nullcontext()
 
     def plain(self) -> dict[str, Any]:
         """The state as plain data, without which jobs run and wait."""
