@@ -6,6 +6,9 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest, LabelExpression
 from hivecore.scheduler import (
     Data,
+    Fit,
+    FreeDomain,
+    FreeNodes,
     Job,
     JobDifference,
     JobStanding,
@@ -25,6 +28,7 @@ from hivecore.scheduler import (
     Sharing,
     Start,
     Stop,
+    StoragePool,
     TenantSummary,
     Wait,
     Where,
@@ -59,6 +63,10 @@ refusal = record(Refusal, texts, texts, texts, texts)
 pod = record(PlacedPod, names, integers, texts, pairs(names, tuples(integers)))
 pods = tuples(pod)
 record(Promote, names, pods)
+record(Fit, names)
+record(FreeDomain, names, texts)
+record(FreeNodes, tuples(names, least=1))
+record(StoragePool, pairs(names, positive), floats, floats, st.sampled_from(["greedy", "sjf"]))
 record(Preempt, names, names, texts)
 record(Stop, names, pods, names)
 record(Wait, names, refusal)

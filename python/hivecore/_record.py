@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from inspect import signature
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -18,6 +28,7 @@ from msgspec.structs import force_setattr, replace
 from hivecore._arguments import (
     as_amounts,
     as_bool,
+    as_choice,
     as_dict,
     as_float,
     as_int,
@@ -31,6 +42,7 @@ __all__ = [
     "FOLLOWS",
     "Check",
     "Name",
+    "Named",
     "Names",
     "Record",
     "amounts",
@@ -90,6 +102,8 @@ def check_of(hint: Any) -> Check:
     if get_origin(hint) is Annotated:
         found: Check = hint.__metadata__[0]
         return found
+    if get_origin(hint) is Literal:
+        return lambda value, name: as_choice(value, name, get_args(hint))
     if get_origin(hint) in (UnionType, Union):
         (check,) = [check_of(one) for one in get_args(hint) if one is not NoneType]
         return lambda value, name: None if value is None else check(value, name)
@@ -179,3 +193,17 @@ class Record(Struct, frozen=True, gc=False):
     def replace(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""
         return replace(self, **changes)
+
+
+class Named(Record, frozen=True):
+    """A record with a name on which no other field depends."""
+
+    name: Name
+
+    def replace(self, **changes: Any) -> Self:
+        """The same record with other values of some fields."""
+        if changes.keys() != {"name"}:
+            return Record.replace(self, **changes)
+        made: Self = self.__copy__()  # type: ignore[attr-defined]
+        force_setattr(made, "name", as_name(changes["name"], "name"))
+        return made

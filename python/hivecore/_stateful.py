@@ -1,9 +1,10 @@
 """What objects with a state have in common: branches, and states as bytes."""
 
 import json
-from dataclasses import asdict
 from decimal import Decimal
 from typing import Any, ClassVar, Self
+
+from msgspec.structs import asdict
 
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._turns import in_turn
@@ -84,7 +85,7 @@ class PlainState(Stateful):
         raise NotImplementedError
 
     def _plain(self) -> dict[str, Any]:
-        """Numbers, texts, lists and dicts, and dataclasses of such. Decimals are of thousandths."""
+        """Numbers, texts, lists and dicts, and records of such. Decimals are of thousandths."""
         raise NotImplementedError
 
     @classmethod

@@ -6,7 +6,6 @@ would be done and changes nothing, `commit` does it, `release` ends it. A stage 
 somebody now answers so, with a reason; errors are for wrong arguments.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from hivecore._record import Record
@@ -65,8 +64,7 @@ class Decision(Protocol):
         """Why it waits; ``None``: it does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Record, frozen=True):
     """Something after which a request would be admitted: it was tried on a copy.
 
     :param kind: "preempt": owners that the request may preempt leave. "release": others leave, too.
@@ -90,8 +88,7 @@ class Change:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record, frozen=True):
     """Why a request would be served now or not, and what would admit it.
 
     :param outcome: what `Stage.schedule` would answer.

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from random import Random
@@ -235,7 +234,7 @@ class Histories(RuleBasedStateMachine):
     def requeue(self, more):
         """It may have run meanwhile."""
         found, weight = self.gone.pop()
-        ran = replace(found.job, attained=found.job.attained + more)
+        ran = found.job.replace(attained=found.job.attained + more)
         found = found._replace(job=ran)
         self.queues.requeue(found)
         if weight < inf:

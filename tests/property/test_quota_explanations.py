@@ -1,6 +1,5 @@
 """Explanations of quotas: what they name admits, and their least is the least."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -144,7 +143,7 @@ def test_no_limit_could_be_raised_by_a_unit_less(settings):
             for change in tree.explain(asked).changes:
                 for i, one in enumerate(change.limits):
                     branch = tree.copy()
-                    less = replace(one, amount=one.amount - 1)
+                    less = one.replace(amount=one.amount - 1)
                     rest = [*change.limits[:i], less, *change.limits[i + 1 :]]
                     try:
                         raised(branch, rest, root)

@@ -425,11 +425,25 @@ def hollow(made):
 
 #: Records that check what they are made of, also where a pickle is read.
 CHECKED = {
+    cells.Chain: cells.Chain(["gpu", "node"], [8], 2),
+    cells.ClusterSpec: cells.ClusterSpec({"a": cells.Chain(["node"], [], 2)}, {}),
+    gangs.GangSpec: gangs.GangSpec("workers", 2, groups=["servers"]),
+    gangs.RunningPod: gangs.RunningPod("pod", "n1", 3),
+    queues.Capacity: queues.Capacity(2, [(10, 4), (5, 2)]),
+    queues.QueuedJob: queues.QueuedJob("train", "a", 8, resources={"gpu": 8}),
+    quotas.Quota: quotas.Quota("a", max={"gpu": 8}, min={"gpu": 0.25}),
+    quotas.QuotaRequest: quotas.QuotaRequest("train", "a", {"gpu": 8}, count=2),
     scheduler.Data: scheduler.Data("images", 9.5),
+    scheduler.Fit: scheduler.Fit("train"),
+    scheduler.FreeDomain: scheduler.FreeDomain("rack"),
+    scheduler.FreeNodes: scheduler.FreeNodes(["n2", "n1"]),
     scheduler.Job: scheduler.Job("train", "a", 3, quota="b", run_time=5.0),
     scheduler.Role: scheduler.Role("worker", 4, min_pods=2, devices=ASKED),
     scheduler.Sharing: scheduler.Sharing(4, 3),
+    scheduler.StoragePool: scheduler.StoragePool({"images": 9.5}, 5.0, None),
     scheduler.Where: scheduler.Where(multiple={"rack": 2}, nodes=["n1"]),
+    topology.TopologyRequest: topology.TopologyRequest("train", 4, multiple={"rack": 2}),
+    topology.TopologyRole: topology.TopologyRole("leader", 1, {"cpu": 0.25}),
 }
 
 

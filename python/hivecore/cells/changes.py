@@ -1,16 +1,15 @@
 """What becomes of live groups, in a restart and in a reconfiguration too."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from hivecore._record import Record
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = ["GroupStatus", "Reconfiguration", "Recovery"]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(Record, frozen=True):
     """A live group of a `CellCluster`."""
 
     group: AffinityGroup
@@ -25,8 +24,7 @@ class GroupStatus:
     """Groups that are still on leaves which this one has reserved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Record, frozen=True):
     """What became of a recovered group."""
 
     downgraded: bool
@@ -37,8 +35,7 @@ class Recovery:
     """(node, leaf index) that no longer exist; the rest is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfiguration:
+class Reconfiguration(Record, frozen=True):
     """What a new specification has changed for the live groups."""
 
     downgraded: tuple[str, ...]

@@ -1,16 +1,15 @@
 """What a cluster is made of and who owns which cells: plain data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from hivecore._arguments import as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._record import Record, force_setattr
 from hivecore.errors import InfeasibleAssignmentError
 
 __all__ = ["Chain", "ClusterSpec"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Record, frozen=True):
     """One homogeneous part of a cluster: `roots` equal trees of cells.
 
     :param levels: names of the 1 to 16 levels, leaf first.
@@ -56,9 +55,9 @@ class Chain:
             raise ValueError(
                 f"fanouts has {len(fanouts)} entries, {len(levels)} levels need {len(levels) - 1}"
             )
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "fanouts", fanouts)
-        object.__setattr__(self, "roots", as_int(self.roots, "roots", 1, 2**31))
+        force_setattr(self, "levels", levels)
+        force_setattr(self, "fanouts", fanouts)
+        force_setattr(self, "roots", as_int(self.roots, "roots", 1, 2**31))
         if self.leaves > 2**31:
             raise ValueError(f"fanouts and roots make {self.leaves} leaves, at most 2**31")
         self._name_nodes()
@@ -71,7 +70,7 @@ class Chain:
             level = as_text(level, "node_level")
             if level not in self.levels:
                 raise ValueError(f"node_level={level!r}: the levels are {list(self.levels)}")
-        object.__setattr__(self, "node_level", level)
+        force_setattr(self, "node_level", level)
         per_node = self.leaves_per_cell()[self.levels.index(level)]
         count = self.leaves // per_node
         if self.nodes is not None:
@@ -79,7 +78,7 @@ class Chain:
             if len(nodes) != count:
                 raise ValueError(f"nodes has {len(nodes)} names, the chain has {count} nodes")
             nodes = tuple(as_name(name, f"nodes[{i}]") for i, name in enumerate(nodes))
-            object.__setattr__(self, "nodes", nodes)
+            force_setattr(self, "nodes", nodes)
         if self.leaf_indices is not None:
             rows = as_tuple(self.leaf_indices, "leaf_indices")
             if len(rows) != count:
@@ -95,7 +94,7 @@ class Chain:
                         f"leaf_indices[{i}] has {len(row)} entries, a node has {per_node} leaves"
                     )
                 indices.append(row)
-            object.__setattr__(self, "leaf_indices", tuple(indices))
+            force_setattr(self, "leaf_indices", tuple(indices))
 
     def leaves_per_cell(self) -> tuple[int, ...]:
         """How many leaves a cell of each level has, leaf first."""
@@ -110,8 +109,7 @@ class Chain:
         return self.leaves_per_cell()[-1] * self.roots
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
+class ClusterSpec(Record, frozen=True):
     """The chains of a heterogeneous cluster and the cells that each virtual cluster owns.
 
     :param chains: name -> `Chain`, not empty.
@@ -137,7 +135,7 @@ class ClusterSpec:
 
     chains: Mapping[str, Chain]
     virtual_clusters: Mapping[str, Mapping[str, Mapping[str, int]]]
-    pinned_cells: Mapping[str, Mapping[str, tuple[str, str, int]]] = field(default_factory=dict)
+    pinned_cells: Mapping[str, Mapping[str, tuple[str, str, int]]] = {}
 
     def __post_init__(self) -> None:
         chains: dict[str, Chain] = {}
@@ -167,9 +165,9 @@ class ClusterSpec:
                         )
                     count = as_int(count, f"{place}[{name!r}][{level!r}]", 0, 2**31)
                     owned[tenant][name][level] = count
-        object.__setattr__(self, "chains", chains)
-        object.__setattr__(self, "virtual_clusters", owned)
-        object.__setattr__(self, "pinned_cells", self._pins())
+        force_setattr(self, "chains", chains)
+        force_setattr(self, "virtual_clusters", owned)
+        force_setattr(self, "pinned_cells", self._pins())
 
     def _pins(self) -> dict[str, dict[str, tuple[str, str, int]]]:
         pinned: dict[str, dict[str, tuple[str, str, int]]] = {}

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hivecore._cells import LiveGroup
+from hivecore._record import Record
 from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.books.group_search import find, pinned_pool, tenant_of
@@ -18,8 +18,7 @@ __all__ = ["GroupExplanation", "Shortage", "explain"]
 _SINGLES = 256  # groups that are tried one by one before several are released together
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(Record, frozen=True):
     """How a chain falls short of a group that waits for cells of its tenant."""
 
     chain: str
@@ -35,8 +34,7 @@ class Shortage:
     """The groups that hold the tenant's cells in this chain, in the order of their commits."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupExplanation(Explanation):
+class GroupExplanation(Explanation, frozen=True):
     """Why a group would start now or not.
 
     :param shortages: per chain in which the tenant owns cells, what is short there.

@@ -4,11 +4,11 @@ A node can serve the request if all its owners leave, or never (`Feasibility.res
 would have to, see `hivecore.devices.preemption`.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hivecore._record import Record
 from hivecore.decisions import Change, Explanation, Refusal
 from hivecore.devices._room import has_function, times_free
 from hivecore.devices.changes import other_changes
@@ -29,8 +29,7 @@ _SHORTAGES = 3  # nodes that are described
 _TRIED = 256  # nodes whose owners are thought away
 
 
-@dataclass(frozen=True, slots=True)
-class NodeShortage:
+class NodeShortage(Record, frozen=True):
     """What a node lacks.
 
     :param node: its name.
@@ -45,8 +44,7 @@ class NodeShortage:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceExplanation(Explanation):
+class DeviceExplanation(Explanation, frozen=True):
     """Why a request would be served now or not.
 
     :param counts: how many nodes cannot serve it for which code, the most hopeful code last.

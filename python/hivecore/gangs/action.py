@@ -1,7 +1,8 @@
 """What the scheduler has to do with pods of gangs."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from hivecore._record import Record
 
 __all__ = ["Action", "BindInfo", "GangStatus", "PodState", "PodStatus"]
 
@@ -38,8 +39,7 @@ class Action(NamedTuple):
     until: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodStatus:
+class PodStatus(Record, frozen=True):
     """Where a pod is in its life.
 
     :param gang: its gang.
@@ -62,8 +62,7 @@ class PodStatus:
     lacks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GangStatus:
+class GangStatus(Record, frozen=True):
     """How a gang stands.
 
     :param group: the gangs that it starts with, sorted, itself included.
@@ -92,8 +91,7 @@ class GangStatus:
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindInfo:
+class BindInfo(Record, frozen=True):
     """What is written on the pods of a group when they are bound.
 
     :param group: the names of the group's gangs, sorted and joined by commas.

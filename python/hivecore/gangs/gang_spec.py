@@ -1,10 +1,10 @@
 """What a gang needs before any of its pods may start."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hivecore._arguments import as_amounts, as_choice, as_int, as_name, as_tuple
+from hivecore._arguments import as_int, as_name, as_tuple
+from hivecore._record import FOLLOWS, Name, Names, Record, amounts, force_setattr, within
 
 __all__ = ["GangMode", "GangSpec", "MatchPolicy"]
 
@@ -13,14 +13,24 @@ GangMode = Literal["strict", "non-strict"]
 #: Which pods count toward the minimum: see `GangSpec`.
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
 
-_MODES = ("strict", "non-strict")
-_POLICIES = ("once-satisfied", "only-waiting", "waiting-and-running")
 _MOST_PODS = 2**31 - 1
 _MOST_TIME = 2**60
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class GangSpec:
+def _sorted(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(sorted({as_name(gang, name) for gang in as_tuple(value, name)}))
+
+
+_Counts = tuple[tuple[str, int], ...]
+
+
+class _Pods(Record, frozen=True):
+    name: Name
+    min_members: Annotated[int, within(0, _MOST_PODS)]
+    total: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
+
+
+class GangSpec(_Pods, frozen=True, kw_only=True):
     """The definition of a gang.
 
     :param name: the gang, such as "namespace/name".
@@ -51,52 +61,38 @@ class GangSpec:
     ('ps', 'worker')
     """
 
-    name: str
-    min_members: int
-    total: int
-    mode: GangMode
-    match_policy: MatchPolicy
-    wait_time: int
-    groups: tuple[str, ...]
-    roles: tuple[tuple[str, int], ...]
-    must: tuple[str, ...]
-    prefer: tuple[str, ...]
-    multiple: tuple[tuple[str, int], ...]
+    mode: GangMode = "strict"
+    match_policy: MatchPolicy = "once-satisfied"
+    wait_time: Annotated[int, within(1, _MOST_TIME)] = 600
+    groups: Annotated[tuple[str, ...], _sorted] = ()
+    roles: Annotated[_Counts, amounts(0, _MOST_PODS)] = ()
+    must: Names = ()
+    prefer: Names = ()
+    multiple: Annotated[_Counts, amounts(1, 2**31)] = ()
 
-    def __init__(
-        self,
-        name: str,
-        min_members: int,
-        total: int | None = None,
-        *,
-        mode: GangMode = "strict",
-        match_policy: MatchPolicy = "once-satisfied",
-        wait_time: int = 600,
-        groups: Iterable[str] = (),
-        roles: Mapping[str, int] | Iterable[tuple[str, int]] = (),
-        must: Iterable[str] = (),
-        prefer: Iterable[str] = (),
-        multiple: Mapping[str, int] | Iterable[tuple[str, int]] = (),
-    ) -> None:
-        own = as_name(name, "name")
-        least = as_int(min_members, "min_members", 0, _MOST_PODS)
-        named = {as_name(one, "groups") for one in as_tuple(groups, "groups")}
-        for field, value in (
-            ("name", own),
-            ("min_members", least),
-            ("total", least if total is None else as_int(total, "total", least, _MOST_PODS)),
-            ("mode", as_choice(mode, "mode", _MODES)),
-            ("match_policy", as_choice(match_policy, "match_policy", _POLICIES)),
-            ("wait_time", as_int(wait_time, "wait_time", 1, _MOST_TIME)),
-            ("groups", tuple(sorted({own, *named}))),
-            ("roles", as_amounts(roles, "roles", 0, _MOST_PODS)),
-            ("must", tuple(as_name(layer, "must") for layer in as_tuple(must, "must"))),
-            ("prefer", tuple(as_name(layer, "prefer") for layer in as_tuple(prefer, "prefer"))),
-            ("multiple", as_amounts(multiple, "multiple", 1, 2**31)),
-        ):
-            object.__setattr__(self, field, value)
+    if TYPE_CHECKING:
 
-    def replace(self, **changes: Any) -> "GangSpec":
-        """The definition with other values in some fields."""
-        values = {field: getattr(self, field) for field in self.__slots__}
-        return GangSpec(**{**values, **changes})
+        def __init__(
+            self,
+            name: str,
+            min_members: int,
+            total: int | None = None,
+            *,
+            mode: GangMode = "strict",
+            match_policy: MatchPolicy = "once-satisfied",
+            wait_time: int = 600,
+            groups: Iterable[str] = (),
+            roles: Mapping[str, int] | Iterable[tuple[str, int]] = (),
+            must: Iterable[str] = (),
+            prefer: Iterable[str] = (),
+            multiple: Mapping[str, int] | Iterable[tuple[str, int]] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.total is FOLLOWS:
+            force_setattr(self, "total", self.min_members)
+        elif self.total < self.min_members:
+            as_int(self.total, "total", self.min_members, _MOST_PODS)
+        if self.name not in self.groups:
+            force_setattr(self, "groups", tuple(sorted((*self.groups, self.name))))

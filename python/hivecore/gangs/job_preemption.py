@@ -8,10 +8,10 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._record import Name, Record, within
 from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
 
@@ -26,37 +26,29 @@ _Key = tuple[int, str]
 Place = Callable[[Mapping[str, int], int, Mapping[str, int]], Mapping[str, int] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class RunningPod:
+class RunningPod(Record, frozen=True):
     """A pod that has a node, of a gang or not.
 
     :param name: as the coscheduler knows it, if it does.
-    :param node: where it is.
-    :param priority: -2**31 to 2**31 - 1; only what has less than the gang has to leave.
-    :param job: what leaves as a whole, and all gangs of its pods with it; "": the group of its
-        gang, or itself if it has none. Gangs leave with those that they name.
-    :param preemptible: whether it may have to leave at all.
+    :param node: the node where it runs.
+    :param priority: -2**31 to 2**31 - 1; only pods of lower priority than the gang are preempted.
+    :param job: the job, whose pods are preempted together, with all gangs of these pods; "": the
+        group of its gang, or the pod alone if it has none. Gangs are preempted with those that they
+        name.
+    :param preemptible: whether it may be preempted.
     """
 
-    name: str
-    node: str
-    priority: int = 0
+    name: Name
+    node: Name
+    priority: Annotated[int, within(-(2**31), 2**31 - 1)] = 0
     job: str = ""
     preemptible: bool = True
 
     def __post_init__(self) -> None:
-        for field, value in (
-            ("name", as_name(self.name, "name")),
-            ("node", as_name(self.node, "node")),
-            ("priority", as_int(self.priority, "priority", *_PRIORITIES)),
-            ("job", as_text(self.job, "job")),
-            ("preemptible", as_bool(self.preemptible, "preemptible")),
-        ):
-            object.__setattr__(self, field, value)
+        self._check()
 
 
-@dataclass(frozen=True, slots=True)
-class VictimJob:
+class VictimJob(Record, frozen=True):
     """A job that has to leave.
 
     :param name: the job, the group of gangs, or the pod that is neither's.
@@ -69,8 +61,7 @@ class VictimJob:
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobPreemption:
+class JobPreemption(Record, frozen=True):
     """What would let a group start.
 
     :param outcome: "bind": all of its pending pods fit as it is. "preempt": after the victims have

@@ -1,13 +1,13 @@
 """Groups of jobs that come, go and change, kept together unless a change is worth a restart."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
 
 from hivecore._arguments import as_float, as_int
+from hivecore._record import Record
 from hivecore._stateful import Branching, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
@@ -24,8 +24,7 @@ _ROUNDING = 1e-9
 _MAX_RESTART_COST = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record, frozen=True):
     """Jobs that share GPUs."""
 
     jobs: tuple[Hashable, ...]
@@ -40,8 +39,7 @@ class Group:
     """Whether these jobs were a group before, perhaps with others that are gone since."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Record, frozen=True):
     durations: tuple[float, ...]
     gpus: int
     memory: int
@@ -208,7 +206,7 @@ class Grouper(Branching):
         :raises KeyError: there is no such job.
         :raises ValueError, TypeError: no priority.
         """
-        self._jobs[job] = replace(self._jobs[job], priority=_as_priority(priority))
+        self._jobs[job] = self._jobs[job].replace(priority=_as_priority(priority))
         self._groups = None
 
     @in_turn
@@ -226,7 +224,7 @@ class Grouper(Branching):
         if self._groups is None:
             decided = self._decide()
             self._running = [group.jobs for group in decided]
-            self._groups = [replace(group, kept=True) for group in decided]
+            self._groups = [group.replace(kept=True) for group in decided]
             return decided
         return list(self._groups)
 

@@ -1,7 +1,6 @@
 """How long a round of a group takes, in which order, and how busy the resources are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy.typing as npt
 
 from hivecore import _interleaving
 from hivecore._arguments import as_choice
+from hivecore._record import Record
 from hivecore.interleaving.durations import (
     MODELS,
     ORDERS,
@@ -24,8 +24,7 @@ from hivecore.interleaving.durations import (
 __all__ = ["Interleaving", "efficiencies", "interleave", "interleave_as"]
 
 
-@dataclass(frozen=True, slots=True)
-class Interleaving:
+class Interleaving(Record, frozen=True):
     """The order in which the jobs of a group take their turns.
 
     >>> interleave([[2.0, 1.0], [3.0, 1.0]])

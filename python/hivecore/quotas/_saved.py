@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hivecore._arguments import as_name
+from hivecore._record import fields_of
 from hivecore.quotas._amounts import Amounts
 from hivecore.quotas._fields import Field
 from hivecore.quotas.quota import Quota
@@ -84,7 +85,7 @@ def decode(payload: bytes) -> Saved:
 
 
 def _fields(record: Quota | QuotaRequest) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+    return {name: getattr(record, name) for name in fields_of(type(record))}
 
 
 def _arguments(fields: dict[str, Any]) -> dict[str, Any]:

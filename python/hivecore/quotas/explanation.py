@@ -1,9 +1,9 @@
 """Why owners are not admitted, and what would admit them, each change tried on a copy."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hivecore._record import Record
 from hivecore._thousandths import exact
 from hivecore.decisions import Change, Explanation, Refusal
 from hivecore.quotas._amounts import Amount, Amounts
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LimitChange", "explain", "raise_limits"]
 
 
-@dataclass(frozen=True, slots=True)
-class LimitChange:
+class LimitChange(Record, frozen=True):
     """A limit that is raised.
 
     :param quota: whose; "": the tree's total.
@@ -274,7 +273,7 @@ class _Trial:
                 low = min(names.counted(name, now[i]), high)
                 while low < high:
                     middle = (low + high) // 2
-                    found[i] = replace(one, amount=names.amount(name, middle))
+                    found[i] = one.replace(amount=names.amount(name, middle))
                     low, high = (low, middle) if self.admits(found) else (middle + 1, high)
-                found[i] = replace(one, amount=names.amount(name, high))
+                found[i] = one.replace(amount=names.amount(name, high))
         return [one for one, before in zip(found, now, strict=True) if one.amount > before]

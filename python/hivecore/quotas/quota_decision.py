@@ -1,9 +1,9 @@
 """What a tree of quotas would do for requests."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hivecore._quotas import Maker
+from hivecore._record import Record
 from hivecore.decisions import Outcome, Refusal
 from hivecore.quotas.proof import check_decision
 from hivecore.quotas.quota_request import QuotaRequest
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaGrant:
+class QuotaGrant(Record, frozen=True):
     """Members of an owner that may run.
 
     :param owner: its name.

@@ -1,14 +1,12 @@
 """How a quota stands."""
 
-from dataclasses import dataclass
-
+from hivecore._record import Record
 from hivecore.quotas._amounts import Amount
 
 __all__ = ["QuotaStatus"]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaStatus:
+class QuotaStatus(Record, frozen=True):
     """What is asked for and used in a quota and below it, each by the quota's dimensions.
 
     :param name: the quota.

@@ -5,9 +5,9 @@ that every minimum is kept, and it is not: that is what these rules find, before
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hivecore._arguments import as_bool, as_tuple
+from hivecore._record import Record
 from hivecore._thousandths import exact
 from hivecore.quotas._amounts import Amount
 from hivecore.quotas.quota import Quota
@@ -15,8 +15,7 @@ from hivecore.quotas.quota import Quota
 __all__ = ["RuleViolation", "quota_rules"]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleViolation:
+class RuleViolation(Record, frozen=True):
     """A rule that a tree of quotas breaks.
 
     :param quota: where; of sums the parent.

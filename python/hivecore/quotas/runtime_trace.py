@@ -1,9 +1,9 @@
 """How a quota came to its runtime."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hivecore._record import Record
 from hivecore.quotas._amounts import Amount
 from hivecore.quotas._fields import Field
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["RuntimeLevel", "runtime_trace"]
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeLevel:
+class RuntimeLevel(Record, frozen=True):
     """How a parent's amount of one dimension was shared out, as one of its children sees it.
 
     :param quota: the child.

@@ -1,12 +1,12 @@
 """How an amount is shared out among children that have minimums, requests and weights."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore._quotas import fill_water, water_rounds
+from hivecore._record import Record
 from hivecore.quotas._amounts import MOST
 
 __all__ = ["WaterFillRound", "water_fill", "water_fill_rounds"]
@@ -14,8 +14,7 @@ __all__ = ["WaterFillRound", "water_fill", "water_fill_rounds"]
 _Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class WaterFillRound:
+class WaterFillRound(Record, frozen=True):
     """One pass over the children that still want more.
 
     :param amount: what was there to be shared.

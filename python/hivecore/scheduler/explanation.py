@@ -1,11 +1,11 @@
 """Why a job waits, and what would let it start now, each change tried."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
+from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
@@ -28,8 +28,7 @@ _MOST_KINDS = 64  # kinds of requests that may take what gets free
 _MOST_NODES = 16  # nodes whose return is thought of one by one
 
 
-@dataclass(frozen=True, slots=True)
-class JobChange:
+class JobChange(Record, frozen=True):
     """Something after which a job would start now: it was tried.
 
     :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, who share them.
@@ -71,8 +70,7 @@ class JobChange:
         return f"without {', '.join(self.relaxed)}"
 
 
-@dataclass(frozen=True, slots=True)
-class JobExplanation:
+class JobExplanation(Record, frozen=True):
     """Why a job waits.
 
     :param job: its name.

@@ -1,7 +1,6 @@
 """What a configuration offers, to tell a user's mistakes from requests that only have to wait."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from hivecore.cells import CellCluster, ClusterSpec
@@ -116,4 +115,4 @@ def read(config: Any, chain_order: Iterable[str] | None) -> tuple[HivedConfig, C
         raise ValueError(
             f"chain_order={list(order)}: each of {list(spec.chains)} has to be named once"
         )
-    return config, replace(spec, chains={name: spec.chains[name] for name in order})
+    return config, spec.replace(chains={name: spec.chains[name] for name in order})

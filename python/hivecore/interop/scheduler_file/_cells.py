@@ -1,7 +1,6 @@
 """`cluster.cells`: chains of cells, or HiveD's file, and what tenants are promised of them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -91,7 +90,7 @@ def _of_hived(
     reader.remarks += [f"{path}: {at}: {remark}" for at, remark in config.remarks]
     nothing: dict[str, dict[str, dict[str, int]]] = {name: {} for name in tenants}
     spec = config.spec
-    return replace(spec, virtual_clusters={**nothing, **spec.virtual_clusters})
+    return spec.replace(virtual_clusters={**nothing, **spec.virtual_clusters})
 
 
 def _of_chains(

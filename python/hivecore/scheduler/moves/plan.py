@@ -1,11 +1,11 @@
 """Making room by moving: which running jobs to move so that nodes get free, or a job fits."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import as_choice, as_int
+from hivecore._record import Name, Record, distinct
 from hivecore.scheduler.actions import Move
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Problem
@@ -25,8 +25,7 @@ _DOMAINS = 8
 MoveCost = Literal["jobs", "gpu_seconds"]
 
 
-@dataclass(frozen=True, slots=True)
-class FreeNodes:
+class FreeNodes(Record, frozen=True):
     """No job is on these nodes any more, as before their maintenance.
 
     :param nodes: their names, at least one; of a rack or a cell all of its nodes.
@@ -34,17 +33,19 @@ class FreeNodes:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    nodes: tuple[str, ...]
+    nodes: Annotated[tuple[str, ...], distinct]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, nodes: Iterable[str]) -> None: ...
 
     def __post_init__(self) -> None:
-        names = dict.fromkeys(as_name(node, "nodes") for node in as_tuple(self.nodes, "nodes"))
-        if not names:
+        self._check()
+        if not self.nodes:
             raise ValueError("nodes must not be empty")
-        object.__setattr__(self, "nodes", tuple(names))
 
 
-@dataclass(frozen=True, slots=True)
-class FreeDomain:
+class FreeDomain(Record, frozen=True):
     """No job is on any node of a domain any more.
 
     :param layer: "node", a layer of the network, or a level of the cells, not below nodes.
@@ -55,16 +56,14 @@ class FreeDomain:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    layer: str
+    layer: Name
     name: str = ""
 
     def __post_init__(self) -> None:
-        as_name(self.layer, "layer")
-        as_text(self.name, "name")
+        self._check()
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Record, frozen=True):
     """A job that waits could start: there is room for all that it starts with.
 
     :param job: its name.
@@ -72,17 +71,16 @@ class Fit:
     :raises TypeError: it is no string.
     """
 
-    job: str
+    job: Name
 
     def __post_init__(self) -> None:
-        as_name(self.job, "job")
+        self._check()
 
 
 Goal = FreeNodes | FreeDomain | Fit
 
 
-@dataclass(frozen=True, slots=True)
-class MovePlan:
+class MovePlan(Record, frozen=True):
     """Which jobs to move, in which order.
 
     :param goal: what for.

@@ -1,13 +1,13 @@
 """Storage: cache and remote IO are allocated whenever the running jobs have changed (SiloD)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name
+from hivecore._arguments import as_bool, as_dict, as_float, as_mapping, as_name
+from hivecore._record import Record
 from hivecore._trial import UndoLog
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
@@ -27,8 +27,24 @@ _GB = 1e9  # in bytes
 _ROUNDING = 1e-3  # of a byte
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class StoragePool:
+def _within(value: Any, name: str, least: float = 0.0, most: float = _MOST) -> float:
+    number = as_float(value, name)
+    if not least <= number <= most:
+        raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
+    return number
+
+
+def _up_to_a_million(value: Any, name: str) -> float:
+    return _within(value, name, most=1e6)
+
+
+def _sizes(value: Any, name: str) -> tuple[tuple[str, float], ...]:
+    sizes = as_dict(value, name).items()
+    pairs = [(as_name(of, name), _within(size, f"{name}[{of!r}]", 1e-9)) for of, size in sizes]
+    return tuple(sorted(pairs))
+
+
+class StoragePool(Record, frozen=True):
     """The cache and the remote IO that all jobs share, and the datasets that they read.
 
     :param datasets_gb: the size of each dataset, by name.
@@ -52,41 +68,34 @@ class StoragePool:
     'greedy'
     """
 
-    datasets_gb: tuple[tuple[str, float], ...]
-    cache_gb: float
-    bandwidth_mbps: float | None
-    objective: Objective
-    threshold: float
-    ahead: bool
-    eps: float
+    datasets_gb: Annotated[tuple[tuple[str, float], ...], _sizes]
+    cache_gb: Annotated[float, _within]
+    bandwidth_mbps: Annotated[float, _within] | None
+    objective: Objective = "greedy"
+    threshold: Annotated[float, _within] = 0.05
+    ahead: bool = False
+    eps: Annotated[float, _up_to_a_million] = 0.1
 
-    def __init__(
-        self,
-        datasets_gb: Mapping[str, float],
-        cache_gb: float,
-        bandwidth_mbps: float | None,
-        objective: Objective = "greedy",
-        threshold: float = 0.05,
-        *,
-        ahead: bool = False,
-        eps: float = 0.1,
-    ) -> None:
-        put = object.__setattr__
-        sizes = as_mapping(datasets_gb, "datasets_gb")
-        pairs = [
-            (as_name(name, "datasets_gb"), _within(size, f"datasets_gb[{name!r}]", 1e-9))
-            for name, size in sizes.items()
-        ]
-        put(self, "datasets_gb", tuple(sorted(pairs)))
-        put(self, "cache_gb", _within(cache_gb, "cache_gb"))
-        limit = None if bandwidth_mbps is None else _within(bandwidth_mbps, "bandwidth_mbps")
-        put(self, "bandwidth_mbps", limit)
-        put(self, "objective", as_choice(objective, "objective", get_args(Objective)))
-        if limit is None and self.objective != "greedy":
-            raise ValueError(f"bandwidth_mbps is missing: objective {objective!r} shares it out")
-        put(self, "threshold", _within(threshold, "threshold"))
-        put(self, "ahead", as_bool(ahead, "ahead"))
-        put(self, "eps", _within(eps, "eps", most=1e6))
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            datasets_gb: Mapping[str, float],
+            cache_gb: float,
+            bandwidth_mbps: float | None,
+            objective: Objective = "greedy",
+            threshold: float = 0.05,
+            *,
+            ahead: bool = False,
+            eps: float = 0.1,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.bandwidth_mbps is None and self.objective != "greedy":
+            raise ValueError(
+                f"bandwidth_mbps is missing: objective {self.objective!r} shares it out"
+            )
 
 
 class Observed(NamedTuple):
@@ -434,10 +443,3 @@ class StorageStage(Stage):
 def _by_name(names: list[str], amounts: Floats, which: npt.NDArray[np.bool_]) -> dict[str, float]:
     rows = np.flatnonzero(which)
     return dict(zip([names[row] for row in rows], amounts[rows].tolist(), strict=True))
-
-
-def _within(value: Any, name: str, least: float = 0.0, most: float = _MOST) -> float:
-    number = as_float(value, name)
-    if not least <= number <= most:
-        raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
-    return number
