@@ -24,9 +24,21 @@ from scheduler_lives import (
     make_scheduler,
 )
 
-from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Scheduler, Start
+from hivecore.devices import DeviceRequest
+from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Role, Scheduler, Start
 from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.verify import verify_actions
+
+QUARTER = DeviceRequest("any", gpus=1, core=25, memory_percent=25)
+HALF = DeviceRequest("any", gpus=1, core=30, memory_percent=50)
+#: Pods that share GPUs.
+SHARING_ROLES = [
+    [Role("s", 1, devices=QUARTER)],
+    [Role("s", 5, devices=QUARTER)],
+    [Role("s", 3, devices=HALF)],
+    [Role("s", 3, devices=QUARTER, min_pods=1)],
+    [Role("s", 1, devices=HALF), Role("w", 1, gpus=2)],
+]
 
 
 class History:
@@ -51,6 +63,9 @@ class History:
         self.guaranteed = rng.choice([0.5, 0.8, 1.0])
         #: in some histories jobs do not ask the quota that is called like their tenant
         self.quotas = random.Random(~seed) if seed % 3 == 2 and "quotas" in self.parts else None
+        #: in some histories pods share GPUs
+        whole = {"cells", "sharing"}.intersection(self.parts) or "devices" not in self.parts
+        self.shares = None if whole or seed % 5 != 4 else random.Random(~seed)
         self.events = [
             self.come,
             self.come_together,
@@ -129,6 +144,8 @@ class History:
         )
         if self.quotas is not None:
             job = job.replace(quota=self.quotas.choice("ab"))
+        if self.shares is not None and self.shares.random() < 0.5:
+            job = job.replace(roles=self.shares.choice(SHARING_ROLES))
         job = enforced(self.scheduler, job)
         self.scheduler.submit(job, self.now)
         self.jobs[name] = job
