@@ -279,7 +279,7 @@ def test_an_order_is_an_event_in_plain_data():
         (3, TypeError, "order must be a sequence, not int"),
         ([3], TypeError, "order must be a sequence, not int"),
         ([("a", 3)], TypeError, "order must be a string, not int"),
-        ([()], ValueError, "nobody shares GPUs with nobody"),
+        ([()], ValueError, "an entry has no jobs"),
         (["a", "a"], ValueError, "job 'a' is named twice"),
         ([("a", "b"), "b"], ValueError, "job 'b' is named twice"),
         (["nobody"], KeyError, "there is no job 'nobody'"),

@@ -32,7 +32,7 @@ def _check_offsets(action: "Start | Move") -> None:
 
 
 class _Placed(Record, frozen=True, eq=False):
-    """Beside its value it has decisions, for whoever wants to check."""
+    """An action that carries decisions beside its value; they do not count when it is compared."""
 
     def _value(self) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -53,12 +53,12 @@ class _Placed(Record, frozen=True, eq=False):
 
 
 class PlacedPod(_Placed, frozen=True):
-    """Where one pod of a job goes.
+    """The place of one pod of a job.
 
     :param role: its role.
     :param index: its number among the pods of the role, from 0.
     :param node: its node; "": no stage places pods.
-    :param minors: by type the numbers of the devices that it gets on its node, as far as a stage
+    :param minors: the numbers of the devices that it gets on its node, by type, as far as a stage
         chooses them.
     """
 
@@ -69,7 +69,7 @@ class PlacedPod(_Placed, frozen=True):
     node: str
     minors: _Minors = ()
     decision: DeviceDecision | None = None
-    """What gives it its devices; ``None``: nobody hands them out, or it was read from a file."""
+    """The decision on its devices; ``None``: no stage allocates them, or it comes from a file."""
 
     def _value(self) -> tuple[Any, ...]:
         return self.role, self.index, self.node, self.minors
@@ -81,21 +81,21 @@ class PlacedPod(_Placed, frozen=True):
 
     @property
     def devices(self) -> tuple[DeviceAllocation, ...]:
-        """How much it gets of which devices, as far as ``decision`` says it."""
+        """Its devices with their amounts, as far as ``decision`` has them."""
         return () if self.decision is None else self.decision.placement
 
 
 class Start(_Placed, frozen=True):
-    """Start these pods of a job; more than once for jobs that start with fewer than all.
+    """Start these pods of a job. A job that starts with fewer than all of its pods has several.
 
     :param job: its name.
-    :param pods: those to start, by role and index.
-    :param shares_with: the running jobs whose GPUs it shares, which are those of its pods.
-    :param offsets: if it shares: of the job and then of the others, by how many stages each is
-        behind the job, see `hivecore.interleaving.interleave`.
-    :param decisions: by stage what was committed for it, for whoever wants to check.
-    :param lent: whether it runs on idle cells for now, because those of its tenant are in use:
-        whoever is promised them can have it preempted.
+    :param pods: the pods to start, by role and index.
+    :param shares_with: the running jobs that share its GPUs.
+    :param offsets: if it shares: the number of stages by which the job, and then each of the
+        others, is behind the job, see `hivecore.interleaving.interleave`.
+    :param decisions: the decision that was committed for it, by stage.
+    :param lent: whether it runs on idle cells for now, because the cells of its tenant are in use:
+        jobs of the tenants that own these cells may preempt it.
     """
 
     _hidden = frozenset(("decisions",))
@@ -116,10 +116,10 @@ class Start(_Placed, frozen=True):
 
 
 class Promote(_Placed, frozen=True):
-    """A job that runs on idle cells has those of its tenant from now on.
+    """A job that runs on idle cells gets cells of its own tenant.
 
     :param job: its name.
-    :param pods: where its pods are to be: often where they are, else they have to move.
+    :param pods: the places of its pods from now on: often the old ones, else the pods move.
     :param decisions: as of `Start`.
     """
 
@@ -137,9 +137,9 @@ class Move(Record, frozen=True):
     """Stop a running job, and start it again elsewhere; it is in no queue between.
 
     :param job: its name.
-    :param pods: where all of its pods that run go.
-    :param before: where they are.
-    :param shares_with: the jobs whose GPUs it shares then.
+    :param pods: the new places of all of its running pods.
+    :param before: their present places.
+    :param shares_with: the jobs that share its GPUs there.
     :param offsets: as of `Start`.
 
     All moves of one round, or of one step of a plan, happen together.
@@ -159,11 +159,11 @@ class Move(Record, frozen=True):
 class Preempt(Record, frozen=True):
     """Stop a job; it waits in its queue again.
 
-    :param job: who has to leave, as a whole.
-    :param for_job: who gets what it has.
-    :param why: "opportunistic": it used what was idle. "reclaim": its quota is over what it is
-        entitled to. "priority": the other one is more important. "order": it stands behind the
-        other one in the order that `Scheduler.reorder` was given.
+    :param job: the job to stop, all of it.
+    :param for_job: the job that gets its resources.
+    :param why: "opportunistic": it ran without a guarantee. "reclaim": its quota uses more than it
+        is entitled to. "priority": the other job is more important. "order": it comes after the
+        other job in the order that `Scheduler.reorder` was given.
     """
 
     job: Name
@@ -172,14 +172,14 @@ class Preempt(Record, frozen=True):
 
 
 class Stop(Record, frozen=True):
-    """Stop these pods of a job, whose node is gone; they wait in their queue again.
+    """Stop these pods of a job, as their node is gone; they wait in their queue again.
 
     :param job: its name.
-    :param pods: all that ran of it, or those that had joined it and were on that node; on other
-        nodes they may still run.
-    :param node: the one that is gone.
+    :param pods: all of its running pods, on other nodes too; or, if only pods that had joined it
+        were on that node, these.
+    :param node: the node that is gone.
 
-    What they had is free already, and no `Scheduler.stopped` is asked for.
+    Their resources are free already, and `Scheduler.stopped` is not to be called for them.
     """
 
     job: Name
@@ -188,9 +188,9 @@ class Stop(Record, frozen=True):
 
 
 class Wait(Record, frozen=True):
-    """A job has to wait, and why; told again when the reason has changed.
+    """A job has to wait. There is another one when the reason has changed.
 
-    :param refusal: of the first stage that refuses; its reason is a line for people.
+    :param refusal: the refusal of the first stage that refuses.
     """
 
     job: Name
@@ -198,14 +198,14 @@ class Wait(Record, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why, in a line."""
+        """The reason, in a line."""
         return self.refusal.reason
 
 
 class Reject(Record, frozen=True):
-    """A job could not run even if the cluster were empty and healthy; it is not kept.
+    """A job could not run on the empty, healthy cluster either; the scheduler forgets it.
 
-    :param reason: why, in a line.
+    :param reason: the reason, in a line.
     """
 
     job: Name
@@ -213,7 +213,7 @@ class Reject(Record, frozen=True):
 
 
 class SetCache(Record, frozen=True):
-    """Keep so much of a dataset in the cache.
+    """Cache a part of a dataset.
 
     :param dataset: its name.
     :param size: bytes, rounded down.
@@ -224,7 +224,7 @@ class SetCache(Record, frozen=True):
 
 
 class SetRemoteIO(Record, frozen=True):
-    """Let a job read so fast from where its dataset is, beside what is cached.
+    """Set the rate at which a job reads the part of its dataset that is not cached.
 
     :param job: its name.
     :param rate_mbps: MB/s.

@@ -1,4 +1,4 @@
-"""How a job stands, for whoever shows or checks it."""
+"""The status of a job."""
 
 from hivecore._record import Record
 from hivecore.decisions import Refusal
@@ -8,20 +8,20 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Record, frozen=True):
-    """How a job stands.
+    """The status of a job.
 
-    :param state: "pending", "reserved" (others are to stop for it), "running", or "lent"
-        (it runs on idle cells).
-    :param pods: what it holds; of one that has stopped for another one until that one starts. Of
-        one that is reserved: where it is to start.
-    :param since: when it started, in seconds; ``None``: it does not run.
-    :param victims: while it is reserved: who has to stop for it.
-    :param for_job: for whom it has to stop; "": it does not have to.
-    :param has_stopped: whether it has.
-    :param shares: who is on the same GPUs, first the one that holds them, itself among them; none:
-        it is alone.
-    :param is_ending: it is gone for good when what it holds is given back.
-    :param refusal: why it waits, as the last `Wait` said; ``None``: none was said since it came or
+    :param state: "pending", "reserved" (its victims have to stop first), "running", or "lent" (it
+        runs on idle cells).
+    :param pods: the pods that hold resources. A victim that has stopped holds them until the other
+        job starts. If it is reserved: the places at which it is to start.
+    :param since: the time of its start, in seconds; ``None``: it does not run.
+    :param victims: the jobs that have to stop for it, while it is reserved.
+    :param for_job: the job for which it has to stop; "": it does not have to.
+    :param has_stopped: whether it has stopped for that job.
+    :param shares: the jobs on the same GPUs, itself among them, the holder first; none: it shares
+        with no job.
+    :param is_ending: whether the scheduler forgets it when its resources are freed.
+    :param refusal: why it waits, as in the last `Wait`; ``None``: there was none since it came or
         stopped.
     """
 

@@ -1,4 +1,4 @@
-"""What there is at a glance: jobs by tenant and state, queues, nodes."""
+"""A summary of a scheduler: jobs by tenant and state, queues, nodes."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,12 +13,12 @@ _COUNTS = "pending", "reserved", "lent", "running", "gpus"
 class TenantSummary(Record, frozen=True):
     """A tenant that has jobs.
 
-    :param pending: how many of its jobs wait.
-    :param reserved: how many start when others have stopped for them.
-    :param lent: how many run on idle cells while they wait for the tenant's own.
-    :param running: how many run otherwise.
-    :param gpus: how many GPUs its pods have, also those that are to stop; what several jobs share
-        counts once, for the tenant of the one that holds it.
+    :param pending: the number of its jobs that wait.
+    :param reserved: of those that start when their victims have stopped.
+    :param lent: of those that run on idle cells while they wait for cells of the tenant.
+    :param running: of the other running jobs.
+    :param gpus: the GPUs of its pods, also of those that are to stop; shared GPUs count once, for
+        the tenant of the job that holds them.
     """
 
     tenant: str
@@ -30,13 +30,13 @@ class TenantSummary(Record, frozen=True):
 
 
 class SchedulerSummary(Record, frozen=True):
-    """What there is at one time.
+    """The jobs, queues and nodes at one time.
 
-    :param now: the time that was told last, in seconds.
-    :param tenants: those that have jobs, by name.
-    :param queued: the length of each queue that is not empty, by name: jobs, and pods that are to
-        join one that runs.
-    :param unhealthy: the nodes that some part has marked so, sorted.
+    :param now: the latest time that the scheduler knows, in seconds.
+    :param tenants: the tenants that have jobs, by name.
+    :param queued: the length of each queue that is not empty, by name: jobs, and pods that
+        join running jobs.
+    :param unhealthy: the nodes that some part has marked as unhealthy, sorted.
     """
 
     now: float
@@ -48,7 +48,7 @@ class SchedulerSummary(Record, frozen=True):
 def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[TenantSummary, ...]:
     """The tenants of these jobs.
 
-    :param holds: whether a job of this name has what it runs on, or shares what another one has.
+    :param holds: whether the job of a name holds its GPUs; else it shares those of another job.
     """
     counts: dict[str, dict[str, int]] = {}
     for live in jobs:

@@ -1,3 +1,3 @@
-"""Jobs that run in an order that somebody else tells."""
+"""Jobs run in an order that the caller has set."""
 
 __all__: list[str] = []

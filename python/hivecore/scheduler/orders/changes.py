@@ -1,4 +1,4 @@
-"""What a walk along an order has changed."""
+"""The changes that a walk along an order has made."""
 
 from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
@@ -14,26 +14,26 @@ __all__ = ["Changes", "Entry", "Places", "changes"]
 
 #: Jobs that share GPUs; one job has its own.
 Entry = tuple[Live, ...]
-#: By running job where it is, and who shares its GPUs, itself included.
+#: By running job its place, and the jobs on its GPUs, itself included.
 Places = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
 
 
 class Changes(NamedTuple):
-    """What a walk has changed."""
+    """The changes of a walk."""
 
-    #: who had GPUs and has none
+    #: the jobs that had GPUs and have none now
     stopped: list[Live]
     moves: list[Move]
-    #: who runs from now on: with whom on the same GPUs, and by how many stages each is behind it
+    #: the jobs that run from now on, with the jobs on the same GPUs, and their offsets
     started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
 
-    #: by job that had GPUs: where, and who shared them, itself included
+    #: by job that had GPUs: its place, and the jobs that shared them, itself included
     before: Places
 
     def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
-        """For whom a job leaves what it has: the first one that starts, if that can be said.
+        """The job for which another job leaves: the first that starts, if there is one.
 
-        :param jobs: those that there are.
+        :param jobs: the names of the known jobs.
         """
         started = [live.job.name for live, _, _ in self.started]
         named = [one for names in order.entries for one in names]
@@ -43,12 +43,12 @@ class Changes(NamedTuple):
 
 
 def changes(entries: Iterable[Entry], before: Places) -> Changes:
-    """What has changed since.
+    """The changes since ``before``.
 
-    :param entries: all that have, in order.
+    :param entries: all entries that have changed, in order.
 
-    Of jobs that were together before those stay that are so still, on the same GPUs; once, as they
-    may be in two groups now of which nobody can say on which GPUs they are.
+    Jobs of one group that are still together on the same GPUs stay there. This holds for one of the
+    new groups only, as it is not known on which GPUs two parts of a group are.
     """
     found = Changes([], [], [], before)
     stayed: set[tuple[str, ...]] = set()

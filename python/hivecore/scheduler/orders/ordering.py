@@ -1,4 +1,4 @@
-"""An order of jobs that is told: who stands first runs first; see `Walk`."""
+"""An order of jobs, in which the first jobs run; see `Walk`."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -11,10 +11,10 @@ __all__ = ["Order", "as_order"]
 
 
 class Order:
-    """Who comes first: jobs by name, those together that are to share GPUs.
+    """The names of jobs, the first ones to run first; jobs that are to share GPUs are one entry.
 
     :param entries: as of `as_order`.
-    :param jobs: all, by name; who is to start after others that are named stands behind these.
+    :param jobs: all jobs, by name; a job comes behind those after which it has to start.
     """
 
     __slots__ = ("entries", "place", "sharers")
@@ -39,7 +39,7 @@ class Order:
 def _behind_those_before(
     entries: list[tuple[str, ...]], after: Mapping[str, Iterable[str]]
 ) -> list[tuple[str, ...]]:
-    """Each entry as soon as all stand before it after which its jobs are to start."""
+    """The entries, each behind the entries after which its jobs have to start."""
     here = {name for names in entries for name in names}
     found: list[tuple[str, ...]] = []
     held: list[tuple[tuple[str, ...], set[str]]] = []
@@ -69,5 +69,5 @@ def as_order(value: Any) -> list[tuple[str, ...]]:
 def _together(value: Any) -> tuple[str, ...]:
     names = tuple(as_name(one, "order") for one in as_tuple(value, "order"))
     if not names:
-        raise ValueError("order: nobody shares GPUs with nobody")
+        raise ValueError("order: an entry has no jobs")
     return names

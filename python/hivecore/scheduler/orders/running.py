@@ -1,4 +1,4 @@
-"""A round of decisions where jobs run in an order that is told."""
+"""A round of decisions in which jobs run in a given order."""
 
 from hivecore.scheduler.actions import Preempt, Start
 from hivecore.scheduler.ledger.ends import reject_if_impossible
@@ -12,7 +12,7 @@ __all__ = ["end_order", "run_in_order"]
 
 
 def end_order(state: State) -> None:
-    """The queues say again who is next, and also the other pods of those that have started."""
+    """Let the queues choose the next jobs again, and let other pods join running jobs."""
     state.order = None
     state.waiting.touch_all()
     for live in state.jobs.values():
@@ -21,7 +21,7 @@ def end_order(state: State) -> None:
 
 
 def run_in_order(state: State, order: Order) -> None:
-    """Those run who stand first in the order."""
+    """Let the first jobs of the order run."""
     if order.place.keys().isdisjoint(state.jobs.keys()):
         return  # all are gone
     if not state.immediate and _have_to_stop(state, order):
@@ -51,13 +51,13 @@ def run_in_order(state: State, order: Order) -> None:
         runs_now(state, live)
     for name, refused in walk.refused.items():
         waits = state.jobs.get(name)
-        # Once: the reason is that of the moment when its turn came, beside whoever ran then.
+        # Once: the reason depends on the jobs that ran when the walk came to this job.
         if waits is not None and waits.told is None:
             state.tell(waits, refused.refusal)
 
 
 def _have_to_stop(state: State, order: Order) -> bool:
-    """Tell those to stop who have no place, or another one; whether anybody has to."""
+    """Let jobs stop that have no place any more, or another one; return whether there are any."""
     if any(live.for_job for live in state.running.values()):
         return True
     jobs = {name: one.copy() for name, one in state.jobs.items()}

@@ -1,14 +1,14 @@
-"""A walk along an order: who stands first in it runs, and who runs already gives way.
+"""A walk along an order: the first jobs run, and running jobs behind them leave for them.
 
-The order is walked from its first entry to its last; an entry is a job, or jobs that are to share
-GPUs. Who runs as the order has it stays where it is, if it can; of jobs that are to share GPUs with
-others than before the first one stays, and the others join it. An entry that finds no place gets
-what those behind it have, of the last ones first; and if that is too little, all are placed anew in
-order, on an empty cluster, if it has a place then. Nobody moves in vain: what might not be undone
-is tried first. Whoever has no place in the end does not run.
+The walk goes from the first entry to the last; an entry is a job, or jobs that are to share GPUs.
+A running job stays at its place, if it can. If jobs are to share GPUs with other jobs than before,
+the first of them stays, and the others join it. An entry that finds no place gets that of entries
+behind it, the last ones first. If these are too few, all entries are placed again in order, on an
+empty cluster, provided that the entry has a place then. A trial comes before every change that
+might not be undone, so that no job moves without need. An entry without a place does not run.
 
-The walk counts GPUs, so that parts are asked only about those who come, go or move: those that are
-idle, and those of whom it has not come to yet. Neither is too low.
+The walk counts GPUs, so that it tries only entries that may fit: idle GPUs, and those of the
+entries to which it has not come yet. Both counts are upper bounds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,12 +26,12 @@ from hivecore.scheduler.stages.units import Refused
 __all__ = ["Walk"]
 
 _Decisions = tuple[tuple[str, Any], ...]
-#: By unit where it was or is to be, and what was decided for that if it is of this walk.
+#: By unit its old or new place, and the decisions for it if they are of this walk.
 _Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
 
 
 def _may_be_ordered(live: Live) -> bool:
-    """Whether an order may start, stop and move a job: others are left alone."""
+    """Whether an order may start, stop and move a job; it ignores other jobs."""
     if live.job.together:
         return False
     if live.state == "running":
@@ -42,10 +42,10 @@ def _may_be_ordered(live: Live) -> bool:
 class Walk:
     """One walk along an order.
 
-    :param stages: the parts, which it changes.
-    :param jobs: all, by name.
+    :param stages: the parts, which the walk changes.
+    :param jobs: all jobs, by name.
     :param order: the order.
-    :param is_short: whether every job wants GPUs, so that nobody starts when none are left.
+    :param is_short: whether every job needs GPUs, so that no job starts when none are left.
     """
 
     def __init__(
@@ -53,29 +53,29 @@ class Walk:
     ) -> None:
         self._stages, self._jobs, self._is_short = stages, jobs, is_short
         self._names, self._place, self._sharers = order.entries, order.place, order.sharers
-        #: those that it has looked at, by place
+        #: the entries so far, by place in the order
         self._entries: dict[int, Entry] = {}
-        #: what was committed for those that have started, by unit
+        #: the committed decisions, by unit
         self.decisions: dict[str, _Decisions] = {}
-        #: why entries have no place, by the first job of each
+        #: the refusals of entries, by the first job of each
         self.refused: dict[str, Refused] = {}
-        #: the places in the order of those that hold GPUs, and how many: before the walk has come
-        #: to them, after
+        #: the GPUs of entries that hold some, by place: of those to which the walk has not come
+        #: yet, and of the others
         self._behind: dict[int, int] = {}
         self._placed: dict[int, int] = {}
-        #: the places of those that have started, left, or share GPUs with others than before
+        #: the places of the entries that have started, left, or share GPUs with other jobs
         self._touched: set[int] = set()
-        #: where those were that have left on the way, or are to be on an empty cluster
+        #: the old places of units that have left, or their new ones on an empty cluster
         self._was: _Places = {}
         self._is_fresh = False
-        #: how many GPUs are idle at most, and how many those have to whom it has not come yet
+        #: idle GPUs, at most, and those of entries to which the walk has not come yet
         self._idle, self._held = 0.0, 0
         self._known: dict[Any, Refused] = {}
 
     def run(self, running: Iterable[Live]) -> Changes:
-        """Let run who is to run; the others have nothing afterwards.
+        """Start and stop jobs as the order says.
 
-        :param running: all that run.
+        :param running: all running jobs.
         """
         stages, entries = self._stages, self._entries
         before: Places = {}
@@ -106,7 +106,7 @@ class Walk:
         return changes([*map(self._entry, sorted(self._touched)), *others], before)
 
     def _entry(self, at: int) -> Entry:
-        """The jobs of a place that may be ordered; none: they are gone, or are left alone."""
+        """The jobs of an entry that the order may start and stop; none: there are no such jobs."""
         found = self._entries.get(at)
         if found is None:
             jobs = self._jobs
@@ -114,7 +114,7 @@ class Walk:
             found = tuple([live for live in lives if _may_be_ordered(live)])
             are_others = len(found) > 1 and lives != self._sharers.get(at)
             if are_others and self._stages.unlike([one.job for one in found]):
-                found = found[:1]  # these names are others' by now
+                found = found[:1]  # other jobs have these names by now
             self._entries[at] = found
         return found
 
@@ -143,7 +143,7 @@ class Walk:
             at += 1
 
     def _may_start(self, entry: Entry) -> bool:
-        """Whether the jobs run after which these are to start."""
+        """Whether the jobs run after which these have to start."""
         names = [name for live in entry for name in live.job.after]
         others = [self._jobs[name] for name in names if name in self._jobs]
         return all(
@@ -152,11 +152,11 @@ class Walk:
         )
 
     def _stays(self, at: int) -> bool:
-        """Whether an entry has GPUs that it keeps, which it has to itself from now on."""
+        """Whether an entry keeps its GPUs; other jobs leave them, and its own join them."""
         entry = self._entry(at)
         holder = next((live.units[0] for live in entry if live.units[0].placed), None)
         if holder is None:
-            return False  # who comes before it has taken them along
+            return False  # an earlier entry has taken over its GPUs
         members = self._stages.members(holder.name)
         leaving = [(self._jobs[name],) for name in members if self._jobs[name] not in entry]
         joining = [live for live in entry if live.job.name not in members]
@@ -175,7 +175,10 @@ class Walk:
         return True
 
     def _serve(self, at: int, entry: Entry) -> bool:
-        """Whether the walk goes on; else it begins again, on an empty cluster."""
+        """Start an entry if that is possible.
+
+        :returns: whether the walk goes on; if not, it begins again, on an empty cluster.
+        """
         kind = self._stages.demand(entry[0].units[0])
         found = self._known.get(kind)
         if found is None:
@@ -183,16 +186,16 @@ class Walk:
             if found is None:
                 self._placed[at] = _gpus(entry)
                 return True
-            anew = None if self._is_fresh else self._place_for(at, range(at))
-            if anew is not None:
-                self._begin_anew(anew)
+            places = None if self._is_fresh else self._place_for(at, range(at))
+            if places is not None:
+                self._begin_again(places)
                 return False
             self._known[kind] = found
         self.refused[entry[0].job.name] = found
         return True
 
     def _start_somewhere(self, at: int, entry: Entry) -> Refused | None:
-        """Let an entry start on what is idle or what those behind it have, or say why it cannot."""
+        """Start an entry on idle GPUs or those of entries behind it, or return the refusal."""
         found: Refused | None = None
         if _gpus(entry) <= self._idle:
             found = self._start(at, entry)
@@ -203,7 +206,7 @@ class Walk:
         return found or self._start(at, entry)
 
     def _start_without_those_behind(self, at: int, entry: Entry) -> Refused | None:
-        """Let the last ones leave, as many as have to; if all are too few, they stay."""
+        """Start an entry when as few of the last entries as possible have left; or all stay."""
         found: Refused | None = None
         left: list[int] = []
         for other in reversed(list(self._behind)):
@@ -222,10 +225,10 @@ class Walk:
         return found or self._start(at, entry)
 
     def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
-        """Where those before an entry are when it has a place without those behind it; None: it has
-        none. Nothing changes.
+        """The places of earlier entries with which an entry has a place, if all behind it leave;
+        None: there are none. Nothing changes.
 
-        :param before: who gets a place before it; nobody: those that have one now keep it.
+        :param before: the entries that are placed before it; none: those with places keep them.
         """
         left = self._idle + self._held + sum(self._placed.values())
         found: _Places = {}
@@ -244,10 +247,10 @@ class Walk:
             last = self._stages.start(self._entry(at)[0].units[0].trial())
         return found if isinstance(last, Started) else None
 
-    def _begin_anew(self, places: _Places) -> None:
-        """Let all leave, and walk again.
+    def _begin_again(self, places: _Places) -> None:
+        """Let all jobs leave, and walk again.
 
-        :param places: of those who come before the entry that has none.
+        :param places: the places of the entries before the one that has none.
         """
         for at in (*self._behind, *self._placed):
             self._vacate_at(at)
@@ -259,7 +262,7 @@ class Walk:
         self._is_fresh = True
         self._idle, self._held = self._room(), 0
 
-    # --- who comes and goes
+    # --- units start and leave
 
     def _start(self, at: int, entry: Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
@@ -303,5 +306,5 @@ def _gpus(entry: Entry) -> int:
 
 
 def _gpus_of(live: Live) -> int:
-    """In thousandths, as the network counts them."""
+    """The GPUs in thousandths, as the network counts them."""
     return counted(live.units[0].kind.amounts.get("gpu", 0), True)
