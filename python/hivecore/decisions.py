@@ -1,9 +1,9 @@
-"""The words that all stages of scheduling share: what they are asked, answer and explain.
+"""The terms that all stages of scheduling share: requests, decisions and explanations.
 
-A *stage* rules over one kind of resource: cells, devices, quotas, places in a network. It is asked
-for an *owner*, which has one name in all stages, by a request of its own kind; `schedule` says what
-would be done and changes nothing, `commit` does it, `release` ends it. A stage that cannot serve
-somebody now answers so, with a reason; errors are for wrong arguments.
+A *stage* allocates one kind of resource: cells, devices, quotas, places in a network. It decides on
+the request of an *owner*, which has one name in all stages: `schedule` returns a decision and
+changes nothing, `commit` carries it out, `release` ends it. A stage that cannot serve a request now
+returns a decision with the reason; errors are for wrong arguments.
 """
 
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -20,10 +20,10 @@ Outcome = Literal["bind", "preempt", "wait"]
 class Refusal(Record, frozen=True):
     """Why a stage, or a part of it, cannot serve a request now.
 
-    :param stage: the subject that refuses, such as "cells".
-    :param code: why, in a word for programs, from the stage's own list.
-    :param reason: the same in a line for people.
-    :param part: what of the stage refuses, such as a chain; "": all of it.
+    :param stage: the name of the stage, such as "cells".
+    :param code: the reason in a word for programs, from the stage's own list.
+    :param reason: the reason in a line for people.
+    :param part: the part of the stage that refuses, such as a chain; "": all of it.
     """
 
     stage: str
@@ -33,7 +33,7 @@ class Refusal(Record, frozen=True):
 
 
 class Request(Protocol):
-    """What is asked of a stage: a frozen record in the terms of its subject."""
+    """A request to a stage: a frozen record in the terms of its subject."""
 
     @property
     def name(self) -> str:
@@ -41,19 +41,19 @@ class Request(Protocol):
 
 
 class Decision(Protocol):
-    """What a stage would do for a request, until it is committed."""
+    """A decision of a stage on a request, to be committed."""
 
     @property
     def request(self) -> Any:
-        """What was decided on."""
+        """The request."""
 
     @property
     def outcome(self) -> Outcome:
-        """What it comes to."""
+        """Whether it can be committed."""
 
     @property
     def placement(self) -> tuple[Any, ...]:
-        """What the owner gets, part by part; empty when it waits."""
+        """The resources of the owner, part by part; empty when it waits."""
 
     @property
     def victims(self) -> tuple[str, ...]:
@@ -65,18 +65,18 @@ class Decision(Protocol):
 
 
 class Change(Record, frozen=True):
-    """Something after which a request would be admitted: it was tried on a copy.
+    """A change after which a request would be admitted: it was tried on a copy.
 
-    :param kind: "preempt": owners that the request may preempt leave. "release": others leave, too.
-        "relax": the request gives up some of its wishes. "limits": limits are raised. "health":
-        what is unhealthy works again.
-    :param owners: who has to leave, for "preempt" and "release".
-    :param cost: how much they hold together, by how much limits are raised, or how much has to work
-        again, in the stage's unit.
-    :param relaxed: the arguments that are given up, for "relax".
-    :param request: what to schedule after the change.
-    :param limits: what is raised, and to what, for "limits", in the words of the stage.
-    :param nodes: those on which something has to work again, for "health".
+    :param kind: "preempt": owners leave that the request may preempt. "release": other owners
+        leave, too. "relax": the request drops some of its constraints. "limits": limits are raised.
+        "health": unhealthy resources work again.
+    :param owners: the owners that leave, for "preempt" and "release".
+    :param cost: how much these hold together, by how much limits are raised, or how much has to
+        work again, in the stage's unit.
+    :param relaxed: the arguments that are dropped, for "relax".
+    :param request: the request to schedule after the change.
+    :param limits: the raised limits, for "limits", in the terms of the stage.
+    :param nodes: the nodes on which resources have to work again, for "health".
     """
 
     kind: Literal["preempt", "release", "relax", "limits", "health"]
@@ -89,11 +89,11 @@ class Change(Record, frozen=True):
 
 
 class Explanation(Record, frozen=True):
-    """Why a request would be served now or not, and what would admit it.
+    """Whether a request would be served now, and the changes that would admit it.
 
-    :param outcome: what `Stage.schedule` would answer.
+    :param outcome: the outcome that `Stage.schedule` would return.
     :param reason: why it does not bind, in a line; "": it does.
-    :param refusals: the parts of the stage that were tried in vain.
+    :param refusals: the refusals of the parts of the stage.
     :param changes: the changes that admit the request, the cheapest first.
     """
 
@@ -104,7 +104,7 @@ class Explanation(Record, frozen=True):
 
     @property
     def cheapest(self) -> Change | None:
-        """The first of the changes; ``None``: none is needed, or none was found."""
+        """The first of the changes; ``None``: there are none."""
         return self.changes[0] if self.changes else None
 
 
@@ -113,28 +113,28 @@ _D = TypeVar("_D", bound=Decision)
 
 
 class Stage(Protocol[_R_contra, _D]):
-    """What every stage can do.
+    """The methods of every stage.
 
-    One object may be used by several threads: calls take turns, and what they answer does not
-    change. After an error nothing has changed. Unknown names raise `KeyError`. ``copy.copy``,
-    ``copy.deepcopy`` and pickle give what ``copy`` gives.
+    Several threads may use one object: calls take turns, and results are immutable. After an error
+    nothing has changed. Unknown names raise `KeyError`. ``copy.copy``, ``copy.deepcopy`` and pickle
+    do the same as ``copy``.
     """
 
     def fits(self, request: _R_contra, /) -> bool:
-        """Whether the request would be served now, without anybody's leaving."""
+        """Whether the request would be served now, without victims."""
 
     def schedule(self, request: _R_contra, /) -> _D:
-        """What would be done for the request now; nothing changes."""
+        """The decision on the request now; nothing changes."""
 
     def commit(self, decision: _D, /) -> None:
         """Carry out a decision to bind.
 
-        :raises StaleDecisionError: the state has moved on, so that it no longer holds.
-        :raises ValueError: it is not one to bind.
+        :raises StaleDecisionError: the state has changed, and the decision is no longer possible.
+        :raises ValueError: its outcome is not "bind".
         """
 
     def release(self, name: str, /) -> None:
-        """Take back what the owner has.
+        """Free the resources of an owner.
 
         :raises KeyError: there is no such owner.
         """

@@ -1,4 +1,4 @@
-"""What becomes of live groups, in a restart and in a reconfiguration too."""
+"""The state of live groups, and how a restart or a reconfiguration changes it."""
 
 from typing import Literal
 
@@ -16,33 +16,33 @@ class GroupStatus(Record, frozen=True):
     state: Literal["Allocated", "Preempting", "BeingPreempted"]
     """BeingPreempted: allocated, and a preempting group has reserved some of its leaves."""
     guaranteed: bool
-    """Whether it holds cells of its tenant; else it is opportunistic, asked or by downgrade."""
+    """Whether it holds cells of its tenant; else it is opportunistic, by request or downgrade."""
     lazy_preempted_by: str | None
-    """The group for which it was made opportunistic; its own name: its cells are gone."""
+    """The group for which it was made opportunistic; its own name: its cells no longer exist."""
     placement: tuple[PodPlacement, ...]
     victims: tuple[str, ...]
-    """Groups that are still on leaves which this one has reserved."""
+    """Groups that still hold leaves which this group has reserved."""
 
 
 class Recovery(Record, frozen=True):
-    """What became of a recovered group."""
+    """The state of a recovered group."""
 
     downgraded: bool
-    """It runs on, but opportunistically: its cells cannot be had."""
+    """Whether it runs on as an opportunistic group, because its cells are not available."""
     displaced: tuple[str, ...]
     """Less important groups that were made opportunistic for it."""
     lost: tuple[tuple[str, int], ...]
-    """(node, leaf index) that no longer exist; the rest is kept."""
+    """The (node, leaf index) pairs that no longer exist; it keeps the others."""
 
 
 class Reconfiguration(Record, frozen=True):
-    """What a new specification has changed for the live groups."""
+    """The changes of live groups by a new specification."""
 
     downgraded: tuple[str, ...]
-    """Groups that run on, but opportunistically, in the order of their commits."""
+    """Groups that run on as opportunistic groups, in the order of their commits."""
     lost: dict[str, tuple[tuple[str, int], ...]]
-    """Group -> (node, leaf index) that no longer exist."""
+    """By group the (node, leaf index) pairs that no longer exist."""
     cancelled: tuple[str, ...]
-    """Groups that were preempting others: their reservations are gone."""
+    """Groups that were preempting others, and have no reservations any more."""
     promoted: tuple[str, ...]
-    """Groups that have the cells of their tenant back, in the order of their commits."""
+    """Groups that hold cells of their tenant again, in the order of their commits."""

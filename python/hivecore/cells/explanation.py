@@ -19,7 +19,7 @@ _SINGLES = 256  # groups that are tried one by one before several are released t
 
 
 class Shortage(Record, frozen=True):
-    """How a chain falls short of a group that waits for cells of its tenant."""
+    """What a chain lacks for a group that waits for cells of its tenant."""
 
     chain: str
     level: str
@@ -27,7 +27,7 @@ class Shortage(Record, frozen=True):
     needed: int
     """Pods that need a cell of this level."""
     available: int
-    """Cells of this level among the tenant's own of which enough leaves are free for such a pod."""
+    """Cells of this level that the tenant owns and that have enough free leaves for such a pod."""
     owned: int
     """Cells of this level that the tenant owns, whole or as parts of larger ones."""
     holders: tuple[str, ...]
@@ -35,15 +35,15 @@ class Shortage(Record, frozen=True):
 
 
 class GroupExplanation(Explanation, frozen=True):
-    """Why a group would start now or not.
+    """Whether a group would start now, and the changes after which it would.
 
-    :param shortages: per chain in which the tenant owns cells, what is short there.
+    :param shortages: what each chain lacks in which the tenant owns cells.
 
-    The changes are, the cheapest first: wishes to give up, which cost nobody anything; groups to
-    preempt or to release, by their leaves; going opportunistic. Up to 256 groups are tried alone,
-    the tenant's own first, then by leaves, and of those that do the one with the fewest leaves is
-    named; several to release together are irreducible: each of them is needed, though others may
-    have fewer leaves.
+    The changes are, the cheapest first: constraints to drop, which cost nothing; groups to preempt
+    or to release, by their leaves; to run without a guarantee. Up to 256 groups are tried singly,
+    the tenant's own first, then by leaves; of those that suffice the group with the fewest leaves
+    is named. If several have to be released together, each of them is needed, though another set
+    may have fewer leaves.
     """
 
     shortages: tuple[Shortage, ...]
@@ -52,7 +52,7 @@ class GroupExplanation(Explanation, frozen=True):
 def explain(
     books: GroupBooks, group: AffinityGroup, suggested: Suggested | None
 ) -> GroupExplanation:
-    """What `CellCluster.explain` answers; nothing changes."""
+    """The explanation of `CellCluster.explain`; nothing changes."""
     live = books.live.get(group.name)
     decision = None if live is None else books.decide_live(live, group, suggested)
     if decision is None:

@@ -1,4 +1,4 @@
-"""What the scheduler has to do with pods of gangs."""
+"""Actions on pods of gangs, and the status of pods and gangs."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ from hivecore._record import Record
 
 __all__ = ["Action", "BindInfo", "GangStatus", "PodState", "PodStatus"]
 
-#: Where a pod is in its life: see `PodStatus`.
+#: The state of a pod: see `PodStatus`.
 PodState = Literal[
     "pending",
     "trying",
@@ -21,15 +21,15 @@ PodState = Literal[
 
 
 class Action(NamedTuple):
-    """What to do with some pods now.
+    """An action on some pods.
 
     :param kind: "try": look for a place for the pod, then tell `Coscheduler` with ``assume_pod`` or
         ``fail_pod``. "hold": do nothing with it for now. "release": bind these. "reject": take
         their places back; they are pending again.
-    :param pods: which, in the order in which they were created.
-    :param group: the group of gangs they belong to: its gangs' names, joined by commas.
-    :param reason: why, in a line.
-    :param until: when a place that is held ends by itself; ``None``: no place is held.
+    :param pods: the pods, in the order in which they were created.
+    :param group: their group of gangs: the names of its gangs, joined by commas.
+    :param reason: the reason, in a line.
+    :param until: the time at which a place that is held is given up; ``None``: no place is held.
     """
 
     kind: Literal["try", "hold", "release", "reject"]
@@ -40,17 +40,17 @@ class Action(NamedTuple):
 
 
 class PodStatus(Record, frozen=True):
-    """Where a pod is in its life.
+    """The status of a pod.
 
     :param gang: its gang.
     :param role: its role in the gang; "": none.
     :param state: "pending": it was not tried yet, or gave its place back. "trying": the scheduler
         looks for a place. "held-up": it found none. "waiting": it holds a place until its gang may
         start. "released": it is being bound. "bound", "running", "succeeded", "failed": as said.
-    :param reason: why it is not tried or not released, in a line; "": nothing is in its way.
-    :param until: when it loses the place that it holds, or is tried again; ``None``: neither.
-    :param holds: what it holds, as the caller said.
-    :param lacks: what it lacks, as the caller said.
+    :param reason: why it is not tried or not released, in a line; "": there is no reason.
+    :param until: the time at which it loses its place, or is tried again; ``None``: neither.
+    :param holds: the resources that it holds, as given by the caller.
+    :param lacks: the resources that it lacks, as given by the caller.
     """
 
     gang: str
@@ -63,17 +63,17 @@ class PodStatus(Record, frozen=True):
 
 
 class GangStatus(Record, frozen=True):
-    """How a gang stands.
+    """The status of a gang.
 
     :param group: the gangs that it starts with, sorted, itself included.
     :param defined: whether its definition is known.
     :param pods: its pods that have not ended.
-    :param waiting: those that hold a place and are not bound.
-    :param bound: those that are bound, running ones included.
-    :param running: those that run.
-    :param succeeded: its pods that have ended well.
+    :param waiting: its pods that hold a place and are not bound.
+    :param bound: its pods that are bound, running ones included.
+    :param running: its pods that run.
+    :param succeeded: its pods that have succeeded.
     :param failed: its pods that have failed.
-    :param satisfied: whether those that count are as many as its minimum.
+    :param satisfied: whether as many pods count as its minimum.
     :param once_satisfied: whether a pod of its group was bound since the group last had none.
     :param phase: see `gang_phase`.
     """
@@ -92,10 +92,10 @@ class GangStatus(Record, frozen=True):
 
 
 class BindInfo(Record, frozen=True):
-    """What is written on the pods of a group when they are bound.
+    """The annotations of the pods of a group when they are bound.
 
     :param group: the names of the group's gangs, sorted and joined by commas.
-    :param members: how many pods held a place when the group was released for the first time.
+    :param members: the number of pods that held a place when the group was first released.
     """
 
     group: str

@@ -28,15 +28,15 @@ class Group(Record, frozen=True):
     """Jobs that share GPUs."""
 
     jobs: tuple[Hashable, ...]
-    """The most urgent one first."""
+    """The jobs, the most urgent first."""
     gpus: int
-    """How many each of them needs, and so all together."""
+    """The number of GPUs of the group, which is that of each of its jobs."""
     iteration_time: float
-    """How long a round takes."""
+    """The duration of a round."""
     efficiency: float
     """The share of time that the resources are busy."""
     kept: bool
-    """Whether these jobs were a group before, perhaps with others that are gone since."""
+    """Whether these jobs were in one group before, perhaps with jobs that have ended since."""
 
 
 class _Job(Record, frozen=True):

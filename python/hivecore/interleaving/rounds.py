@@ -32,9 +32,9 @@ class Interleaving(Record, frozen=True):
     """
 
     offsets: tuple[int, ...]
-    """By how many slots each job is behind the first one."""
+    """The number of slots by which each job is behind the first one."""
     iteration_time: float
-    """How long a round takes, in which every job does one iteration; in the unit of durations."""
+    """The duration of a round, in which every job does one iteration; in the unit of durations."""
     efficiency: float
     """The share of time that the resources are busy, from 0 to 1."""
 

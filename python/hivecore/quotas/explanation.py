@@ -20,10 +20,10 @@ __all__ = ["LimitChange", "explain", "raise_limits"]
 class LimitChange(Record, frozen=True):
     """A limit that is raised.
 
-    :param quota: whose; "": the tree's total.
+    :param quota: the quota; "": it is the total of the tree.
     :param limit: "max", "min" or "total".
-    :param dimension: of which dimension.
-    :param amount: what it has to be, at least.
+    :param dimension: its dimension.
+    :param amount: the least amount that suffices.
     """
 
     quota: str

@@ -1,4 +1,4 @@
-"""How a quota stands."""
+"""The status of a quota."""
 
 from hivecore._record import Record
 from hivecore.quotas._amounts import Amount
@@ -7,18 +7,18 @@ __all__ = ["QuotaStatus"]
 
 
 class QuotaStatus(Record, frozen=True):
-    """What is asked for and used in a quota and below it, each by the quota's dimensions.
+    """The requests and the usage of a quota with the quotas below it, by its dimensions.
 
     :param name: the quota.
-    :param request: of its owners, and of the quotas below it, as far as these may ask; the minimum
-        at least if it does not lend.
-    :param limited_request: of that as much as counts at its parent: its maximum at most, or what it
-        uses, if that is more since the maximum was lowered.
-    :param used: of owners that run.
-    :param non_preemptible: of these, of owners that cannot be preempted.
-    :param min: its minimum, scaled down where it and those beside it add up to more than their
-        parent can ever have, whatever is asked for now.
-    :param runtime: what it may use now.
+    :param request: the requests of its owners, and the limited requests of the quotas below it; at
+        least its minimum if it does not lend.
+    :param limited_request: the part of the request that counts at its parent: at most its maximum,
+        or its usage, if that is more since the maximum was lowered.
+    :param used: the amounts of running owners.
+    :param non_preemptible: the part of these that belongs to owners that are not preemptible.
+    :param min: its minimum, scaled down where it and those of its siblings add up to more than
+        their parent can ever have, whatever the requests are now.
+    :param runtime: the amounts that it may use now.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Rules that a sound tree of quotas keeps, though a `QuotaTree` works without some of them.
 
-A tree that promises more than it has still shares out what there is. But who declared it believes
-that every minimum is kept, and it is not: that is what these rules find, before anybody waits.
+A tree that guarantees more than it has still works, but it does not keep every minimum. These rules
+find such trees before jobs wait.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ __all__ = ["RuleViolation", "quota_rules"]
 class RuleViolation(Record, frozen=True):
     """A rule that a tree of quotas breaks.
 
-    :param quota: where; of sums the parent.
-    :param rule: which, for programs: "parent", "dimensions", "min".
-    :param message: the same for people, with the names from the top down and the numbers.
+    :param quota: the quota that breaks it; of a sum the parent.
+    :param rule: "parent", "dimensions" or "min".
+    :param message: a line for people, with the names from the top down and the numbers.
     """
 
     quota: str
@@ -43,8 +43,8 @@ def quota_rules(
     :raises ValueError: two quotas have the same name.
     :raises TypeError: an argument is of a wrong type.
 
-    - ``parent``: the parent is one of the quotas, is not outside of what is shared out, and no
-      quota is above itself.
+    - ``parent``: the parent is one of the quotas, is not an outside quota, and no quota
+      is above itself.
     - ``dimensions``: a quota's ``max`` names the dimensions that its parent's does.
     - ``min``: what the quotas below one are entitled to is no more than what it is itself. At the
       top of a tree there is no such sum: what the tree has may change at any time, and minimums are

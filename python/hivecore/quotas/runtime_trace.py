@@ -1,4 +1,4 @@
-"""How a quota came to its runtime."""
+"""How the runtime of a quota follows from the amounts of its ancestors."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,22 +14,23 @@ __all__ = ["RuntimeLevel", "runtime_trace"]
 
 
 class RuntimeLevel(Record, frozen=True):
-    """How a parent's amount of one dimension was shared out, as one of its children sees it.
+    """The share of one child when an amount of its parent is divided among all children.
 
     :param quota: the child.
-    :param parent: what is shared out; "": the total of the tree.
-    :param dimension: which.
-    :param amount: what the parent had.
-    :param request: what the child asked for, as far as its maximum lets it.
-    :param minimum: its minimum as it counted here: scaled down to the amount where children ask for
-        more than that and all minimums are more, too; else as of `QuotaStatus`. With a guarantee
-        what runs, if that is more.
-    :param base: what it had before the spare was shared out.
-    :param bases: of all children together.
+    :param parent: the parent; "": the total of the tree is divided.
+    :param dimension: the dimension.
+    :param amount: the amount of the parent.
+    :param request: the child's request, at most its maximum.
+    :param minimum: its minimum as it counted here: scaled down to the amount where the requests and
+        the minimums of all children are both more than that; else as of `QuotaStatus`. With a
+        guarantee its usage, if that is more.
+    :param base: its amount before the spare amount was divided.
+    :param bases: the sum of the bases of all children.
     :param weight: its weight.
-    :param rounds: (what was left, the weights of all who wanted more, what it got), of the rounds
-        in which it took part. What it got beyond its request went into the next round.
-    :param runtime: what it may use.
+    :param rounds: (the amount left, the weights of all children that wanted more, its share) of
+        each round in which it took part. The part of its share beyond its request went into the
+        next round.
+    :param runtime: the amount that it may use.
     """
 
     quota: str

@@ -1,4 +1,4 @@
-"""How an amount is shared out among children that have minimums, requests and weights."""
+"""Amounts divided among children with minimums, requests and weights."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ _Ints = npt.NDArray[np.int64]
 class WaterFillRound(Record, frozen=True):
     """One pass over the children that still want more.
 
-    :param amount: what was there to be shared.
-    :param children: who took part, ascending.
-    :param shares: what each of them was given; what is beyond its request goes into the next round.
+    :param amount: the amount that is divided.
+    :param children: the numbers of these children, ascending.
+    :param shares: the share of each; the part beyond its request goes into the next round.
     """
 
     amount: int
@@ -34,14 +34,14 @@ def water_fill(
     weights: npt.ArrayLike,
     lends: npt.ArrayLike | None = None,
 ) -> _Ints:
-    """What each child may use of what its parent has.
+    """The share of each child in the amounts of its parent.
 
-    :param amounts: int, or int64[dimensions]: what there is.
-    :param requests: int64[children] or int64[dimensions, children]: what each asks for.
-    :param minimums: of the same shape: what each has in any case, if it asks for that much.
-    :param weights: of the same shape: by what those who ask for more share what is left.
-    :param lends: bool[children]: whether others may have what it does not ask for of its minimum;
-        ``None``: all lend.
+    :param amounts: int, or int64[dimensions]: the amounts of the parent.
+    :param requests: int64[children] or int64[dimensions, children]: the requests.
+    :param minimums: of the same shape: each child gets so much if it requests it.
+    :param weights: of the same shape: children that request more divide the rest by weight.
+    :param lends: bool[children]: whether others may use the part of its minimum that it does not
+        request; ``None``: all lend.
     :returns: int64 of the shape of the requests.
     :raises ValueError: a number is not from 0 to 2**62, or the shapes do not go together.
     :raises TypeError: an array does not hold integers.
