@@ -268,20 +268,22 @@ class State(Trials):
                     known.append(other)
         return known[1:]
 
-    def stopping_companion(self, live: Live) -> Live | None:
-        """A job that has to stop, of those that have to run for a job to start."""
+    def stopping_companion(self, live: Live) -> tuple[str, ...]:
+        """Jobs that have to run for a job to start, up to a job that has to stop; empty: none
+        has to.
+        """
         if not live.job.together:
-            return None
-        found = {live.job.name}
+            return ()
+        found = {live.job.name: live}
         for one in (known := [live]):
             for name in one.job.together:
                 other = self.jobs.get(name)
                 if other is not None and name not in found:
+                    found[name] = other
                     if other.for_job:
-                        return other
-                    found.add(name)
+                        return (*found,)
                     known.append(other)
-        return None
+        return ()
 
     def units(self) -> Iterator[Unit]:
         """The units of all jobs, those on idle cells included."""

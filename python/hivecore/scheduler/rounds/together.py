@@ -27,12 +27,13 @@ def offer(state: State, unit: Unit) -> None:
     """Start a unit that has left its queue, perhaps with others, or put it back."""
     live = state.jobs[unit.owner]
     is_first = unit is live.units[0] and not live.runs
-    stopping = state.stopping_companion(live) if is_first else None
-    if stopping is not None:
-        name = stopping.job.name
-        reason = f"{name!r} has to stop for {stopping.for_job!r}"
+    linked = state.stopping_companion(live) if is_first else ()
+    if linked:
+        name = linked[-1]
+        reason = f"{name!r} has to stop for {state.jobs[name].for_job!r}"
         refusal = Refusal("scheduler", "together", reason, name)
-        wait_apart(state, live, unit, Refused(refusal, (("stopped", name), ("started", name))))
+        keys = [("stopped", name), *[("started", one) for one in linked]]
+        wait_apart(state, live, unit, Refused(refusal, tuple(keys)))
         return
     others = state.companions(live) if is_first else []
     if not others:
