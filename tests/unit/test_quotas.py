@@ -443,7 +443,7 @@ def test_there_is_room_up_to_the_limit_beside_what_is_used(seed):
         if decision.outcome == "bind":
             tree.commit(decision)
     at = [rng.randrange(len(tree.quotas)) for _ in range(60)]
-    more = [[rng.randint(0, 9), rng.choice([0, rng.randint(0, 64)])] for _ in at]
+    more = [[rng.randint(-9, 9), rng.choice([0, rng.randint(-64, 64)])] for _ in at]
     for limit in ("runtime", "max", "total"):
         found = tree.have_room(limit, at, more, ["cpu", "gpu"])
         for has, row, asked in zip(found.tolist(), at, more, strict=True):
@@ -477,9 +477,9 @@ def left_by(tree, name, limit):
         (("max", [-1], [[1]], ["gpu"]), ValueError, "quotas"),
         (("max", [0.0], [[1]], ["gpu"]), TypeError, "quotas"),
         (("max", [[0]], [[1]], ["gpu"]), ValueError, "quotas"),
-        (("max", [0], [[-1]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[-(2**62) - 1]], ["gpu"]), ValueError, "amounts"),
         (("max", [0], [[2**62 + 1]], ["gpu"]), ValueError, "amounts"),
-        (("max", [0], [[-0.5]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[-math.inf]], ["gpu"]), ValueError, "amounts"),
         (("max", [0], [[math.nan]], ["gpu"]), ValueError, "amounts"),
         (("max", [0], [["1"]], ["gpu"]), TypeError, "amounts"),
         (("max", [0], [1], ["gpu"]), ValueError, "amounts"),

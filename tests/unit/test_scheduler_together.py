@@ -328,3 +328,11 @@ def test_one_that_has_room_once_outside_quotas_use_less_waits_and_is_not_rejecte
     assert rejected.reason == "asks for 21 of 'gpu', and there are 20 in all"
     scheduler.finish("s", 1.0)
     assert started(scheduler.decide(1.0)) == ["j"]
+
+
+def test_opportunistic_jobs_of_another_quota_leave_for_a_pair_that_the_total_refuses():
+    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
+    tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
+    scheduler = Scheduler(quotas=tree, immediate=True)
+    submit(scheduler, Job("weak", "b", 8, guaranteed=False))
+    assert started(submit(scheduler, *pair())) == ["one", "two"]

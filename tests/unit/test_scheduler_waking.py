@@ -2,7 +2,9 @@
 
 from scheduler_lives import make_scheduler
 
-from hivecore.scheduler import Job, Preempt, Start, Where
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 
 
 def submit(scheduler, *jobs):
@@ -30,3 +32,69 @@ def test_a_job_starts_once_no_job_between_it_and_a_job_that_stops_is_left():
     assert submit(scheduler, *chain) == []
     scheduler.cancel("second", 1.0)
     assert decide(scheduler) == [("Start", "first")]
+
+
+def quotas_of_half(total, **settings):
+    """Two quotas that may borrow all, and are entitled to half of it."""
+    quotas = [Quota(name, max={"gpu": total}, min={"gpu": total // 2}) for name in "ab"]
+    tree = QuotaTree(quotas, total={"gpu": total}, limit="max")
+    return Scheduler(quotas=tree, **settings)
+
+
+def test_a_job_is_tried_that_starts_by_its_priority_and_by_what_others_give_back():
+    scheduler = quotas_of_half(12)
+    submit(scheduler, Job("old", "a", 1), Job("large", "a", 7, priority=1))
+    submit(scheduler, Job("keeps", "b", 4, priority=2))
+    assert submit(scheduler, Job("low", "b", 1, priority=1)) == [("Preempt", "old")]
+    assert submit(scheduler, Job("wants", "b", 2, priority=2)) == []
+    scheduler.stopped("old", 1.0)
+    assert set(decide(scheduler)) == {("Start", "low"), ("Preempt", "low"), ("Preempt", "large")}
+
+
+def test_a_job_on_idle_cells_leaves_for_a_job_of_another_quota_that_the_total_refuses():
+    chain = Chain(["gpu", "node"], [4], 2, nodes=["n0", "n1"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
+    tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
+    scheduler = Scheduler(quotas=tree, cells=cells, lending=True)
+    submit(scheduler, Job("firm", "b", 4))
+    assert submit(scheduler, Job("guest", "b", 4)) == [("Start", "guest")]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    for one in (scheduler, again, scheduler.copy()):
+        assert submit(one, Job("mine", "a", 4)) == [("Preempt", "guest")]
+
+
+def on(*nodes):
+    return Where(nodes=nodes)
+
+
+def with_a_job_that_stops(gpus):
+    """It stops on node n0 for a job that is gone."""
+    scheduler = make_scheduler(("quotas", "devices"), limit="max")
+    roles = [Role(f"r{i}", 1, gpus=size) for i, size in enumerate(gpus)]
+    submit(scheduler, Job("stops", "a", roles, guaranteed=False, where=on("n0", "n1")))
+    gone = Job("gone", "a", 4, where=on("n0"))
+    assert submit(scheduler, gone) == [("Preempt", "stops")]
+    scheduler.cancel("gone", scheduler.now)
+    return scheduler
+
+
+PAIR = [Role("w", 2, gpus=4)]
+
+
+def test_a_job_that_waits_for_one_that_stops_is_tried_again_when_a_start_takes_its_quota():
+    scheduler = with_a_job_that_stops([4, 1])
+    submit(scheduler, Job("weak", "a", 4, guaranteed=False, where=on("n2")))
+    assert submit(scheduler, Job("wants", "a", PAIR, where=on("n2", "n3"))) == []
+    roles = [Role("x", 1, gpus=4), Role("y", 1, gpus=1)]
+    more = Job("more", "b", roles, guaranteed=False, where=on("n1", "n3"))
+    assert submit(scheduler, more) == [("Preempt", "weak")]
+    assert scheduler.state("more") == "pending"
+
+
+def test_a_job_is_tried_again_when_a_start_lets_another_quota_exceed_its_runtime():
+    scheduler = with_a_job_that_stops([4])
+    submit(scheduler, Job("large", "b", PAIR, where=on("n1", "n2")))
+    assert submit(scheduler, Job("wants", "a", PAIR)) == []
+    submit(scheduler, Job("weak", "a", 1, guaranteed=False))
+    assert ("Preempt", "large") in submit(scheduler, Job("small", "b", 1, priority=1))

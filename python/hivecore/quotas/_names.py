@@ -93,12 +93,13 @@ class Names:
     def counted_rows(self, asked: npt.NDArray[Any], dimensions: Iterable[str]) -> npt.NDArray[Any]:
         """Rows of amounts as the kernel counts them; of whole units there have to be as many."""
         is_fine = np.array([name in self.fine for name in dimensions])
+        most = MOST // THOUSAND
         if asked.dtype.kind in "iu":
-            thousandths = np.minimum(asked, MOST // THOUSAND) * THOUSAND
+            thousandths = np.clip(asked, -most, most) * THOUSAND
             return np.where(is_fine, thousandths, asked)
-        if not ((asked >= 0) & (asked <= MOST)).all():
-            raise ValueError(f"amounts: allowed are 0 to {MOST}")
-        thousandths = np.rint(np.minimum(asked, MOST // THOUSAND) * THOUSAND)
+        if not ((asked >= -MOST) & (asked <= MOST)).all():
+            raise ValueError(f"amounts: allowed are {-MOST} to {MOST}")
+        thousandths = np.rint(np.clip(asked, -most, most) * THOUSAND)
         numbers = np.where(is_fine, thousandths, np.ceil(asked))
         return np.asarray(numbers, dtype=np.int64)
 

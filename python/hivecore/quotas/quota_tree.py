@@ -287,8 +287,8 @@ class QuotaTree(Trials, Stateful):
 
         :param limit: "runtime" and "max": a quota's own; "total": what its tree has left.
         :param quotas: int64[n], by their places in ``quotas``; more than once for several demands.
-        :param amounts: int64 or float64[n, dimensions], from 0: of each how much more. What a quota
-            has no maximum of does not count.
+        :param amounts: int64 or float64[n, dimensions]: of each how much more, below 0 how much
+            less. What is 0, or has no maximum in a quota, does not count.
         :param dimensions: which.
         :returns: bool[n].
         :raises KeyError: there is no such dimension.

@@ -113,8 +113,8 @@ std::vector<std::int64_t> QuotaTree::room(Code limit, std::span<const std::int64
         const auto where = limit == Code::kTotal ? -1 - root_of(quota) : quota;
         for (const auto each_dimension : dimensions) {
             const auto d = static_cast<int>(each_dimension);
-            found.push_back(
-                manages(quota, d) ? left(where, d, limit == Code::kMax ? kMax : kRuntime) : kMost);
+            const auto most = limit == Code::kMax ? amount(kMax, quota, d) : runtime(where, d);
+            found.push_back(manages(quota, d) ? most - used(where, d) : kMost);
         }
     }
     return found;

@@ -139,7 +139,8 @@ class QuotaTree {
     // The same of several quotas, row by row, as it is after refresh_all().
     void copy_amounts(std::span<const std::int64_t> quotas, Field field, std::int64_t* to) const;
     // How much more of some dimensions several quotas could use, row by row, by kRuntime or kMax of
-    // their own, or by kTotal of what their roots have; after refresh_all().
+    // their own, or by kTotal of what their roots have; below 0: how much less; after
+    // refresh_all().
     std::vector<std::int64_t> room(Code limit, std::span<const std::int64_t> quotas,
                                    std::span<const std::int64_t> dimensions) const;
     // How the amount of a parent in a dimension is shared out among its children.

@@ -407,13 +407,14 @@ cdef class QuotaKernel(KernelObject):
         cdef const int64_t* amount = <const int64_t*> cnp.PyArray_DATA(asked)
         cdef bool_t* to = <bool_t*> cnp.PyArray_DATA(found)
         cdef vector[int64_t] room
+        cdef int64_t more
         cdef size_t i, d, rows = places.size, width = columns.size
         if asked.size != places.size * columns.size:
             raise ValueError(f"amounts must have {places.size} rows, as quotas has")
         if rows:
             check_range(places, 0, numbers.size - 1, "quotas", 0)
         if asked.size:
-            check_range(asked, 0, MOST, "amounts", 0)
+            check_range(asked, -MOST, MOST, "amounts", 0)
         guard.lock(self.mutex)
         for i in range(each.size()):
             if not 0 <= each[i] <= MOST_MEMBERS or not self.kernel.is_quota(<int32_t> each[i]):
@@ -427,7 +428,8 @@ cdef class QuotaKernel(KernelObject):
             for i in range(rows):
                 to[i] = True
                 for d in range(width):
-                    to[i] &= amount[i * width + d] <= room[place[i] * width + d]
+                    more = amount[i * width + d]
+                    to[i] &= more == 0 or more <= room[place[i] * width + d]
         return found
 
     def sharing(self, parent, dimension):

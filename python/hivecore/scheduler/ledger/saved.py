@@ -138,6 +138,8 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
             raise ValueError(f"job {live.job.name!r} is there twice")
         state.add(live)
     state.kinds.numbered = as_int(told["kinds"], "kinds", 0, 2**61)
+    placed = {unit.name: unit for unit in state.units() if unit.placed}
+    state.stages.note_lent(placed.values())
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
@@ -146,7 +148,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
         state.stages.come(live.job)
         if live.runs and not live.has_stopped:
             state.stages.read(live.job.name, True)
-    state.stages.restore(told, {unit.name: unit for unit in state.units() if unit.placed})
+    state.stages.restore(told, placed)
     state.regroup_for = as_float(told.get("regroup_for", 0.0), "regroup_for")
     if not 0.0 <= state.regroup_for <= LATEST:
         raise ValueError("regroup_for")

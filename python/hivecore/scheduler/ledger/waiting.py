@@ -33,6 +33,11 @@ class _Line:
         self.keys: tuple[Key, ...] = ()
 
 
+def _waits_for_room(keys: Iterable[Key]) -> bool:
+    """Whether keys are also of changes outside of quotas and sharing."""
+    return any(key[0] not in ("quotas", "sharing") for key in keys)
+
+
 class Waiting:
     """The waiting units, by kind."""
 
@@ -109,8 +114,7 @@ class Waiting:
             return
         if refusal.code in LIMITS:
             # Evictions did not help, until the other keys are touched.
-            hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
-            self._lacks.add(kind, refusal, hindered=hindered)
+            self._lacks.add(kind, refusal, hindered=_waits_for_room(line.keys))
 
     def renew(self, lacks: Lacks | None) -> None:
         """Replace the lacks after quotas have changed."""
@@ -181,7 +185,9 @@ class Waiting:
                 found.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
                 if self._lacks.is_one_more_overused():
-                    found.update(self._by_key.get(key, ()))
+                    numbers = self._by_key.get(key, ())
+                    found.update(n for n in numbers if _waits_for_room(self._lines[n].keys))
+                    found.update(self._lacks.able_to_reclaim())
             else:
                 found.update(self._by_key.get(key, ()))
         self._log.set(self, "_touched", {})

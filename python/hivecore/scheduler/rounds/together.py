@@ -154,9 +154,9 @@ def _might_do_more(state: State, live: Live, refused: Refused) -> bool:
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
-    if refused.refusal.stage == "quotas":
-        # The jobs before it may be all that exceeds its quota.
-        return bool(refused.quota_victims) or state.stages.has_less_important(unit)
+    # The jobs before it may be all that exceeds its quota.
+    if refused.refusal.stage == "quotas" and state.stages.has_less_important(unit):
+        return True
     return might_have_victims(state, unit, refused)
 
 

@@ -36,12 +36,8 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
         return True
     if stage in NAME_NOBODY:
         return might_help(state, unit, refused)
-    stages = state.stages
-    return (
-        stage == "quotas"
-        and (bool(stages.less_important(unit)) or stages.has_opportunistic(unit, refused.refusal))
-        and might_help(state, unit, refused)
-    )
+    may = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
+    return may and might_help(state, unit, refused)
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:

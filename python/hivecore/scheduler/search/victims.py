@@ -17,6 +17,7 @@ from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence, of_quota
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
+from hivecore.scheduler.stages._lacks import BEGUN
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Key, Refused, Unit, owner_of
 
@@ -57,7 +58,7 @@ def find_victims(
     """
     search = _Search(stages, jobs, running, unit, now, precedence)
     stopping = search.stopping()
-    later = tuple(("started", owner_of(name)) for name in stopping)
+    later = (*[("started", owner_of(name)) for name in stopping], BEGUN)
     if not stopping:
         victims = search.victims(refused, search.of_quotas(stages, refused))
     else:
@@ -200,9 +201,8 @@ class _Search:
             needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
             return needs_nodes or "reclaim" in candidates.values()
         if stage == _QUOTAS:
-            stages, unit = self.stages, self.unit
-            return stages.has_less_important(unit) or stages.has_opportunistic(
-                unit, refused.refusal
+            return self.stages.has_less_important(self.unit) or self.stages.may_be_admitted(
+                self.unit, refused.refusal
             )
         return stage in NAME_NOBODY
 

@@ -23,13 +23,15 @@ from hivecore.scheduler.stages.units import Kind
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage
 
-__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
+__all__ = ["BEGUN", "HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
 
 Limit = Literal["runtime", "max", "total"]
 #: A change of limits or of usage.
 HEADROOM = ("quotas", "headroom")
 #: A quota may exceed its runtime now, which others may reclaim.
 OVERUSED = ("quotas", "overused")
+#: A unit uses what others were to get when those have stopped that have to.
+BEGUN = ("quotas", "begun")
 #: The refusals that end when there is enough headroom.
 LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
 
@@ -92,6 +94,8 @@ class _Urgent(NamedTuple):
     limit: Limit
     quota: int
     needs: list[Amount]
+    #: to what its own quota has to be entitled, so that others return something; None: they do not
+    own: list[Amount] | None
     priority: int
     #: the quotas whose opportunistic units it may evict as well
     others: tuple[str, ...]
@@ -121,7 +125,6 @@ class Lacks:
         self._weak: dict[str, dict[str, Amount]] = {}
         #: the kinds for which evictions would not help, as far as is known
         self._vain: set[int] = set()
-        self._parents = {tree.quota(name).parent for name in names}
         #: the quotas that exceeded their runtimes at the last check, and still do
         self._overused: frozenset[str] = frozenset()
 
@@ -146,16 +149,12 @@ class Lacks:
         number, job = kind.number, kind.job
         self.drop(number)
         part, limit = refusal.part or job.quota, cast(Limit, refusal.code)
-        needs, at = self._needs(kind, part), self._quotas[part]
+        needs, at = self._needs(kind.amounts, part), self._quotas[part]
         self._tables[limit].add(number, at, needs)
         if job.guaranteed:
-            own = self._quotas[job.quota]
-            if job.quota in self._parents:  # its children may have borrowed from it
-                self._entitled.add(number, own, [0] * len(self._dimensions))
-            elif refusal.part != job.quota:
-                self._entitled.add(number, own, self._needs(kind, job.quota))
             others = self._stage.others_below(job.quota, refusal)
-            urgent = _Urgent(limit, at, needs, job.priority, others)
+            own = self._needs(self._stage.entitled_to(kind), job.quota) if others else None
+            urgent = _Urgent(limit, at, needs, own, job.priority, others)
             if self._log.is_on:
                 self._log.keep(self._urgent, job.quota)
             of_quota = self._urgent.setdefault(job.quota, {})
@@ -166,13 +165,15 @@ class Lacks:
             of_quota[number] = urgent
             if hindered:
                 self._set_vain(number, True)
+                if own is not None:
+                    self._entitled.add(number, self._quotas[job.quota], own)
                 for other in others:
                     self._used_by_weak(other)  # a change of it ends that
             else:
                 self._spare(number, job.quota, urgent)
 
-    def _needs(self, kind: Kind, quota: str) -> list[Amount]:
-        managed, asked = self._managed[quota], kind.amounts
+    def _needs(self, asked: Mapping[str, Amount], quota: str) -> list[Amount]:
+        managed = self._managed[quota]
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 
     def _used_by_weak(self, quota: str) -> dict[str, Amount]:
@@ -180,7 +181,7 @@ class Lacks:
         if quota not in self._weak:
             if self._log.is_on:
                 self._log.keep(self._weak, quota)
-            self._weak[quota] = self._stage.used_by_opportunistic(quota)
+            self._weak[quota] = self._stage.evictable(quota)
         return self._weak[quota]
 
     def _set_vain(self, number: int, is_vain: bool) -> None:
@@ -193,15 +194,18 @@ class Lacks:
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
         """Reduce the needs of a kind by what evictions may free."""
         self._set_vain(number, False)
-        below = Counter(self._stage.part.used_below(quota, urgent.priority))
+        gone = Counter(self._stage.evictable(quota, urgent.priority))
+        if urgent.own is not None:
+            self._entitled.drop(number)
+            self._entitled.add(number, self._quotas[quota], self._less(urgent.own, gone))
         for other in urgent.others:
-            below.update(self._used_by_weak(other))
-        needs = [
-            max(need - below[name], 0)
-            for name, need in zip(self._dimensions, urgent.needs, strict=True)
-        ]
+            gone.update(self._used_by_weak(other))
         self._tables[urgent.limit].drop(number)
-        self._tables[urgent.limit].add(number, urgent.quota, needs)
+        self._tables[urgent.limit].add(number, urgent.quota, self._less(urgent.needs, gone))
+
+    def _less(self, needs: list[Amount], gone: Mapping[str, Amount]) -> list[Amount]:
+        pairs = zip(self._dimensions, needs, strict=True)
+        return [need and need - gone.get(name, 0) for name, need in pairs]
 
     def drop(self, number: int) -> None:
         """Remove a kind that is not refused any more; an unknown kind is no error."""
@@ -262,6 +266,12 @@ class Lacks:
         for limit, table in self._tables.items():
             if table.rows:
                 found += table.able(self._stage.part, limit, self._dimensions)
-        if self._entitled.rows:
-            found += self._entitled.able(self._stage.part, "runtime", self._dimensions)
+        if self._stage.part.overused():
+            found += self.able_to_reclaim()
         return found
+
+    def able_to_reclaim(self) -> list[int]:
+        """The refused kinds that are entitled to more."""
+        if not self._entitled.rows:
+            return []
+        return self._entitled.able(self._stage.part, "runtime", self._dimensions)

@@ -401,6 +401,11 @@ class Composed(Trials):
         others = (self._storage, self._sharing)
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
+    def note_lent(self, units: Iterable[Unit]) -> None:
+        """Note the units on idle cells, while a state is read."""
+        if self._quotas is not None:
+            self._quotas.note_lent(units)
+
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
         """Restore the other stages, when it is known which jobs run and wait.
 
@@ -506,9 +511,11 @@ class Composed(Trials):
         """Whether any unit of lower priority uses the same quota."""
         return any(one.has_less_important(unit) for one in self.all)
 
-    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether opportunistic units of other quotas use what a refused unit lacks."""
-        return any(one.has_opportunistic(unit, refusal) for one in self.all)
+    def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether a unit that quotas refused might be admitted if all units left that may have to
+        leave for it, at a glance.
+        """
+        return any(one.may_be_admitted(unit, refusal) for one in self.all)
 
     def uncharge(self, requests: Iterable[str]) -> None:
         """Charge units no more, given by their names in the quotas."""

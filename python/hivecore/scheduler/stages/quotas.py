@@ -1,14 +1,14 @@
 """Quotas: whether a unit is admitted, and which units have to give back what they borrow."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, cast
 
 from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
+from hivecore.scheduler.stages._lacks import BEGUN, HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
 
@@ -30,12 +30,15 @@ class QuotaStage(Stage):
         self.part = tree
         #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
+        #: the kinds of the units on idle cells, by request
+        self._lent: dict[str, Kind] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self.forget()
 
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = type(self)(self.part.copy())
-        made.stirred = self.stirred.copy()
+        made.stirred, made._lent = self.stirred.copy(), self._lent.copy()
         return made
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
@@ -108,13 +111,26 @@ class QuotaStage(Stage):
         self.part.evict(unit.request, reclaimed=reclaimed)
         self._stir(unit)
 
-    def _stir(self, unit: Unit) -> None:
-        """Note that other units run in the quota of a unit."""
-        quota = unit.kind.job.quota
+    def note_lent(self, units: Iterable[Unit]) -> None:
+        """Note the units on idle cells, while a state is read."""
+        self._lent = {unit.request: unit.kind for unit in units if unit.kind.is_lent}
+
+    def _stir(self, unit: Unit, is_lent: bool = False) -> None:
+        """Note that other units run in the quota of a unit.
+
+        :param is_lent: whether the unit runs on idle cells from now on.
+        """
+        quota, request = unit.kind.job.quota, unit.request
         if quota not in self.stirred:
             if self.log.is_on:
                 self.log.add((self.stirred.discard, quota))
             self.stirred.add(quota)
+        if is_lent or request in self._lent:
+            if self.log.is_on:
+                self.log.keep(self._lent, request)
+            self._lent[request] = unit.kind
+            if not is_lent:
+                del self._lent[request]
 
     def settle(self) -> None:
         """Forget which quotas were noted."""
@@ -144,7 +160,7 @@ class QuotaStage(Stage):
         return Refused(refusal, (_ANY,), decision.victims)
 
     def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
-        return (HEADROOM if refusal.code in LIMITS else _ANY,)
+        return (HEADROOM, OVERUSED) if refusal.code in LIMITS else (_ANY,)
 
     def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
         """Why the unit of this name that waits is refused now; None: it is worth another try.
@@ -165,7 +181,7 @@ class QuotaStage(Stage):
         decision = offer.decisions.get(self.name)
         if decision is not None:
             self.part.commit(decision)
-            self._stir(offer.unit)
+        self._stir(offer.unit, offer.unit.kind.is_lent)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Charge a unit for what it gets when its victims have stopped, which are charged still."""
@@ -201,6 +217,10 @@ class QuotaStage(Stage):
         """Runtimes move."""
         return HEADROOM, _ANY, OVERUSED
 
+    def begun(self, kind: Kind) -> tuple[Key, ...]:
+        """Its quota may exceed its runtime, and others lack what they were to get."""
+        return OVERUSED, BEGUN
+
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and its ancestors."""
         found = self._paths.get(name)
@@ -214,6 +234,7 @@ class QuotaStage(Stage):
     def forget(self) -> None:
         """Quotas may have other parents now."""
         self._paths.clear()
+        self.parents = {self.part.quota(name).parent for name in self.part.quotas}
 
     def faults(self, audited: Audited) -> Iterator[str]:
         """The units that hold resources are admitted, and no others."""
@@ -264,7 +285,7 @@ class QuotaStage(Stage):
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
         """The other quotas below the part that has refused a unit of a quota."""
         part, tree = refusal.part, self.part.quota(quota).tree
-        if refusal.code not in LIMITS or part == quota:
+        if refusal.code not in LIMITS or (part == quota and quota not in self.parents):
             return ()
         return tuple(
             name
@@ -273,23 +294,43 @@ class QuotaStage(Stage):
             and (part in self._path(name) if part else self.part.quota(name).tree == tree)
         )
 
-    def used_by_opportunistic(self, quota: str) -> dict[str, Amount]:
-        """What the opportunistic units of a quota use."""
-        return self.part.used_below(quota, LEAST_PRIORITY)
-
-    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether a refused unit lacks no more than opportunistic units of other quotas use, and
-        less important units of its own quota.
+    def evictable(self, quota: str, priority: int = LEAST_PRIORITY) -> dict[str, Amount]:
+        """What the units of a quota use that may be evicted for a guaranteed unit of this priority
+        in the same quota; without a priority, of another quota that takes nothing back.
         """
-        job, asked = unit.kind.job, unit.kind.amounts
-        weak = Counter[str]()
-        for other in self.others_below(job.quota, refusal):
-            weak.update(self.used_by_opportunistic(other))
-        if not weak:
+        found = Counter(self.part.used_below(quota, priority))
+        for kind in self._lent.values():
+            if kind.job.quota == quota and kind.job.priority >= priority:
+                found.update(kind.amounts)
+        return found
+
+    def entitled_to(self, kind: Kind) -> dict[str, Amount]:
+        """What a quota has to be entitled to above its usage, so that others return what a unit
+        lacks.
+        """
+        # The quotas below may have borrowed from it.
+        return {} if kind.job.quota in self.parents else kind.amounts
+
+    def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether a refused unit might be admitted if all units left that may have to leave for it,
+        at a glance.
+        """
+        kind, own = unit.kind, unit.kind.job.quota
+        if refusal.code not in LIMITS:
             return False
-        weak.update(self.part.used_below(job.quota, unit.kind.quota_request.priority))
-        part = refusal.part or job.quota
-        dimensions = [name for name, _ in self.part.quota(part).max if name in asked]
-        needs = [[as_number(max(asked[name] - weak[name], 0)) for name in dimensions]]
-        row, limit = self.part.quotas.index(part), cast(Limit, refusal.code)
-        return bool(self.part.have_room(limit, [row], needs, dimensions)[0])
+        gone = Counter(self.evictable(own, kind.quota_request.priority))
+        if self._has_room(own, "runtime", self.entitled_to(kind), gone) and self.part.overused():
+            return True
+        for other in self.others_below(own, refusal):
+            gone.update(self.evictable(other))
+        limit = cast(Limit, refusal.code)
+        return bool(gone) and self._has_room(refusal.part or own, limit, kind.amounts, gone)
+
+    def _has_room(
+        self, quota: str, limit: Limit, amounts: Mapping[str, Amount], gone: Mapping[str, Amount]
+    ) -> bool:
+        """Whether a quota could use so much more when other units have left."""
+        names = [name for name, _ in self.part.quota(quota).max if name in amounts]
+        needs = [[as_number(amounts[name] - gone.get(name, 0)) for name in names]]
+        row = self.part.quotas.index(quota)
+        return bool(self.part.have_room(limit, [row], needs, names)[0])

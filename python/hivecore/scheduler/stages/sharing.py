@@ -133,6 +133,10 @@ class SharingStage(Stage):
         """Jobs like a unit of this kind may share its GPUs, or get them."""
         return ((self.name, str(kind.gpus)),) if self._may_share(kind) else ()
 
+    def begun(self, kind: Kind) -> tuple[Key, ...]:
+        """Jobs like it may share its GPUs."""
+        return self.released(kind)
+
     def known_refusal(self, kind: Kind) -> Refused | None:
         """Why a kind finds no idle GPUs, if a kind like it was just refused."""
         if kind.is_alone or kind.is_lent:

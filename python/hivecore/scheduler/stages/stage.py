@@ -203,6 +203,10 @@ class Stage:
         """The keys to touch when a unit of a kind frees its resources."""
         return ()
 
+    def begun(self, kind: Kind) -> tuple[Key, ...]:
+        """The keys to touch when a unit of a kind starts."""
+        return ()
+
     def requested(self) -> tuple[Key, ...]:
         """The keys to touch when a unit begins or ceases to wait."""
         return ()
@@ -266,8 +270,10 @@ class Stage:
         """The quotas from which the part may take something back now."""
         return frozenset()
 
-    def has_opportunistic(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether opportunistic units of other quotas use what a refused unit lacks."""
+    def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
+        """Whether a refused unit might be admitted if all units left that may have to leave for it,
+        at a glance.
+        """
         return False
 
 

@@ -154,11 +154,8 @@ class Stages(Composed):
     def begin(self, unit: Unit) -> None:
         """Note that a unit runs on its resources."""
         self._each("begin", unit)
-        self._tell_of_sharing(unit)
-
-    def _tell_of_sharing(self, unit: Unit) -> None:
-        if self._sharing is not None and self.listener:
-            self.listener.touch(self._sharing.released(unit.kind))
+        if self.listener:
+            self.listener.touch(key for stage in self.all for key in stage.begun(unit.kind))
 
     def propose(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Offer:
         """The offer of all stages, of which the devices are allocated already, or a refusal."""
@@ -252,7 +249,8 @@ class Stages(Composed):
         joined = None if self._sharing is None else self._sharing.join(unit)
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
-            self._tell_of_sharing(unit)
+            if self._sharing is not None and self.listener:
+                self.listener.touch(self._sharing.begun(unit.kind))
         return joined
 
     def give_back(self, unit: Unit, *, end: bool, reclaimed: bool = False) -> str:
