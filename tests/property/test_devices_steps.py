@@ -198,6 +198,9 @@ class Life:
         cluster.check()
         owners = self.names()
         assert len(owners) == len(set(owners)) == len(cluster)
+        inventories = {node: cluster.inventory(node) for node in cluster.nodes}
+        bad = [n for n, has in inventories.items() if not all(one.healthy for one in has.devices)]
+        assert cluster.unhealthy_nodes() == tuple(bad)
         for name in cluster.reservations:
             found = cluster.reservation(name)
             sums = Counter()

@@ -43,6 +43,37 @@ def ends(scheduler):
                 yield job, change
 
 
+def test_running_jobs_are_listed_by_what_their_ends_lose_whatever_has_happened():
+    listed = 0
+    for name, parts in COMPOSITIONS.items():
+        rng = random.Random(name)
+        scheduler, now = make_scheduler(parts, immediate=True), 0.0
+        for step in range(STEPS):
+            now += rng.choice([0.0, 0.5, 60.0])
+            happen(scheduler, rng, step, now)
+            for job in rng.sample(list(scheduler), min(len(scheduler), 1)):
+                scheduler.forecast(job)
+            if step % 3 == 0:
+                listed += check_losses(scheduler._state)
+    assert listed > 500
+
+
+def check_losses(state):
+    """Compare all lists with the jobs; the number of jobs that are listed."""
+    expected = [
+        ((state.now - live.since) * live.job.gpus, name, live.job.tenant)
+        for name, live in state.running.items()
+        if not live.for_job
+    ]
+    found = list(state.cheapest_ends(None))
+    assert found == sorted(one[:2] for one in expected)
+    if state.stages.places_by_cells:
+        for tenant in {one[2] for one in expected}:
+            of_tenant = sorted(one[:2] for one in expected if one[2] == tenant)
+            assert list(state.cheapest_ends(tenant)) == of_tenant
+    return len(found)
+
+
 def starts(branch, job, ended, now):
     for other in ended:
         branch.finish(other, now)

@@ -44,6 +44,8 @@ class Nodes:
         #: of a trial may have numbers beyond those that are left of `names`.
         self.marks: list[object] = []
         self.inventories: list[NodeDevices | None] = []
+        #: the numbers of nodes that have a device which is not healthy
+        self._bad: dict[int, None] = {}
         #: numbers that are free, as a heap; None: to be looked for
         self._holes: list[int] | None = []
         self._shapes: dict[Any, int] = {}
@@ -83,16 +85,7 @@ class Nodes:
 
     def unhealthy(self) -> tuple[str, ...]:
         """The names of those that have a device which is not healthy."""
-        known = dict(zip(map(id, self.inventories), self.inventories, strict=True))
-        bad = {
-            identity
-            for identity, inventory in known.items()
-            if inventory is not None and not all(device.healthy for device in inventory.devices)
-        }
-        if not bad:
-            return ()
-        pairs = zip(self.names, map(id, self.inventories), strict=True)
-        return tuple([name for name, identity in pairs if name and identity in bad])
+        return tuple([name for number in sorted(self._bad) if (name := self.names[number])])
 
     def devices(self) -> dict[str, int]:
         """How many devices of each type all nodes have together; types without any are left out."""
@@ -194,7 +187,11 @@ class Nodes:
         self.core.set_node(number, shape, healthy)
         if self.undo.is_on:
             self.undo.add((setitem, self.inventories, number, self.inventories[number]))
+            self.undo.keep(self._bad, number)
         self.inventories[number] = inventory
+        self._bad.pop(number, None)
+        if sum(map(int.bit_count, healthy)) < len(inventory.devices):
+            self._bad[number] = None
         return bool(self.core.most_memory > before)
 
     def copy(self) -> "Nodes":
@@ -207,6 +204,7 @@ class Nodes:
         other.names = list(self.names)
         other.marks = list(self.marks)
         other.inventories = list(self.inventories)
+        other._bad = dict(self._bad)
         other._holes = None
         other._shapes = dict(self._shapes)
         return other

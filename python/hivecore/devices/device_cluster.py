@@ -271,7 +271,7 @@ class DeviceCluster(Trials, Stateful):
     def unhealthy_nodes(self) -> tuple[str, ...]:
         """The nodes that have a device which is marked unhealthy, in the order of ``nodes``.
 
-        Cost: O(nodes), and that of each inventory that several nodes have in common, once.
+        Cost: that of sorting them.
         """
         with self._lock:
             return self._nodes.unhealthy()

@@ -1,8 +1,7 @@
 """Why a job waits, and what would let it start now, each change tried."""
 
 from collections.abc import Iterator, Sequence
-from heapq import nsmallest
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import TYPE_CHECKING
 
 from hivecore._record import Record
@@ -201,24 +200,21 @@ class _Search:
         """Ends of which each is needed, or a single one that costs less; of running jobs those that
         lose least are thought of first.
         """
-        tenant = self._only_tenant()
-        gpus: dict[int, int] = {}  # by kind
-        running: list[tuple[float, str]] = []
-        for name, live in self.running.items():
-            if (tenant is None or live.job.tenant == tenant) and not live.for_job:
-                number = live.units[0].kind.number
-                if number not in gpus:
-                    gpus[number] = live.job.gpus
-                running.append(((self.now - live.since) * gpus[number], name))
-        losses = {name: lost for lost, name in nsmallest(_MOST_ENDS, running)}
+        tenant, losses = self._only_tenant(), dict[str, float]()
+
+        def candidates() -> Iterator[str]:
+            for lost, name in islice(self.state.cheapest_ends(tenant), _MOST_ENDS):
+                losses[name] = lost
+                yield name
+
         search = Fewest(self.unit, self._end)
-        freed = accumulate(gpus[self.running[name].units[0].kind.number] for name in losses)
+        freed = accumulate(self.running[name].job.gpus for name in candidates())
         guess = 1 + sum(1 for _ in takewhile(self.unit.kind.gpus.__gt__, freed))
-        needed = search.least(self.stages, [*losses], guess)
+        needed = search.least(self.stages, candidates, guess)
         if not needed:
             return
         cost = sum(losses[name] for name in needed)
-        for name in [*losses][:_MOST_ALONE] if len(needed) > 1 else ():
+        for name in islice(candidates(), _MOST_ALONE) if len(needed) > 1 else ():
             if losses[name] < cost and search.starts_without(self.stages, [name]):
                 needed, cost = [name], losses[name]
         yield JobChange("release", jobs=tuple(needed), cost=cost, ahead=self._ahead(needed))

@@ -469,9 +469,7 @@ class Scheduler(Stateful):
                 carry_out(self._state.stages.without_quotas(), lives, given)
                 self._state.happens(moment)
                 for live in lives:
-                    live.pause(moment)
-                    for runs in (False, True):  # it begins from nothing
-                        self._state.stages.read(live.job.name, runs)
+                    self._state.restart(live, moment)
             self._note("move", moves=[plain_action(one) for one in given])
 
     def _movable(self, move: Move) -> Live:

@@ -13,6 +13,7 @@ from hivecore.queues import TenantQueues
 from hivecore.scheduler.actions import Action, Start, Wait
 from hivecore.scheduler.ledger.kinds import Kinds
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.ledger.transitions import GONE, LENT, RESERVED, RUNNING, TRANSITIONS
 from hivecore.scheduler.ledger.waiting import Waiting
@@ -27,6 +28,7 @@ __all__ = ["LATEST", "MICRO", "State"]
 LATEST = 2.0**40
 #: Queues count microseconds.
 MICRO = 1_000_000
+_MOST_CHANGES = 4096  # before `Losses` are listed again
 
 
 class State(Trials):
@@ -51,6 +53,7 @@ class State(Trials):
         "kinds",
         "lending",
         "log",
+        "losses",
         "now",
         "order",
         "outbox",
@@ -97,6 +100,8 @@ class State(Trials):
         self.reserved: dict[str, Live] = {}
         #: the most that running jobs would free; None: not counted since a job has left
         self.relief: Relief | None = None
+        #: what is lost when running jobs end; None: not listed
+        self.losses: Losses | None = None
         self.running: dict[str, Live] = {}
         #: the actions that the next decide returns
         self.outbox: list[Action] = []
@@ -149,6 +154,7 @@ class State(Trials):
                 del old[name]
             if new is not None:
                 new[name] = live
+        self._note_loss(name)
         if step.reads or (step.reads is False and old is self.running):
             self.stages.read(name, step.reads)
         if step.target == GONE:
@@ -158,6 +164,26 @@ class State(Trials):
             self.stages.go(name)
         if step.event:
             self.waiting.touch(((step.event, name),))
+
+    def restart(self, live: Live, now: float) -> None:
+        """A running job has stopped and starts again elsewhere: it begins from nothing."""
+        live.pause(now)
+        self._note_loss(live.job.name)
+        for runs in (False, True):
+            self.stages.read(live.job.name, runs)
+
+    def _note_loss(self, name: str) -> None:
+        """Note that another time counts as the start of a job, or that it runs no more."""
+        if self.losses is not None:
+            self.losses.changed.add(name)
+            if len(self.losses.changed) > _MOST_CHANGES:
+                self.losses = None
+
+    def cheapest_ends(self, tenant: str | None) -> Iterator[tuple[float, str]]:
+        """See `Losses.cheapest`."""
+        if self.losses is None:
+            self.losses = Losses(self.running, self.stages.places_by_cells)
+        return self.losses.cheapest(self.now, tenant)
 
     def _bring_back(self, live: Live) -> None:
         """A job is known again, at its place among those that have come."""
@@ -316,7 +342,8 @@ class State(Trials):
         made.waiting = made.stages.listener = self.waiting.branch(made.stages)
         made.came = self.came
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
-        made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
+        made.queued, made.reserved, made.running = {}, {}, {}
+        made.relief = made.losses = None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)
         made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
         made.precedence = self.precedence.branch(made.log)

@@ -40,9 +40,7 @@ def run_in_order(state: State, order: Order) -> None:
         state.outbox.append(move)
         moved = state.jobs[move.job]
         moved.note(state.log)
-        moved.pause(state.now)
-        for runs in (False, True):  # it begins from nothing
-            state.stages.read(move.job, runs)
+        state.restart(moved, state.now)
     for live, sharers, offsets in found.started:
         unit = live.units[0]
         take_off(state, unit)

@@ -1,7 +1,8 @@
 """A small set of jobs without which a unit starts, by trials."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.stages.transaction import Stages
@@ -30,17 +31,18 @@ class Fewest:
         with self._without(stages, names):
             return self._starts(stages)
 
-    def first(self, stages: Stages, names: Sequence[str], guess: int = 1) -> list[str]:
+    def first(self, stages: Stages, names: Iterable[str], guess: int = 1) -> list[str]:
         """The shortest prefix of these jobs without which the unit starts; empty: none is.
 
         :param guess: how many these may be.
         """
         needed: list[str] = []
-        some: Sequence[str] = names[:guess]
+        rest = iter(names)
+        some = [*islice(rest, guess)]
         with ExitStack() as undone:
             while some and not self._starts_unless_kept(stages, some, undone):
                 needed += some
-                some = names[len(needed) : 2 * len(needed) + 1]
+                some = [*islice(rest, len(needed) + 1)]
             if not some:
                 return []
             while len(some) > 1:
@@ -59,14 +61,16 @@ class Fewest:
         """
         return self._search(stages, lambda parts: self._needed(parts, names)) or list(names)
 
-    def least(self, stages: Stages, names: Sequence[str], guess: int = 1) -> list[str]:
+    def least(
+        self, stages: Stages, names: Callable[[], Iterable[str]], guess: int = 1
+    ) -> list[str]:
         """The same of the shortest prefix that is enough; empty: none is.
 
         :param guess: how many jobs may be enough.
         """
 
         def find(parts: Stages) -> list[str]:
-            return self._needed(parts, self.first(parts, names, guess))
+            return self._needed(parts, self.first(parts, names(), guess))
 
         return self._search(stages, find)
 

@@ -312,9 +312,9 @@ class Composed(Trials):
     def note_health(self) -> None:
         """Note that nodes were added or removed, have failed or recovered."""
         if self._devices is not None:
-            self._devices.usable = ()
-            if self._place is not None and not self._devices.nodes <= self._place.nodes:
-                self._devices.usable = tuple(sorted(self._devices.nodes & self._place.nodes))
+            devices, nodes = self._devices, self._devices.nodes
+            devices.unplaced = frozenset() if self._place is None else nodes - self._place.nodes
+            devices.usable = tuple(sorted(nodes - devices.unplaced)) if devices.unplaced else ()
         if self._sharing is not None:
             gone = [node for node in self._sharing.used_nodes() if not self.knows(node)]
             self._sharing.avoid(frozenset([*self.unhealthy(), *gone]))
@@ -325,7 +325,7 @@ class Composed(Trials):
         if self._place is not None and self._devices is not None:
             if self._place.keeps_nodes:
                 found = set(filter(self._devices.knows, found))
-            found |= self._devices.nodes - self._place.nodes
+            found |= self._devices.unplaced
         return tuple(sorted(found))
 
     def knowing(self, node: str) -> list[Stage]:

@@ -44,6 +44,8 @@ class DeviceStage(Stage):
         self.gpu_memory = memory_of_gpus(cluster) if gpu_memory is None else gpu_memory
         #: the only nodes to use where no other stage has chosen one; none: all
         self.usable: tuple[str, ...] = ()
+        #: the nodes that the stage which chooses nodes does not know
+        self.unplaced = frozenset[str]()
         self.forget()
 
     def forget(self) -> None:
