@@ -21,7 +21,7 @@ from scheduler_lives import (
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Role, Scheduler, Start, Where
+from hivecore.scheduler import FreeNodes, Job, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
 
 
@@ -199,6 +199,23 @@ def test_of_ends_that_would_do_the_one_that_costs_least_is_named():
     scheduler.decide(100.0)
     (change,) = scheduler.explain("waits").changes
     assert (change.jobs, change.cost) == (("c",), 280.0)
+
+
+def test_the_end_of_a_job_loses_the_time_since_it_was_moved():
+    scheduler = Scheduler(devices=machines_of(["n0", "n1"]))
+    scheduler.submit(Job("runs", "t", 4), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("last", "t", [Role("w", 2, 4)]), 0.0)
+    scheduler.decide(0.0)
+
+    def cost_at(now):
+        scheduler.advance(now)
+        return [change.cost for change in scheduler.explain("last").changes]
+
+    assert cost_at(40.0) == [160.0]
+    for moves in scheduler.plan_moves(FreeNodes(["n0"])).steps:
+        scheduler.move(moves, 60.0)
+    assert cost_at(70.0) == [40.0]
 
 
 def test_an_old_job_behind_many_younger_ones_is_found():
