@@ -160,6 +160,7 @@ class SideBySide:
                 scheduler.bad_leaves(chain).tolist(),
                 [tuple(cells) for cells in scheduler.doomed(chain)],
                 [[tuple(u) for u in scheduler.units(vc, chain, -1)] for vc in range(self.tenants)],
+                [scheduler.available(vc, chain, -1) for vc in range(self.tenants)],
             )
             for chain, (fanouts, _, _) in enumerate(self.chains)
         ]

@@ -553,6 +553,31 @@ def test_as_in_a_private_cluster_whoever_runs_on_what_is_idle(seed):
     assert evicted + waited > 0
 
 
+@pytest.mark.parametrize("seed", seeds(10))
+def test_no_group_gets_more_than_is_available_and_a_release_adds_at_most_its_leaves(seed):
+    rng = random.Random(seed)
+    spec = owned_to_the_last_leaf(np.random.default_rng(seed))
+    cluster, sizes = CellCluster(spec), {}
+    node = spec.chains["c"].leaves_per_cell()[2]
+    for step in range(200):
+        group = AffinityGroup(
+            f"{step}",
+            rng.choice("ABCD"),
+            [(rng.choice([1, 1, 2, 3]), rng.randint(1, node))],
+            priority=rng.choice([-1, 0, 1]),
+        )
+        available = cluster.available(group)
+        decision = cluster.schedule(group)
+        if decision.outcome == "bind":
+            assert sum(group.sizes) <= available
+            cluster.commit(decision)
+            sizes[group.name] = sum(group.sizes)
+        elif sizes:
+            name = rng.choice(list(sizes))
+            cluster.release(name)
+            assert available <= cluster.available(group) <= available + sizes.pop(name)
+
+
 @pytest.mark.parametrize("seed", seeds(15))
 def test_every_proposed_change_admits_the_group_and_the_cheapest_comes_first(seed):
     rng = random.Random(seed)

@@ -7,6 +7,7 @@ from profiles import times
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore.scheduler import Start
+from hivecore.scheduler.stages.transaction import Started
 
 STEPS = 60
 
@@ -34,6 +35,30 @@ def test_ends_without_a_condition_let_the_job_start_in_nineteen_of_twenty_cases(
                 assert scheduler.to_bytes() == before
     assert named > 30 and with_condition > 30
     assert true >= 0.95 * named
+
+
+def test_none_of_the_ends_that_are_named_can_be_left_out():
+    tried = 0
+    for name, parts in COMPOSITIONS.items():
+        rng = random.Random(name)
+        scheduler, now = make_scheduler(parts, immediate=True), 0.0
+        for step in range(2 * STEPS):
+            now += rng.choice([0.0, 0.5, 60.0])
+            happen(scheduler, rng, step, now)
+            for job, change in ends(scheduler) if step % 5 == 0 else ():
+                for other in change.jobs if len(change.jobs) > 1 else ():
+                    tried += 1
+                    rest = [one for one in change.jobs if one != other]
+                    assert not starts_without(scheduler._state, job, rest)
+    assert tried > 50
+
+
+def starts_without(state, name, ended):
+    with state.stages.trial():
+        for other in ended:
+            for unit in state.jobs[other].placed:
+                state.stages.give_back(unit, end=True)
+        return isinstance(state.stages.start(state.jobs[name].units[0].trial()), Started)
 
 
 def ends(scheduler):

@@ -65,6 +65,7 @@ CALLS = {
     "placement_good": (0, None),
     "group": (0,),
     "units": (0, 0, -1),
+    "available": (0, 0, -1),
     "surplus": (0,),
     "free_cells": (0, 0),
     "unbound_roots": (0,),

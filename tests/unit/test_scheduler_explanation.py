@@ -18,6 +18,7 @@ from scheduler_lives import (
     quota_tree,
 )
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
@@ -216,6 +217,22 @@ def test_the_end_of_a_job_loses_the_time_since_it_was_moved():
     for moves in scheduler.plan_moves(FreeNodes(["n0"])).steps:
         scheduler.move(moves, 60.0)
     assert cost_at(70.0) == [40.0]
+
+
+@pytest.mark.parametrize("pods", [1, 8, 12, 20])
+def test_no_end_is_named_that_is_not_needed_though_many_are(pods):
+    nodes = [f"c/{i}" for i in range(40)]
+    spec = ClusterSpec({"c": Chain(["gpu", "node"], [4], len(nodes))}, {"t": {"c": {"node": 40}}})
+    scheduler = Scheduler(cells=CellCluster(spec))
+    for i in range(4 * len(nodes)):  # the youngest four are on four nodes
+        where = Where(nodes=[nodes[i % len(nodes)]])
+        scheduler.submit(Job(f"j{i}", "t", 1, where=where), float(i))
+        scheduler.decide(float(i))
+    scheduler.submit(Job("waits", "t", [Role("w", pods, 4)]), 200.0)
+    scheduler.decide(200.0)
+    [change] = scheduler.explain("waits").changes
+    on = [scheduler.status(name).pods[0].node for name in change.jobs]
+    assert len(change.jobs) == 4 * pods and len(set(on)) == pods
 
 
 def test_an_old_job_behind_many_younger_ones_is_found():

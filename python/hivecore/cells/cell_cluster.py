@@ -20,7 +20,7 @@ from hivecore.cells.books.cluster_report import (
     virtual_trees,
 )
 from hivecore.cells.books.group_books import GroupBooks
-from hivecore.cells.books.group_search import check_possible, find
+from hivecore.cells.books.group_search import check_possible, find, pinned_pool, tenant_of
 from hivecore.cells.books.reconfiguration import rebook_all
 from hivecore.cells.books.saved_cluster import decode, encode
 from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
@@ -494,6 +494,26 @@ class CellCluster(Trials, Stateful):
         """
         with self._lock:
             return self._books.core.idle_leaves(self._chain(chain))
+
+    def available(self, group: AffinityGroup) -> int:
+        """Leaves that a group may get without evictions, at most, in the chain that has the most.
+
+        On healthy hardware the release of another group adds no more than its leaves.
+
+        :raises KeyError: an unknown tenant or pinned cell.
+
+        Cost: O(virtual nodes of the tenant).
+        """
+        with self._lock:
+            names, core = self._books.names, self._books.core
+            tenant = tenant_of(names, group)
+            pool = pinned_pool(names, tenant, group)
+            chains = [chain for chain, _ in names.search(group.leaf_type, tenant)]
+            if pool >= 0:
+                chains = [names.pools[pool].chain]
+            if group.priority < 0:
+                return max(int(core.idle_leaves(chain).sum()) for chain in chains)
+            return max(core.available(tenant, chain, pool) for chain in chains)
 
     def leaf_groups(self, chain: str) -> tuple[list[str | None], list[str | None]]:
         """Per leaf of a chain the group that is on it, and the one that has reserved it.

@@ -207,15 +207,17 @@ class _Search:
                 losses[name] = lost
                 yield name
 
-        search = Fewest(self.unit, self._end)
+        search = Fewest(self.unit, self._end, self.jobs)
         freed = accumulate(self.running[name].job.gpus for name in candidates())
         guess = 1 + sum(1 for _ in takewhile(self.unit.kind.gpus.__gt__, freed))
         needed = search.least(self.stages, candidates, guess)
         if not needed:
             return
         cost = sum(losses[name] for name in needed)
+        least = self.unit.kind.gpus - self.stages.available(self.unit.kind)
         for name in islice(candidates(), _MOST_ALONE) if len(needed) > 1 else ():
-            if losses[name] < cost and search.starts_without(self.stages, [name]):
+            may_do = losses[name] < cost and self.running[name].job.gpus >= least
+            if may_do and search.starts_without(self.stages, [name]):
                 needed, cost = [name], losses[name]
         yield JobChange("release", jobs=tuple(needed), cost=cost, ahead=self._ahead(needed))
 

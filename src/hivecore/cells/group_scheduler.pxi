@@ -556,6 +556,19 @@ cdef class GroupScheduler(KernelObject):
             for view in views
         ]
 
+    def available(self, vc, chain, pool, /):
+        """How many leaves these units have available together."""
+        cdef Guard guard
+        cdef int32_t tenant = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        cdef int32_t where = self.as_chain(chain)
+        cdef int32_t pin = as_bounded(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
+        cdef int32_t instance = self.as_instance(tenant, where, pin)
+        cdef int64_t total = 0
+        guard.lock(self.mutex)
+        for view in self.kernel.units(instance):
+            total += view.available
+        return total
+
     def surplus(self, chain, /):
         """S of every level, leaf first."""
         cdef Guard guard

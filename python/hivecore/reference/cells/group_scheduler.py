@@ -134,6 +134,10 @@ class GroupScheduler:
             for unit in numbered
         ]
 
+    def available(self, vc: int, chain: int, pool: int) -> int:
+        """How many leaves these units have available together."""
+        return sum(unit.available for unit in self.units(vc, chain, pool))
+
     # Carrying out
 
     def commit(self, plan: Plan, lazy: bool) -> int:

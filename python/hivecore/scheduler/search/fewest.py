@@ -1,16 +1,18 @@
 """A small set of jobs without which a unit starts, by trials."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["Fewest"]
 
 _MOST_TRIES = 64
+_MANY = 32  # jobs that so many trials may not reduce
 _Leave = Callable[[Stages, Sequence[str]], None]
 
 
@@ -18,10 +20,11 @@ class Fewest:
     """Searches for sets of jobs without which a unit starts.
 
     :param leave: evicts jobs.
+    :param jobs: all jobs that there are.
     """
 
-    def __init__(self, unit: Unit, leave: _Leave) -> None:
-        self._unit, self._leave = unit, leave
+    def __init__(self, unit: Unit, leave: _Leave, jobs: Mapping[str, Live]) -> None:
+        self._unit, self._leave, self._jobs = unit, leave, jobs
         #: the placement of the unit in the last trial in which it started
         self.placed: tuple[PlacedPod, ...] = ()
         self._tries = 0
@@ -55,6 +58,17 @@ class Fewest:
             self.starts_without(stages, some)
         return [*needed, *some]
 
+    def on_its_nodes(self, stages: Stages, names: Sequence[str]) -> Sequence[str]:
+        """Those of these jobs that run where the unit was placed last, if they are enough, as all
+        of these jobs are.
+        """
+        nodes = {pod.node for pod in self.placed}
+        fewer = [name for name in names if nodes & self._nodes(name)]
+        return fewer if self.starts_without(stages, fewer) else names
+
+    def _nodes(self, name: str) -> set[str]:
+        return {pod.node for unit in self._jobs[name].placed for pod in unit.placed}
+
     def needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
         """An irreducible subset without which the unit starts, when it starts without all of these
         jobs; the first jobs are preferred. With too many trials it may be reducible.
@@ -70,7 +84,10 @@ class Fewest:
         """
 
         def find(parts: Stages) -> list[str]:
-            return self._needed(parts, self.first(parts, names(), guess))
+            found: Sequence[str] = self.first(parts, names(), guess)
+            if len(found) > _MANY:
+                found = self.on_its_nodes(parts, found)
+            return self._needed(parts, found)
 
         return self._search(stages, find)
 
@@ -86,7 +103,19 @@ class Fewest:
         return []
 
     def _needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """An irreducible subset, where the unit does not start while all of these jobs stay.
+        """An irreducible subset, where the unit does not start while all of these jobs stay."""
+        if len(names) < 2:
+            return list(names)
+        kind = self._unit.kind
+        gpus = {name: self._jobs[name].job.gpus for name in names}
+        spare = stages.available(kind) + sum(gpus.values()) - kind.gpus
+        sure = [name for name in names if gpus[name] > spare >= 0]  # the others free too little
+        rest = [name for name in names if name not in sure]
+        needed = self._needed_beside(stages, sure, rest) if rest else []
+        return [name for name in names if name in sure or name in needed]
+
+    def _least(self, stages: Stages, names: Sequence[str]) -> list[str]:
+        """The same by trials alone.
 
         Source: QuickXplain, U. Junker, AAAI 2004.
         """
@@ -101,10 +130,10 @@ class Fewest:
     ) -> list[str]:
         """The same when other jobs have left."""
         if not gone:
-            return self._needed(stages, names)
+            return self._least(stages, names)
         self._tries += 1
         with self._without(stages, gone):
-            return [] if self._starts(stages) else self._needed(stages, names)
+            return [] if self._starts(stages) else self._least(stages, names)
 
     @contextmanager
     def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:

@@ -160,7 +160,7 @@ class _Search:
 
     def starts_without(self, names: Iterable[str]) -> bool:
         """Whether the unit starts without these jobs; nothing changes."""
-        return Fewest(self.unit, self._leave).starts_without(self.stages, [*names])
+        return Fewest(self.unit, self._leave, self.jobs).starts_without(self.stages, [*names])
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """The victims that quotas propose."""
@@ -447,16 +447,13 @@ class _Search:
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
         """An irreducible subset of the shortest prefix of these jobs that is enough."""
-        search = Fewest(self.unit, self._leave)
+        search = Fewest(self.unit, self._leave, self.jobs)
         with self.stages.trial():
             self._leave(self.stages, named)
             gone = search.first(self.stages, names)
             if not gone:
                 return {}
-            nodes = {pod.node for pod in search.placed}
-            fewer = [name for name in gone if self._is_on(name, nodes)]
-            if not search.starts_without(self.stages, fewer):
-                fewer = gone
+            fewer = search.on_its_nodes(self.stages, gone)
         candidates = self._candidates()
         found = self._least(named | {name: candidates[name] for name in fewer})
         return found if self._is_fair(found) else {}
@@ -484,7 +481,7 @@ class _Search:
 
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
         """The first of these sets without which the unit starts."""
-        candidates, search = self._candidates(), Fewest(self.unit, self._leave)
+        candidates, search = self._candidates(), Fewest(self.unit, self._leave, self.jobs)
         for names in islice(proposals, _MOST_PROPOSALS):
             if self._is_fair(names) and search.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
@@ -516,9 +513,6 @@ class _Search:
                 found[name] = load, self.jobs[name].job.quota
         return found
 
-    def _is_on(self, name: str, nodes: Collection[str]) -> bool:
-        return any(pod.node in nodes for unit in self.jobs[name].placed for pod in unit.placed)
-
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
         jobs = [self.jobs[one] for name in names for one in self.stages.members(name)]
@@ -541,7 +535,7 @@ class _Search:
         """The same without the jobs that need not leave, which include the most important: what one
         stage proposes may not help with another.
         """
-        search = Fewest(self.unit, self._leave)
+        search = Fewest(self.unit, self._leave, self.jobs)
         order = self._by_importance(found)
         fewer = _only(found, search.needed(self.stages, order))
         # It would borrow what others have to give back, while less important ones of its own stay.

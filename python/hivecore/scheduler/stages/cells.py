@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from math import inf
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
@@ -193,6 +194,12 @@ class CellStage(PlacingStage):
         for chain in self._chains:
             idle += int(self.part.idle_leaves(chain).sum())
         return idle >= kind.gpus
+
+    def available(self, kind: Kind) -> float:
+        """The GPUs of its tenant's cells, or all that are idle, while all are healthy."""
+        if not kind.gpus or self.part.bad_leaves():
+            return inf
+        return self.part.available(kind.affinity_group)
 
     def remove_node(self, node: str) -> None:
         """Mark a removed node as bad, so that guarantees stay as they are."""

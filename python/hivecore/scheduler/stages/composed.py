@@ -390,6 +390,10 @@ class Composed(Trials):
         """The number of idle GPUs at most; inf: unknown."""
         return self._place.room() if isinstance(self._place, TopologyStage) else inf
 
+    def available(self, kind: Kind) -> float:
+        """See `Stage.available`."""
+        return min([one.available(kind) for one in self.all], default=inf)
+
     # --- the whole state
 
     def to_bytes(self) -> list[bytes]:

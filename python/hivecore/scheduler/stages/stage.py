@@ -5,6 +5,7 @@ methods of the base class do nothing, so that callers need not know which parts 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hivecore._thousandths import Amount
@@ -196,6 +197,12 @@ class Stage:
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
         """Decide on a unit on the resources that are held for it."""
         return None
+
+    def available(self, kind: Kind) -> float:
+        """The GPUs that a unit may get at most, to which a job that leaves adds at most its own;
+        inf: it is not known.
+        """
+        return inf
 
     # --- what waits for what
 
