@@ -18,7 +18,7 @@ trial      at 100,000 nodes: an owner is released and 4 GPUs are scheduled, in a
 memory     bytes of a node with 8 GPUs and 8 NICs, idle and with four owners
 joint      random states of the machines of Koordinator's measured figures: how many requests for 1,
            2 and 4 whole GPUs with whole NICs on the same switches are refused although a choice
-           serves them, by exhaustive search; Koordinator's own order (its rules bit for bit) beside
+           serves them, by exhaustive search; beside Koordinator's greedy choice (`bench/peers/`)
 
 Times are CPU time, the least of several rounds in which the contenders take turns; p50 and p99 are
 wall-clock. Koordinator's Go figures that documents name beside these are of another run.
@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 from harness import command_line, cpu_seconds, save, take_turns
 from peers.devices_numpy import NumpyDevices
+from peers.koordinator_devices import Refusal, place
 
 from hivecore.devices import (
     Device,
@@ -45,8 +46,6 @@ from hivecore.devices import (
 )
 from hivecore.reference.devices.choice import Choice, choose
 from hivecore.reference.devices.eligible import View
-from hivecore.reference.devices.koordinator.allocator import allocate
-from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.reference.devices.score import node_score
 
@@ -434,7 +433,7 @@ def joint_figures(states: int) -> list[dict[str, Any]]:
                 possible += 1
                 node = NodeState(inventory)
                 node.charge("others", tuple(charges))
-                greedy += not isinstance(allocate(node, request), Failure)
+                greedy += not isinstance(place(node, request), Refusal)
                 cluster = DeviceCluster({"n": inventory})
                 held = [
                     DeviceAllocation(

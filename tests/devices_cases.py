@@ -4,6 +4,8 @@ Each is drawn from a `random.Random`, so that hypothesis only has to draw its se
 be drawn again by it. Machines are small enough for brute force, and as odd as inventories can be.
 """
 
+from dataclasses import replace
+
 from hivecore.devices import (
     Device,
     DeviceNeed,
@@ -127,6 +129,17 @@ def partitions(random, gpus):
         for members in sorted(sets)
     ]
     return PartitionTable(tuple(rows), numbers)
+
+
+def flapped(random, inventory):
+    """The inventory with some other healthy devices, or with some that are gone."""
+    devices = [
+        device.replace(healthy=random.random() < 0.8) if random.random() < 0.3 else device
+        for device in inventory.devices
+    ]
+    while random.random() < 0.4 and devices:
+        devices.remove(random.choice(devices))
+    return replace(inventory, devices=tuple(devices))
 
 
 def request(random, inventory, name="new"):

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 import numpy as np
+from peers.koordinator_devices import Refusal, place
+from peers.koordinator_topology import GreedyNetwork
 from svg import COLOURS, INK, LINE, PALE, Picture
 
 from hivecore.caching import expected_hit_ratio
@@ -23,7 +26,6 @@ from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import water_fill, water_fill_rounds
-from hivecore.reference.devices.koordinator import Failure, allocate
 from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 from hivecore.sim import Workload, replay, summarize
@@ -134,9 +136,9 @@ def _gpus_first(request: DeviceRequest) -> tuple[list[int], bool]:
     """The GPUs that Koordinator's order takes, and whether it finds NICs to go with them."""
     state = NodeState(_MACHINE)
     state.charge("others", tuple(Charge(a.type, a.minor, dict(a.amounts)) for a in _IN_USE))
-    alone = allocate(state, DeviceRequest("alone", gpus=2))
-    assert not isinstance(alone, Failure)
-    return [charge.minor for charge in alone], not isinstance(allocate(state, request), Failure)
+    alone = place(state, DeviceRequest("alone", gpus=2))
+    assert not isinstance(alone, Refusal)
+    return [charge.minor for charge in alone], not isinstance(place(state, request), Refusal)
 
 
 def devices() -> Picture:
@@ -338,7 +340,8 @@ def topology() -> Picture:
     network.set_slots(slots)
     request = TopologyRequest("train", 8)
     chosen = {one.node: one.pods for one in network.schedule(request).placement}
-    greedy = {one.node for one in network.schedule(request, method="koordinator").placement}
+    paths = [network.domain(node) for node in network.nodes]
+    _, greedy = GreedyNetwork(paths).place(slots, request.pods) or (0, {})
     assert len(chosen) == 2 and len(greedy) == 3
     picture = Picture(720, 300, "A gang of eight pods on a tree of spines, blocks and nodes")
     middle = [30 + 57 * i + 26 for i in range(12)]

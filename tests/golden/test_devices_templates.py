@@ -2,42 +2,41 @@
 
 Source: pkg/scheduler/plugins/deviceshare at commit a7a1b76b, TestAllocateByTemplate,
 Test_gpuSharedResourceTemplatesCache_findMatchedTemplates, Test_Plugin_PreFilter, Test_Plugin_Filter
-and Test_Plugin_Reserve, in our words; the machine of eight NPUs is theirs as well. Each case is
-asked of the twin and of the kernel of mode "koordinator", and of the strict ones.
+and Test_Plugin_Reserve, in our words; the machine of eight NPUs is theirs as well. Koordinator's
+side is its peer; kernel and twin must choose the same.
 """
 
 from dataclasses import replace
 
 import pytest
 from devices_twin import Pair
-from koordinator_twin import KoordinatorPair
+from peers.koordinator_devices import Refusal, place
 from share_cases import ASCEND, GIB, npus, share
 
 from hivecore.devices import Device, DeviceNeed, DeviceRequest
-from hivecore.devices._koordinator import QUIRKS
-from hivecore.reference.devices.koordinator import Failure
+from hivecore.reference.devices.node_state import NodeState
 
 EIGHT = npus(8, vendor="huawei", model="Ascend-310P")
 HALF = ASCEND["vir04"]
 
 
 def answers(inventory, asked, halves=0):
-    """The template, the minor and the amounts of mode "koordinator", or its code and whether it may
-    end; so many cards have half a card in use, of which two do not fit on one.
+    """The template, the minor and the amounts that Koordinator's peer charges, or its code and
+    whether it may end; so many cards have half a card in use, of which two do not fit on one.
     """
-    strict, koordinator = Pair(inventory), KoordinatorPair(inventory, QUIRKS)
+    ours, theirs = Pair(inventory), NodeState(inventory)
     for i in range(halves):
-        one = share(f"half{i}", HALF)
-        strict.commit(one.name, strict.ask(one, "bin-pack"))
-        koordinator.commit(one.name, *koordinator.ask(one, "bin-pack"))
-    plan = strict.ask(asked, "bin-pack")
-    expected, _, _ = koordinator.ask(asked, "bin-pack")
-    assert (plan is None) == isinstance(expected, Failure)
+        half = share(f"half{i}", HALF)
+        ours.commit(half.name, ours.ask(half, "bin-pack"))
+        theirs.charge(half.name, place(theirs, half, "most_allocated"))
+    plan = ours.ask(asked, "bin-pack")
+    answer = place(theirs, asked, "most_allocated")
+    assert (plan is None) == isinstance(answer, Refusal)
     if plan is None:
-        return expected.code, expected.resolvable
-    (one,), (strictly,) = expected, strict.named(plan.charges)
-    assert (one.template, one.minor) == (strictly.template, strictly.minor)
-    return one.template, one.minor, one.amounts
+        return tuple(answer)
+    (charge,), (chosen,) = answer, ours.named(plan.charges)
+    assert (charge.template, charge.minor) == (chosen.template, chosen.minor)
+    return charge.template, charge.minor, charge.amounts
 
 
 def test_a_share_is_packed_on_the_card_in_use_and_named():
@@ -84,13 +83,13 @@ def test_what_is_nearly_a_template_is_refused(amounts):
 
 def test_a_card_with_room_for_one_template_alone_gives_it():
     # "sufficient device resource 6": 2 of 8 cores, 1 of 7 processors, a quarter of the memory left
-    pair = KoordinatorPair(npus(1), QUIRKS)
-    for i, name in enumerate(("vir04", "vir02")):
-        pair.commit(f"o{i}", *pair.ask(share(f"o{i}", ASCEND[name]), "spread"))
-    assert isinstance(pair.ask(share("p", ASCEND["vir02"]), "spread")[0], Failure)
-    (one,), _, _ = pair.ask(share("p", ASCEND["vir02_1c"]), "spread")
-    assert one.template == "vir02_1c"
-    assert one.amounts == ASCEND["vir02_1c"] | {"memory_ratio": 25}
+    state = NodeState(npus(1))
+    for name in ("vir04", "vir02"):
+        state.charge(name, place(state, share(name, ASCEND[name])))
+    assert isinstance(place(state, share("p", ASCEND["vir02"])), Refusal)
+    (charge,) = place(state, share("p", ASCEND["vir02_1c"]))
+    assert charge.template == "vir02_1c"
+    assert charge.amounts == ASCEND["vir02_1c"] | {"memory_ratio": 25}
 
 
 def test_whole_npus_are_of_no_template():
@@ -111,10 +110,10 @@ def test_a_model_that_is_not_shared_refuses_shares_for_good_and_gives_whole_ones
 def test_isolation_is_told_before_sharing_and_sharing_before_devices():
     duo = replace(EIGHT, devices=(), shareable=False)
     asked = share("p", ASCEND["vir01"], isolation_provider="HAMi-core")
-    assert answers_of_mode_koordinator(duo, asked) == "no_isolation"
-    assert answers_of_mode_koordinator(duo, share("p", ASCEND["vir01"])) == "unshareable"
+    assert code_of_koordinator(duo, asked) == "no_isolation"
+    assert code_of_koordinator(duo, share("p", ASCEND["vir01"])) == "unshareable"
     empty = replace(EIGHT, devices=(), templates=npus(2, rows={}).templates)
-    assert answers_of_mode_koordinator(empty, share("p", ASCEND["vir01"])) == "no_devices"
+    assert code_of_koordinator(empty, share("p", ASCEND["vir01"])) == "no_devices"
 
 
 def test_a_template_is_looked_for_when_it_is_the_gpus_turn():
@@ -124,11 +123,11 @@ def test_a_template_is_looked_for_when_it_is_the_gpus_turn():
     node = replace(EIGHT, devices=(*EIGHT.devices, Device("rdma", 0, {"share": 100})))
     by_nics = DeviceRequest("p", needs=needs, joint=("rdma", "gpu"))
     by_gpus = DeviceRequest("p", needs=needs, joint=("gpu", "rdma"))
-    assert answers_of_mode_koordinator(node, by_nics) == "insufficient"
-    assert answers_of_mode_koordinator(node, by_gpus) == "no_template"
+    assert code_of_koordinator(node, by_nics) == "insufficient"
+    assert code_of_koordinator(node, by_gpus) == "no_template"
 
 
-def answers_of_mode_koordinator(inventory, asked):
-    found, _, _ = KoordinatorPair(inventory, QUIRKS).ask(asked, "spread")
-    assert isinstance(found, Failure)
-    return found.code
+def code_of_koordinator(inventory, asked):
+    refusal = place(NodeState(inventory), asked)
+    assert isinstance(refusal, Refusal)
+    return refusal.code

@@ -1,6 +1,9 @@
-"""The example of Koordinator's network: two spines of two blocks of two nodes, 16 cores each."""
+"""The example of Koordinator's network: two spines of two blocks of two nodes, 16 cores each.
 
-import pytest
+Beside it what Koordinator places otherwise, as its peer does, and docs/subjects/topology.md says.
+"""
+
+from peers.koordinator_topology import GreedyNetwork
 
 from hivecore.topology import NetworkTopology, TopologyRequest
 
@@ -27,39 +30,48 @@ def gang(pods, cpu, **wishes):
     return TopologyRequest("gang", pods, amounts={"cpu": cpu}, **wishes)
 
 
-@pytest.mark.parametrize("method", ["exact", "koordinator"])
-def test_four_pods_fill_a_spine(method):
-    decision = network().schedule(gang(4, 16), method=method)
+def greedy(network, slots, pods, **wishes):
+    """The layer and the pods of each node, Koordinator's way."""
+    names = GreedyNetwork([network.domain(node) for node in network.nodes])
+    placed = names.place(slots, pods, **wishes)
+    return placed and (("", *network.layers, "node")[placed[0]], placed[1])
+
+
+def test_four_pods_fill_a_spine():
+    decision = network().schedule(gang(4, 16))
     assert (decision.layer, decision.domain) == ("spine", ("s1",))
     assert {one.node for one in decision.placement} == {"node-1", "node-8", "node-2", "node-7"}
     assert [one.pods for one in decision.placement] == [1] * 4
 
 
 def test_koordinator_takes_nodes_by_name_within_blocks():
-    decision = network().schedule(gang(4, 16), method="koordinator")
-    assert decision.ranks == ("node-1", "node-8", "node-2", "node-7")
+    layer, pods = greedy(network(), [1] * 8, 4)
+    assert layer == "spine"
+    assert list(pods) == ["node-1", "node-8", "node-2", "node-7"]
 
 
-@pytest.mark.parametrize("method", ["exact", "koordinator"])
-def test_two_pods_share_a_block_or_a_node(method):
-    decision = network().schedule(gang(2, 16, must="block"), method=method)
+def test_two_pods_share_a_block_or_a_node():
+    decision = network().schedule(gang(2, 16, must="block"))
     assert (decision.layer, decision.domain) == ("block", ("s1", "b1"))
-    small = network().schedule(gang(2, 8), method=method)
+    assert greedy(network(), [1] * 8, 2, must=2) == ("block", {"node-1": 1, "node-8": 1})
+    small = network().schedule(gang(2, 8))
     assert small.layer == "node"
     assert [one.pods for one in small.placement] == [2]
+    assert greedy(network(), [2] * 8, 2) == ("node", {"node-1": 2})
 
 
-@pytest.mark.parametrize("method", ["exact", "koordinator"])
-def test_a_spine_that_lost_a_node_has_room_for_three(method):
+def test_a_spine_that_lost_a_node_has_room_for_three():
     busy = network()
     for name, node in (("existing-pod-1", "node-1"), ("existing-pod-4", "node-4")):
         fixed = gang(1, 16, cost={one: 1 for one in busy.nodes if one != node}).replace(name=name)
         busy.commit(busy.schedule(fixed))
         assert [one.node for one in busy.placement(name)] == [node]
-    decision = busy.schedule(gang(4, 16, must="spine"), method=method)
+    decision = busy.schedule(gang(4, 16, must="spine"))
     assert decision.outcome == "wait"
     assert decision.reason == "4 pods need one spine: s1 has 3, s2 has 3"
     assert decision.refusal.code == "layer"
+    slots = [0 if node in ("node-1", "node-4") else 1 for node in busy.nodes]
+    assert greedy(busy, slots, 4, must=1) is None
 
 
 def test_the_cheapest_end_admits_the_gang():
@@ -95,6 +107,29 @@ def test_greedy_filling_uses_more_domains_than_need_be():
     # Block b0 has 6 + 1 + 1 slots, b1 has 4 + 4 + 1: eight pods go into two nodes of b1.
     made.set_slots([6, 1, 1, 4, 4, 1])
     exact = made.schedule(TopologyRequest("gang", 8))
-    greedy = made.schedule(TopologyRequest("gang", 8), method="koordinator")
     assert [one.node for one in exact.placement] == ["n3", "n4"]
-    assert [one.node for one in greedy.placement] == ["n0", "n1", "n2"]
+    assert greedy(made, [6, 1, 1, 4, 4, 1], 8) == ("block", {"n0": 6, "n1": 1, "n2": 1})
+
+
+def test_koordinator_cuts_wide_domains_off_to_whole_segments_before_it_goes_to_narrow_ones():
+    made = NetworkTopology(["block", "rack"], {n: {"block": "b", "rack": "r"} for n in "ab"})
+    made.set_slots([1, 1])
+    decision = made.schedule(TopologyRequest("gang", 2, multiple={"block": 4}))
+    assert (decision.layer, decision.ranks) == ("rack", ("a", "b"))
+    assert greedy(made, [1, 1], 2, multiples={1: 4}) is None
+
+
+def test_koordinator_does_not_read_which_layer_is_preferred():
+    made = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    made.set_slots([2, 2])
+    assert made.schedule(TopologyRequest("gang", 2, prefer="rack")).layer == "rack"
+    assert greedy(made, [2, 2], 2) == ("node", {"a": 2})
+
+
+def test_koordinator_s_job_preemption_takes_the_dearer_of_equal_nodes():
+    made = NetworkTopology([], {"a": {}, "b": {}})
+    made.set_slots([1, 1])
+    request = TopologyRequest("gang", 1, cost={"b": 1})
+    assert made.schedule(request).ranks == ("a",)
+    assert greedy(made, [1, 1], 1, cost=[0, 1]) == ("node", {"a": 1})
+    assert greedy(made, [1, 1], 1, cost=[0, 1], dear_first=True) == ("node", {"b": 1})

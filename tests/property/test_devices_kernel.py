@@ -2,30 +2,13 @@
 
 import random
 
-from devices_cases import machine, request
+from devices_cases import flapped, machine, request
 from devices_twin import POLICIES, Pair
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
-from hivecore.devices import DeviceAllocation, NodeDevices, VirtualFunction
-
-
-def flapped(rng, inventory):
-    """The inventory with some other healthy devices, or with some that are gone."""
-    devices = [
-        device.replace(healthy=rng.random() < 0.8) if rng.random() < 0.3 else device
-        for device in inventory.devices
-    ]
-    if rng.random() < 0.3 and devices:
-        devices.remove(rng.choice(devices))
-    return NodeDevices(
-        tuple(devices),
-        inventory.partitions,
-        inventory.partition_policy,
-        model=inventory.model,
-        isolation_provider=inventory.isolation_provider,
-    )
+from hivecore.devices import DeviceAllocation, VirtualFunction
 
 
 @examples(400)

@@ -1,7 +1,7 @@
-"""Hints of NUMA nodes against allocations on them, and their merging against its twin.
+"""Hints of NUMA nodes against allocations on them, and their merging against Koordinator's.
 
-The twin takes all combinations of hints one after the other, and breaks ties by their order.
-`Combinations` takes them all, too, but ranks each by itself.
+Koordinator walks through all combinations of hints, and breaks ties by their order. `Combinations`
+walks through them, too, but ranks each by itself.
 """
 
 import random
@@ -10,11 +10,10 @@ from itertools import combinations, product
 import hypothesis.strategies as st
 from devices_cases import machine, request
 from hypothesis import given
+from peers.koordinator_numa import Hint, merge_hints
 from profiles import examples
 
 from hivecore.devices import DeviceCluster, NumaHint, NumaMerge, merge_numa_hints
-from hivecore.reference.devices.koordinator import NumaHint as TwinHint
-from hivecore.reference.devices.koordinator import merge_hints
 
 POLICIES = ("best-effort", "restricted", "single-numa-node")
 #: The numbers of a machine's NUMA nodes.
@@ -50,10 +49,10 @@ def merged(nodes, hints, policy, kinds):
     return merge_numa_hints(nodes, resources, policy, kinds=kinds)
 
 
-def merged_by_twin(nodes, hints, policy, kinds):
-    """The twin's answer; that these are all NUMA nodes it tells in two ways."""
+def merged_by_koordinator(nodes, hints, policy, kinds):
+    """Koordinator's answer, which names all NUMA nodes in two ways."""
     given = [
-        one if one is None else [TwinHint(hint.nodes, hint.preferred, hint.score) for hint in one]
+        one if one is None else [Hint(hint.nodes, hint.preferred, hint.score) for hint in one]
         for one in hints
     ]
     found, admitted = merge_hints(nodes, given, policy, kinds)
@@ -136,22 +135,22 @@ def test_the_order_of_hints_and_resources_does_not_matter(seed):
 
 @examples(1500)
 @given(SEEDS)
-def test_the_twin_admits_the_same_pods(seed):
+def test_koordinator_admits_the_same_pods(seed):
     case = merge(seed)
-    assert merged(*case).admitted == merged_by_twin(*case).admitted
+    assert merged(*case).admitted == merged_by_koordinator(*case).admitted
 
 
 @examples(1500)
 @given(SEEDS)
-def test_the_twin_merges_alike_where_the_best_wins_in_its_order(seed):
+def test_koordinator_merges_alike_where_the_best_wins_in_its_order(seed):
     case = merge(seed)
     if Combinations(*case).best_wins_in_order:
-        assert merged(*case) == merged_by_twin(*case)
+        assert merged(*case) == merged_by_koordinator(*case)
 
 
 @examples(1500)
 @given(SEEDS)
-def test_the_twin_merges_alike_where_nothing_has_a_score_and_small_sets_come_first(seed):
+def test_koordinator_merges_alike_where_nothing_has_a_score_and_small_sets_come_first(seed):
     nodes, hints, policy, kinds = merge(seed)
     plain = [
         one and sorted((NumaHint(h.nodes, h.preferred) for h in one), key=lambda h: len(h.nodes))
@@ -159,12 +158,12 @@ def test_the_twin_merges_alike_where_nothing_has_a_score_and_small_sets_come_fir
     ]
     case = nodes, plain, policy, kinds
     assert Combinations(*case).best_wins_in_order
-    assert merged(*case) == merged_by_twin(*case)
+    assert merged(*case) == merged_by_koordinator(*case)
 
 
 @examples(1500)
 @given(SEEDS)
-def test_the_twin_merges_alike_where_all_prefer_a_set_and_hints_come_in_order(seed):
+def test_koordinator_merges_alike_where_all_prefer_a_set_and_hints_come_in_order(seed):
     nodes, hints, policy, kinds = merge(seed)
     ordered = [
         one and sorted(one, key=lambda hint: (len(hint.nodes), hint.nodes[::-1])) for one in hints
@@ -173,7 +172,7 @@ def test_the_twin_merges_alike_where_all_prefer_a_set_and_hints_come_in_order(se
     found = Combinations(*case)
     if not found.best[0][0]:
         assert found.best_wins_in_order
-        assert merged(*case) == merged_by_twin(*case)
+        assert merged(*case) == merged_by_koordinator(*case)
 
 
 @examples(500)

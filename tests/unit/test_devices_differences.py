@@ -1,10 +1,12 @@
 """Where hivecore decides other than Koordinator, as docs/subjects/devices.md says.
 
-Koordinator's side is its twin, which gives the recorded answers of its compiled code
+Koordinator's side is `bench/peers`, which gives the recorded answers of its compiled code
 (tests/golden/test_devices_koordinator.py).
 """
 
 import pytest
+from peers.koordinator_devices import Refusal, node_score, place
+from peers.koordinator_numa import numa_hints
 
 from hivecore.devices import (
     Device,
@@ -15,8 +17,6 @@ from hivecore.devices import (
     Partition,
     PartitionTable,
 )
-from hivecore.reference.devices.koordinator import Failure, Restriction, allocate, score_node
-from hivecore.reference.devices.koordinator.numa_hints import numa_hints
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 GIB = 1 << 30
@@ -43,10 +43,10 @@ def theirs(inventory, held, request, strategy=None):
             amounts["memory_ratio"] = amounts["memory"] * 100 // SIZE
         charges.append(Charge(one.type, one.minor, amounts))
     state.charge("others", tuple(charges))
-    found = allocate(state, request, Restriction(preemptible={}), strategy)
-    if isinstance(found, Failure):
+    charges = place(state, request, strategy)
+    if isinstance(charges, Refusal):
         return None
-    return [f"{one.type} {one.minor}" for one in found]
+    return [f"{one.type} {one.minor}" for one in charges]
 
 
 def ours(inventory, held, request):
@@ -148,7 +148,7 @@ def test_a_share_goes_to_the_fullest_gpu_in_use():
 
 def test_the_score_of_a_node_counts_the_whole_request():
     request = DeviceRequest("p", gpus=8)
-    assert score_node(NodeState(MACHINE), request, "least_allocated") == 93
+    assert node_score(NodeState(MACHINE), request, "least_allocated") == 93
     found = DeviceCluster({"n": MACHINE}, policy="spread").filter(request)
     assert found.scores.tolist() == [0]
 
@@ -158,10 +158,10 @@ def test_a_card_that_is_full_of_bytes_takes_no_half():
     state, cluster = NodeState(inventory), DeviceCluster({"n": inventory})
     for number in range(159):
         small = DeviceRequest(f"small{number}", gpus=1, memory=GIB // 2)
-        state.charge(small.name, allocate(state, small))
+        state.charge(small.name, place(state, small))
         assert cluster.allocate(small, "n").outcome == "bind"
     half = DeviceRequest("half", gpus=1, core=50, memory_percent=50)
-    assert not isinstance(allocate(state, half), Failure)
+    assert not isinstance(place(state, half), Refusal)
     assert not cluster.fits(half)
 
 
@@ -210,10 +210,7 @@ def test_of_several_types_that_are_short_the_hopeless_one_is_told(joint):
 def test_a_device_that_does_not_say_where_it_is_serves_on_chosen_numa_nodes():
     inventory = NodeDevices((Device("gpu", 0, WHOLE | {"memory_ratio": 100}),))
     request = DeviceRequest("p", gpus=1)
-    chosen = Restriction(numa=frozenset({0}))
-    assert isinstance(allocate(NodeState(inventory), request, chosen), Failure)
-    upstream = DeviceCluster({"n": inventory}, mode="koordinator")
-    assert upstream.allocate(request, "n", numa=[0]).outcome == "wait"
+    assert isinstance(place(NodeState(inventory), request, numa={0}), Refusal)
     assert DeviceCluster({"n": inventory}).allocate(request, "n", numa=[0]).outcome == "bind"
 
 

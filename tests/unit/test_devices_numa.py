@@ -1,6 +1,7 @@
 """On which NUMA nodes a pod goes: hints of devices, and their merging with those of others."""
 
 import pytest
+from peers.koordinator_numa import Hint, merge_hints
 
 from hivecore.devices import (
     Device,
@@ -11,8 +12,6 @@ from hivecore.devices import (
     NumaMerge,
     merge_numa_hints,
 )
-from hivecore.reference.devices.koordinator import NumaHint as TwinHint
-from hivecore.reference.devices.koordinator import merge_hints
 
 GIB = 1 << 30
 POLICIES = ("best-effort", "restricted", "single-numa-node")
@@ -98,18 +97,18 @@ def test_scores_of_a_set_are_added_over_those_that_name_it():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_twin_takes_a_later_set_that_is_lower_before_one_of_a_higher_score(policy):
+def test_koordinator_takes_a_later_set_that_is_lower_before_one_of_a_higher_score(policy):
     scored = [NumaHint(RIGHT, True, 500), NumaHint(LEFT, True, 0)]
-    told = [TwinHint(one.nodes, one.preferred, one.score) for one in scored]
+    told = [Hint(one.nodes, one.preferred, one.score) for one in scored]
     assert merge_hints(BOTH, [told], policy) == (LEFT, True)
     assert merge_hints(BOTH, [told[::-1]], policy) == (RIGHT, True)
     assert merge(policy, scored) == merge(policy, scored[::-1]) == NumaMerge(RIGHT, True)
 
 
-def test_the_order_of_resources_decides_in_the_twin():
+def test_the_order_of_resources_decides_in_koordinator():
     first = [NumaHint((2,), False, 5), NumaHint((0, 1), False)]
     second = [NumaHint((0,), False), NumaHint((2,), False)]
-    told = [[TwinHint(h.nodes, h.preferred, h.score) for h in one] for one in (first, second)]
+    told = [[Hint(h.nodes, h.preferred, h.score) for h in one] for one in (first, second)]
     nodes = (0, 1, 2)
     assert merge_hints(nodes, told, "best-effort") == (nodes, True)
     assert merge_hints(nodes, told[::-1], "best-effort") == ((2,), True)
