@@ -389,14 +389,13 @@ def test_whatever_the_annotation_holds_it_is_read_or_refused(value):
 # --- a user's run: the example of Koordinator's own tests, 16 cores on each node
 
 
-@pytest.mark.parametrize("method", ["exact", "koordinator"])
-def test_four_pods_go_to_the_nodes_of_one_spine_by_rank(method):
+def test_four_pods_go_to_the_nodes_of_one_spine_by_rank():
     network = read()
     for name in network.nodes:
         network.set_free(name, {"cpu": 16})
     pods = [pod(f"p-{i}", str(3 - i)) for i in range(4)]
     found = read_topology_gang(gang(rule("SpineLayer")), pods, network, amounts={"cpu": 16})
-    decision = network.schedule(found.request, method=method)
+    decision = network.schedule(found.request)
     assert found.nodes(decision) == {
         "default/p-3": "node-1",
         "default/p-2": "node-8",

@@ -277,7 +277,6 @@ WRONG = [
     (lambda t: t.schedule("g"), TypeError, "request must be a TopologyRequest"),
     (lambda t: t.schedule(TopologyRequest("g", 1), work=-1), ValueError, "work"),
     (lambda t: t.schedule(TopologyRequest("g", 1), work=1.5), TypeError, "work"),
-    (lambda t: t.schedule(TopologyRequest("g", 1), method="best"), ValueError, "method"),
     (lambda t: t.schedule(TopologyRequest("g", 1, must="row")), KeyError, "request.must"),
     (lambda t: t.schedule(TopologyRequest("g", 1, prefer="row")), KeyError, "request.prefer"),
     (
@@ -446,10 +445,9 @@ def test_the_nodes_to_use_are_as_a_network_where_nothing_else_is_free(seed):
     other = made.copy()
     for node in set(made.nodes) - set(nodes):
         other.set_free(node, {})
-    method = rng.choice(["exact", "koordinator"]) if request.role is None else "exact"
     before = made.to_bytes()
-    decision = made.schedule(request, nodes=nodes, method=method)
-    expected = other.schedule(request, method=method)
+    decision = made.schedule(request, nodes=nodes)
+    expected = other.schedule(request)
     assert made.to_bytes() == before and decision.nodes == tuple(nodes)
     assert (decision.outcome, decision.placement) == (expected.outcome, expected.placement)
     assert decision.refusal == expected.refusal and decision.optimal == expected.optimal

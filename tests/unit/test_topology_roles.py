@@ -146,7 +146,6 @@ def test_the_proof_looks_at_both_roles(placement, says):
     [
         (lambda: led(1, role="leader"), TypeError, "role must be a TopologyRole"),
         (lambda: led(1, multiple={"rack": 2}), ValueError, "role: is not with multiple"),
-        (lambda: small().schedule(led(1), method="koordinator"), ValueError, "has no roles"),
         (lambda: TopologyRole("", 1, {"cpu": 1}), ValueError, "name"),
         (lambda: TopologyRole("leader", 0, {"cpu": 1}), ValueError, "pods"),
         (lambda: TopologyRole("leader", 1, {}), ValueError, "amounts"),

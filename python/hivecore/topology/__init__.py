@@ -1,11 +1,10 @@
 """Where a gang goes in a network of domains: as narrow and as dense as can be, exactly."""
 
-from hivecore.topology.network_topology import Method, NetworkTopology
+from hivecore.topology.network_topology import NetworkTopology
 from hivecore.topology.topology_decision import NodePods, TopologyDecision
 from hivecore.topology.topology_request import TopologyRequest, TopologyRole
 
 __all__ = [
-    "Method",
     "NetworkTopology",
     "NodePods",
     "TopologyDecision",

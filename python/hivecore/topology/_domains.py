@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from hivecore._arguments import as_dict, as_mapping, as_name, as_tuple
 
 __all__ = ["Domains"]
@@ -94,25 +91,12 @@ class Domains:
         path = self.path(len(self.layers) + 1, self.number(node))
         return tuple(self.names[level][one] for level, one in enumerate(path) if level)
 
-    def children(self, level: int, domain: int) -> range:
-        """The numbers of the domains of the next level in this one."""
-        return range(self.begins[level][domain], self.begins[level][domain + 1])
-
     def path(self, level: int, domain: int) -> list[int]:
         """The numbers of the domains that one is in, from level 0 to itself."""
         found = [domain]
         for one in range(level, 0, -1):
             found.append(self.parents_of[one][found[-1]])
         return found[::-1]
-
-    def sums(self, values: npt.NDArray[np.int64] | None) -> list[list[int]]:
-        """Of all domains what their nodes have, level by level; ``None``: nothing."""
-        if values is None:
-            return [[0] * len(names) for names in self.names]
-        found = [values]
-        for begins in reversed(self.begins):
-            found.append(np.add.reduceat(found[-1], begins[:-1]))
-        return [sums.tolist() for sums in reversed(found)]
 
     def _parents(self, level: int) -> list[int]:
         """Of each domain of the next level, the one around it."""

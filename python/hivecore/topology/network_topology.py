@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from threading import RLock
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_tuple
+from hivecore._arguments import as_bool, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState, counted, shown
 from hivecore._thousandths import Amount, Amounts, AmountsLike, as_fraction, as_fractions
 from hivecore._topology import TopologyKernel
@@ -21,7 +21,6 @@ from hivecore.topology._free import Free, Ints, Owner
 from hivecore.topology._kernels import Kernels
 from hivecore.topology._roles import most_of, pairs_by_node
 from hivecore.topology.explanation import explain
-from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
 from hivecore.topology.releases import Gains
 from hivecore.topology.topology_decision import (
@@ -37,10 +36,7 @@ from hivecore.topology.topology_request import (
     TopologyRole,
 )
 
-__all__ = ["Method", "NetworkTopology"]
-
-Method = Literal["exact", "koordinator", "koordinator, dear first"]
-_METHODS = get_args(Method)
+__all__ = ["NetworkTopology"]
 
 
 class NetworkTopology(LoggedTrials, PlainState):
@@ -426,7 +422,6 @@ class NetworkTopology(LoggedTrials, PlainState):
         *,
         nodes: Iterable[str] | None = None,
         most: npt.ArrayLike | None = None,
-        method: Method = "exact",
         work: int = 2**28,
     ) -> TopologyDecision:
         """Decide where a gang would go; nothing changes.
@@ -439,10 +434,6 @@ class NetworkTopology(LoggedTrials, PlainState):
             nodes]: of its pods beside 0, 1, ... k - 1 of the role or fewer, k - 1 being the most of
             these; -1: not beside so many. A node has so many slots then, where it had more and the
             gang would fill them. Costs O(nodes). ``None``: as many as there is room for.
-        :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
-            ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
-            not read, so a narrower layer may hold all. "koordinator, dear first": and of equals
-            that cost something the one that costs more, as in its job preemption.
         :param work: how much may be tried for each layer: about the domains that are searched times
             the pods. Beyond it the decision is not optimal, and says so.
         :raises KeyError: there is no such layer or node.
@@ -453,7 +444,6 @@ class NetworkTopology(LoggedTrials, PlainState):
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
-        as_choice(method, "method", _METHODS)
         named = None if nodes is None else as_tuple(nodes, "nodes")
         given = None if most is None else _as_array(most, "most")
         with self._lock:
@@ -472,13 +462,13 @@ class NetworkTopology(LoggedTrials, PlainState):
             if limits is not None or request.role is not None:
                 kernels = self._kernels_for(request, limits)
             level, pods, optimal, fewest = self._place(
-                request, widest, narrowest, kernels, limits, method, work
+                request, widest, narrowest, kernels, limits, work
             )
             if level < 0:
                 names = self._domains.names[widest]
                 kernels = self._kernels_for(request, None) if kernels is None else kernels
                 slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
-                refusal = refused(request, slots, optimal or method != "exact")
+                refusal = refused(request, slots, optimal)
                 return TopologyDecision(
                     request, "wait", refusal=refusal, optimal=optimal, nodes=named
                 )
@@ -538,22 +528,19 @@ class NetworkTopology(LoggedTrials, PlainState):
         narrowest: int,
         kernels: list[TopologyKernel] | None,
         limits: Ints | None,
-        method: Method,
         work: int,
     ) -> tuple[int, list[tuple[int, int, int]], bool, list[int]]:
         """The level of the domain that holds all, or -1: none does; (node, pods, others); whether
         this is proved; and the fewest domains of the levels below, as far as they are known.
         """
-        domains, role = self._domains, request.role
-        if not domains.nodes:
+        role = request.role
+        if not self._domains.nodes:
             return -1, [], True, []
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
         kernel = kernels[0] if kernels else self._kernel(request.amounts)
         if role is not None:
-            if method != "exact":
-                raise ValueError(f"method={method!r}: has no roles")
             assert kernels is not None
             others = kernels[1]
             level, _, pods, optimal, fewest = kernel.place_roles(
@@ -567,22 +554,10 @@ class NetworkTopology(LoggedTrials, PlainState):
                 role.pods,
                 *pairs_by_node(self._free, request, role, limits),
             )
-        elif method == "exact":
+        else:
             level, _, pods, optimal, fewest = kernel.place(
                 request.pods, widest, narrowest, multiples, existing, cost, work
             )
-        else:
-            wanted = Wanted(
-                request.pods,
-                widest,
-                multiples or [1] * len(domains.levels),
-                kernel.slots(len(self.layers) + 1).tolist(),
-                domains.sums(existing),
-                domains.sums(cost),
-                method == "koordinator, dear first",
-            )
-            level, greedy = place_greedily(domains, wanted) or (-1, [])
-            return level, [(node, count, 0) for node, count in greedy], False, []
         return level, pods, optimal, fewest
 
     def commit(self, decision: TopologyDecision) -> None:
@@ -627,7 +602,7 @@ class NetworkTopology(LoggedTrials, PlainState):
         return tuple((self._domains.number(one.node), one.pods, one.others) for one in placed)
 
     def schedule_many(
-        self, requests: Iterable[TopologyRequest], *, method: Method = "exact", work: int = 2**28
+        self, requests: Iterable[TopologyRequest], *, work: int = 2**28
     ) -> tuple[TopologyDecision, ...]:
         """What would be decided for one gang after the other, each as if those before it that bind
         had been committed; nothing changes, and errors are those of ``schedule``.
@@ -637,7 +612,7 @@ class NetworkTopology(LoggedTrials, PlainState):
             found: list[TopologyDecision] = []
             with self.trial():
                 for request in given:
-                    found.append(self.schedule(request, method=method, work=work))
+                    found.append(self.schedule(request, work=work))
                     if found[-1].outcome == "bind":
                         self.commit(found[-1])
             return tuple(found)

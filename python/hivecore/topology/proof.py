@@ -58,8 +58,7 @@ def check_decision(
             if layers.index(layer) >= held and count % multiple:
                 raise CertificateError(f"{count} pods in a {layer}, no multiple of {multiple}")
     narrowest = layers.index(request.prefer or "node")
-    # A greedy decision does not read `prefer`, and a part of the preferred layer is as good.
-    if held > narrowest and decision.optimal:
+    if held > narrowest:
         raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
     if request.multiple or request.role or not decision.optimal:
         return

@@ -11,7 +11,6 @@ from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.training import close
 from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.topology import (
-    Method,
     NetworkTopology,
     TopologyDecision,
     TopologyRequest,
@@ -62,14 +61,11 @@ class _FirstNodes(NetworkTopology):
         *,
         nodes: Iterable[str] | None = None,
         most: npt.ArrayLike | None = None,
-        method: Method = "exact",
         work: int = 2**28,
     ) -> TopologyDecision:
         """See `NetworkTopology`."""
         alike = _at_rising_costs(request.pods, request.amounts, request.role, self.nodes)
-        return super().schedule(
-            alike.replace(name=request.name), nodes=nodes, most=most, method=method, work=work
-        )
+        return super().schedule(alike.replace(name=request.name), nodes=nodes, most=most, work=work)
 
 
 @lru_cache(1024)
