@@ -1,4 +1,4 @@
-"""What happens to every cluster of devices beside its twins, whatever the mode."""
+"""What happens to every cluster of devices beside its twins."""
 
 import random
 from copy import deepcopy
@@ -16,11 +16,8 @@ SEEDS = st.integers(0, 2**32)
 
 def answers(cluster, asked):
     """What a cluster says to a request."""
-    try:
-        decision, found = cluster.schedule(asked), cluster.filter(asked)
-        explanation = cluster.explain(asked)
-    except ValueError as error:  # the mode does not know such a request
-        return str(error)
+    decision, found = cluster.schedule(asked), cluster.filter(asked)
+    explanation = cluster.explain(asked)
     fields = ("outcome", "node", "placement", "reason", "impossible")
     columns = (found.codes, found.resolvable, found.scores)
     return (
@@ -67,10 +64,7 @@ class TriedCluster(RuleBasedStateMachine):
     def decision(self, seed):
         """One to bind, or None."""
         for asked in self.probes(seed):
-            try:
-                decision = self.cluster.schedule(asked)
-            except ValueError:
-                continue
+            decision = self.cluster.schedule(asked)
             if decision.outcome == "bind":
                 return decision
         return None
@@ -79,10 +73,7 @@ class TriedCluster(RuleBasedStateMachine):
     @rule(seed=SEEDS, most=st.integers(0, 5), many=st.sampled_from((0, 0, 1, 2)))
     def capacity_is_how_many_are_committed_in_turn(self, seed, most, many):
         for asked, other in pairwise(self.probes(seed)):
-            try:
-                found = self.cluster.capacity(asked, most, after=(other, many)).tolist()
-            except ValueError:  # the mode does not know such a request
-                continue
+            found = self.cluster.capacity(asked, most, after=(other, many)).tolist()
             assert found == [
                 capacity(self.cluster, asked, node, most, other, many)
                 for node in self.cluster.nodes
@@ -123,13 +114,9 @@ class TriedCluster(RuleBasedStateMachine):
             except StaleDecisionError:
                 return
             self.cluster.check()
-            if before._is_strict:
-                held = [
-                    one
-                    for owner in before.owners(decision.node)
-                    for one in before.allocations(owner)
-                ]
-                decision.verify(before.inventory(decision.node), held)
+            owners = before.owners(decision.node)
+            held = [one for owner in owners for one in before.allocations(owner)]
+            decision.verify(before.inventory(decision.node), held)
 
     def teardown(self):
         while self.trials:

@@ -390,14 +390,11 @@ def test_percents_that_became_bytes_are_themselves_again(total):
 def test_percents_become_bytes_and_the_same_percents_again(percent):
     # Koordinator truncates the percents as well, and 29 come back as 28.
     node = read_device_record(record(gpu(0, resources={MEMORY: 16_945_512_448})))
-    (held,) = read_allocation(
-        write_allocation([DeviceAllocation("gpu", 0, {"memory_ratio": percent})], node),
-        keep_ratio=True,
-    )
-    amounts = dict(held.amounts)
-    assert amounts["memory_ratio"] == percent
-    assert amounts["memory"] * 100 <= percent * 16_945_512_448 < (amounts["memory"] + 1) * 100
-    bytes_alone = [DeviceAllocation("gpu", 0, {"memory": amounts["memory"] - 1})]
+    text = write_allocation([DeviceAllocation("gpu", 0, {"memory_ratio": percent})], node)
+    assert json.loads(text)["gpu"][0]["resources"][RATIO] == str(percent)
+    ((_, memory),) = read_allocation(text)[0].amounts
+    assert memory * 100 <= percent * 16_945_512_448 < (memory + 1) * 100
+    bytes_alone = [DeviceAllocation("gpu", 0, {"memory": memory - 1})]
     (again,) = json.loads(write_allocation(bytes_alone, node))["gpu"]
     assert int(again["resources"][RATIO]) == percent
 
@@ -425,17 +422,11 @@ def test_whether_a_pod_has_its_nic_alone_is_read_from_its_hints():
     assert [one.exclusive for one in read_designated(pod({}, held))] == [None, None]
 
 
-def test_percents_beside_bytes_are_kept_only_where_they_are_asked_for():
+def test_of_percents_beside_bytes_the_bytes_are_read():
     both = {ALLOCATED: json.dumps({"gpu": [{"resources": {MEMORY: "1Gi", RATIO: 7}}]})}
     bound = pod({}, both, nodeName="n1")
-    for keep, names in ((False, ["memory"]), (True, ["memory", "memory_ratio"])):
-        for found in (
-            read_designated(bound, keep_ratio=keep),
-            read_bound_pod(bound, keep_ratio=keep).allocations,
-        ):
-            assert [name for name, _ in found[0].amounts] == names
-    assert read_designated(bound) == read_designated(bound, keep_ratio=False)
-    assert read_bound_pod(bound) == read_bound_pod(bound, keep_ratio=False)
+    assert read_designated(bound)[0].amounts == (("memory", GI),)
+    assert read_bound_pod(bound).allocations == read_designated(bound)
 
 
 def test_the_example_of_koordinator_is_read():
@@ -454,8 +445,6 @@ def test_the_example_of_koordinator_is_read():
         DeviceAllocation("rdma", 0, {"share": 100}),
         DeviceAllocation("rdma", 1, {"share": 100}),
     )
-    kept = read_allocation(text, keep_ratio=True)[0]
-    assert kept.amounts == (("core", 100), ("memory", 16 * GI), ("memory_ratio", 100))
 
 
 @st.composite
@@ -481,8 +470,6 @@ def test_a_written_allocation_reads_as_the_same(case):
     found = read_allocation(write_allocation(held, node))
     assert found == tuple(one for one in held if one.type != "host")
     assert write_allocation(found, node) == write_allocation(held, node)
-    kept = read_allocation(write_allocation(held, node), keep_ratio=True)
-    assert write_allocation(kept, node) == write_allocation(held, node)
 
 
 def test_what_the_node_does_not_have_is_not_written():
@@ -587,15 +574,10 @@ def designated_to(limits, held, *, annotations=None, cards=2, memory=85198045184
     node = read_device_record(record(*(gpu(i, resources=resources) for i in range(cards)), NIC))
     cluster = DeviceCluster({"n": node})
     one = pod(limits, {ALLOCATED: json.dumps(held), **(annotations or {})})
-    found = []
-    for keep in (False, True):
-        designated = read_designated(one, keep_ratio=keep)
-        decision = cluster.copy().allocate(read_pod(one), "n", designated=designated)
-        assert decision.outcome == "bind", decision.reason
-        decision.verify(node)
-        found.append(decision.placement)
-    assert found[0] == found[1]
-    return found[0]
+    decision = cluster.allocate(read_pod(one), "n", designated=read_designated(one))
+    assert decision.outcome == "bind", decision.reason
+    decision.verify(node)
+    return decision.placement
 
 
 @pytest.mark.parametrize(("memory", "step"), [(85198045184, 1), (24564 << 20, 7), (81559 << 20, 9)])

@@ -71,20 +71,18 @@ def share(**amounts):
 def test_a_pod_gets_a_template_and_the_annotation_names_it():
     inventory = read_gpu_sharing(MAP).on(read_device_record(record(npu(0), labels=LABELS)))
     assert inventory.templates == templates_of(ASCEND)
-    for mode in ("strict", "koordinator"):
-        cluster = DeviceCluster({"n": inventory}, mode=mode)
-        decision = cluster.allocate(share(**ASCEND["vir02_1c"]), "n")
-        text = write_allocation(decision.placement, inventory)
-        (entry,) = json.loads(text)["gpu"]
-        assert entry["extension"] == {"gpuSharedResourceTemplate": "vir02_1c"}
-        assert entry["resources"][f"{GPU}-memory-ratio"] == "25"
-        assert read_allocation(text)[0].template == "vir02_1c"
-        bound = pod({}, {ALLOCATED: text}, nodeName="n")
-        keep = mode == "koordinator"
-        assert read_designated(bound, keep_ratio=keep) == decision.placement
-        again = DeviceCluster({"n": inventory}, mode=mode)
-        again.recover(*read_bound_pod(bound, keep_ratio=keep))
-        assert again.allocations("default/p") == decision.placement
+    cluster = DeviceCluster({"n": inventory})
+    decision = cluster.allocate(share(**ASCEND["vir02_1c"]), "n")
+    text = write_allocation(decision.placement, inventory)
+    (entry,) = json.loads(text)["gpu"]
+    assert entry["extension"] == {"gpuSharedResourceTemplate": "vir02_1c"}
+    assert entry["resources"][f"{GPU}-memory-ratio"] == "25"
+    assert read_allocation(text)[0].template == "vir02_1c"
+    bound = pod({}, {ALLOCATED: text}, nodeName="n")
+    assert read_designated(bound) == decision.placement
+    again = DeviceCluster({"n": inventory})
+    again.recover(*read_bound_pod(bound))
+    assert again.allocations("default/p") == decision.placement
 
 
 def test_designated_devices_of_a_pod_are_given_with_their_template():

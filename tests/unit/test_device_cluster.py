@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from profiles import examples
 from saved_states import AUDITS
 
+from hivecore._sealed import seal, unseal
 from hivecore.devices import (
     Device,
     DeviceAllocation,
@@ -1189,6 +1190,14 @@ def test_damaged_bytes_are_corrupt_states_and_nothing_else(data):
         changed[position] ^= data.draw(st.integers(1, 255))
     with pytest.raises(CorruptStateError):
         DeviceCluster.from_bytes(bytes(changed))
+
+
+def test_a_state_of_mode_koordinator_is_refused_with_what_to_do_instead():
+    payload = unseal(b"HCDC", 1, busy_cluster().to_bytes())
+    assert payload.count(b'"quirks":null') == 1
+    old = payload.replace(b'"quirks":null', b'"quirks":["greedy_joint"]')
+    with pytest.raises(CorruptStateError, match="no longer has; add its nodes to a new Device"):
+        DeviceCluster.from_bytes(seal(b"HCDC", 1, old))
 
 
 def test_no_bytes_are_a_type_error():

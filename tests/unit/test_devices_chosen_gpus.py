@@ -84,9 +84,3 @@ def test_bad_choices_are_named(arguments, error, message):
     made.allocate(DeviceRequest("x", gpus=1), "n0")
     with pytest.raises(error, match=message):
         made.schedule(DeviceRequest("pod", gpus=1), **arguments)
-
-
-def test_koordinator_mode_cannot_be_told():
-    made = DeviceCluster({"n0": INVENTORY}, mode="koordinator")
-    with pytest.raises(ValueError, match="koordinator"):
-        made.schedule(DeviceRequest("pod", gpus=1), nodes=("n0",), gpus=(0,))

@@ -149,9 +149,9 @@ def test_a_node_says_what_it_lacks(inventory, owners, arguments, code, detail):
     assert found.refusals[0].reason.endswith(detail)
 
 
-def explained(devices, holder, waiting, **options):
+def explained(devices, holder, waiting):
     """What a node of these devices lacks for a request while another one, if any, has devices."""
-    cluster = DeviceCluster({"n": NodeDevices(devices)}, **options)
+    cluster = DeviceCluster({"n": NodeDevices(devices)})
     if holder is not None:
         assert cluster.allocate(DeviceRequest("a", **holder), "n").outcome == "bind"
     (shortage,) = cluster.explain(DeviceRequest("x", **waiting)).shortages
@@ -184,9 +184,6 @@ def test_only_devices_with_the_wanted_labels_count_as_idle():
     devices = [*cards(1, labels={"ring": "a"}), cards(2)[1]]
     wish = {"gpus": 1, "gpu_wishes": {"selector": {"ring": "a"}}}
     assert explained(devices, wish, wish) == "1 gpu with ring=a wanted, 0 of 1 idle"
-    other = {"gpus": 1, "gpu_wishes": {"selector": {"ring": "b"}}}
-    detail = "1 gpu with ring=b wanted, 0 of 0 idle"
-    assert explained(devices, None, other, mode="koordinator") == detail
 
 
 def test_a_device_beside_a_used_one_is_not_free_for_an_owner_that_wants_the_switch_alone():

@@ -326,19 +326,6 @@ def test_who_waits_for_a_reservation_waits_no_more_when_an_owner_takes_its_name(
     cluster.recover("pod", "b", [gpu])  # as its records say now
 
 
-def test_mode_koordinator_has_no_reservations():
-    cluster = DeviceCluster({"b": NODE}, mode="koordinator")
-    request = DeviceRequest("held", gpus=1)
-    for ask in (
-        lambda: cluster.reserve(cluster.schedule(request)),
-        lambda: cluster.reserve_after(request, "other"),
-        lambda: cluster.recover_reservation("held", "b", []),
-        lambda: cluster.recover("pod", "b", [], reservation="held"),
-    ):
-        with pytest.raises(ValueError, match="mode 'koordinator' has no reservations"):
-            ask()
-
-
 def test_damaged_states_are_refused():
     cluster = reserved()
     come(cluster)

@@ -21,7 +21,6 @@ from hivecore.devices import (
 from hivecore.errors import CertificateError, StaleDecisionError
 
 HALF, QUARTER = ASCEND["vir04"], ASCEND["vir02"]
-MODES = pytest.mark.parametrize("mode", ["strict", "koordinator"])
 NODE = npus(2)
 
 
@@ -30,11 +29,10 @@ def code(cluster, asked):
     return found.codes.tolist(), found.reason(cluster.nodes[0]), found.resolvable.tolist()
 
 
-@MODES
-def test_only_the_nodes_with_a_template_serve_a_share(mode):
+def test_only_the_nodes_with_a_template_serve_a_share():
     nodes = {"gpu": NodeDevices.uniform(gpus=8), "none": npus(2, {}), "npu": NODE}
     nodes["gpu"] = replace(nodes["gpu"], templates=ShareTemplates())
-    cluster = DeviceCluster(nodes, mode=mode)
+    cluster = DeviceCluster(nodes)
     found = cluster.filter(share("p", QUARTER))
     assert found.fitting == ("npu",)
     assert found.reason("none") == "its GPUs have no template for such a share"
@@ -44,32 +42,27 @@ def test_only_the_nodes_with_a_template_serve_a_share(mode):
     assert decision.placement == cluster.allocations("p")
 
 
-@MODES
-def test_a_request_that_no_node_has_a_template_for_is_refused_everywhere_for_good(mode):
-    cluster = DeviceCluster({"a": NODE, "b": npus(4)}, mode=mode)
+def test_a_request_that_no_node_has_a_template_for_is_refused_everywhere_for_good():
+    cluster = DeviceCluster({"a": NODE, "b": npus(4)})
     odd = share("p", HALF | {"npu_core": 5})
     assert code(cluster, odd)[1:] == ("its GPUs have no template for such a share", [False, False])
     assert cluster.schedule(odd).reason == "2 nodes: its GPUs have no template for such a share"
 
 
-@MODES
-def test_what_names_no_matched_amount_is_no_template_and_waits_for_none(mode):
-    cluster = DeviceCluster({"n": NODE}, mode=mode)
+def test_what_names_no_matched_amount_is_no_template_and_waits_for_none():
+    cluster = DeviceCluster({"n": NODE})
     decision = cluster.schedule(share("p", {"memory": GIB}))
     assert [one.template for one in decision.placement] == [""]
     every = replace(NODE, templates=templates_of(ASCEND, ("memory",)))
-    assert DeviceCluster({"n": every}, mode=mode).schedule(share("p", {"memory": GIB})).node == ""
+    assert DeviceCluster({"n": every}).schedule(share("p", {"memory": GIB})).node == ""
     nothing = replace(NODE, templates=templates_of(ASCEND, ()))
-    freely = DeviceCluster({"n": nothing}, mode=mode).schedule(
-        share("p", {"npu_core": 3, "memory": 1})
-    )
+    freely = DeviceCluster({"n": nothing}).schedule(share("p", {"npu_core": 3, "memory": 1}))
     assert [one.template for one in freely.placement] == [""]
 
 
-@MODES
-def test_where_several_templates_give_the_same_none_is_named(mode):
+def test_where_several_templates_give_the_same_none_is_named():
     twice = npus(2, {"vir04": HALF, "alias": HALF, "vir02": QUARTER})
-    cluster = DeviceCluster({"n": twice}, mode=mode)
+    cluster = DeviceCluster({"n": twice})
     assert cluster.schedule(share("p", HALF)).placement[0].template == ""
     assert cluster.schedule(share("p", QUARTER)).placement[0].template == "vir02"
     thrice = npus(2, {"vir04": HALF, "alias": HALF, "third": HALF})
@@ -77,28 +70,23 @@ def test_where_several_templates_give_the_same_none_is_named(mode):
     assert cluster.schedule(share("p", HALF)).placement[0].template == ""
 
 
-@MODES
-def test_each_of_several_gpus_has_the_template(mode):
-    cluster = DeviceCluster({"n": npus(4)}, mode=mode)
+def test_each_of_several_gpus_has_the_template():
+    cluster = DeviceCluster({"n": npus(4)})
     decision = cluster.schedule(share("p", HALF, gpus=3))
     assert [one.template for one in decision.placement] == ["vir04"] * 3
 
 
-@MODES
-def test_nodes_that_are_not_shared_give_whole_gpus(mode):
+def test_nodes_that_are_not_shared_give_whole_gpus():
     alone = replace(NodeDevices.uniform(gpus=2), shareable=False)
-    cluster = DeviceCluster({"n": alone}, mode=mode)
+    cluster = DeviceCluster({"n": alone})
     for asked in (DeviceRequest("p", 1, memory=1), DeviceRequest("p", 1, memory_percent=99)):
         assert code(cluster, asked)[1:] == ("its GPUs are not shared", [False])
     assert cluster.fits(DeviceRequest("p", 2))
     assert cluster.fits(DeviceRequest("p", 1, memory_percent=100, core=10))
 
 
-@MODES
-def test_percents_are_no_template_in_bytes(mode):
-    cluster = DeviceCluster(
-        {"n": npus(2, {"half": {"npu_core": 4, "memory": 12 * GIB}})}, mode=mode
-    )
+def test_percents_are_no_template_in_bytes():
+    cluster = DeviceCluster({"n": npus(2, {"half": {"npu_core": 4, "memory": 12 * GIB}})})
     assert not cluster.fits(share("p", {"npu_core": 4, "memory_ratio": 50}))
     assert cluster.fits(share("p", {"npu_core": 4, "memory": 12 * GIB}))
 
@@ -106,9 +94,8 @@ def test_percents_are_no_template_in_bytes(mode):
 # --- states
 
 
-@MODES
-def test_templates_are_saved_copied_and_recovered(mode):
-    cluster = DeviceCluster({"n": NODE, "m": replace(NODE, shareable=False)}, mode=mode)
+def test_templates_are_saved_copied_and_recovered():
+    cluster = DeviceCluster({"n": NODE, "m": replace(NODE, shareable=False)})
     cluster.allocate(share("p", HALF), "n")
     for other in (
         DeviceCluster.from_bytes(cluster.to_bytes()),
@@ -119,7 +106,7 @@ def test_templates_are_saved_copied_and_recovered(mode):
         assert other.allocations("p") == cluster.allocations("p")
         assert [other.inventory(name) for name in "nm"] == [cluster.inventory(n) for n in "nm"]
     (one,) = cluster.allocations("p")
-    again = DeviceCluster({"n": NODE}, mode=mode)
+    again = DeviceCluster({"n": NODE})
     again.recover("p", "n", [one])
     again.recover("p", "n", [one])
     before = again.to_bytes()
@@ -136,9 +123,8 @@ def test_records_in_percent_keep_their_template_when_they_become_bytes():
     assert cluster.allocations("p") == (DeviceAllocation("gpu", 0, bytes_, template="old"),)
 
 
-@MODES
-def test_an_owner_keeps_its_template_when_the_node_s_templates_change(mode):
-    cluster = DeviceCluster({"n": NODE}, mode=mode)
+def test_an_owner_keeps_its_template_when_the_node_s_templates_change():
+    cluster = DeviceCluster({"n": NODE})
     cluster.allocate(share("p", HALF), "n")
     cluster.set_inventory("n", npus(2, {"other": HALF}))
     assert cluster.allocations("p")[0].template == "vir04"
@@ -146,10 +132,9 @@ def test_an_owner_keeps_its_template_when_the_node_s_templates_change(mode):
     cluster.check()
 
 
-@MODES
 @pytest.mark.parametrize("rows", [{}, {"other": HALF}, {"vir04": HALF, "alias": HALF}])
-def test_a_decision_for_another_template_is_stale(mode, rows):
-    cluster = DeviceCluster({"n": NODE}, mode=mode)
+def test_a_decision_for_another_template_is_stale(rows):
+    cluster = DeviceCluster({"n": NODE})
     decision = cluster.schedule(share("p", HALF))
     loose = pickle.loads(pickle.dumps(decision))
     cluster.set_inventory("n", npus(2, rows))
@@ -216,9 +201,8 @@ def test_a_proof_rejects_a_share_by_other_rules(inventory, rule):
         decision.verify(inventory)
 
 
-@MODES
-def test_an_explanation_says_which_templates_there_are(mode):
-    cluster = DeviceCluster({"n": npus(1, {"vir02": QUARTER, "vir04": HALF})}, mode=mode)
+def test_an_explanation_says_which_templates_there_are():
+    cluster = DeviceCluster({"n": npus(1, {"vir02": QUARTER, "vir04": HALF})})
     why = cluster.explain(share("p", {"npu_core": 3, "memory": 5}))
     wanted = "1 gpu with memory 5, npu_core 3 wanted"
     assert why.shortages[0].detail == f"{wanted}, it has vir02, vir04"

@@ -17,6 +17,7 @@ from scheduler_lives import (
     make_scheduler,
 )
 
+from hivecore.devices import device_cluster
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
 from hivecore.scheduler import Job, Scheduler, read_log, recover, replay
@@ -151,6 +152,20 @@ def test_what_somebody_else_changed_is_written_as_a_state(tmp_path):
     assert [action.job for action in said] == ["two"]
     assert [record.event for record in read_log(path)][3] == "state"
     assert replay(path).state("two") == "running"
+
+
+def test_a_log_of_devices_of_mode_koordinator_says_what_to_do_instead(tmp_path, monkeypatch):
+    def encoded(*arguments):
+        return encode(*arguments).replace(b'"quirks":null', b'"quirks":["greedy_joint"]')
+
+    encode = device_cluster.encode
+    monkeypatch.setattr(device_cluster, "encode", encoded)
+    scheduler = make_scheduler(("devices",), log=tmp_path / "log")
+    state = scheduler.to_bytes()
+    monkeypatch.undo()
+    for load in (lambda: replay(tmp_path / "log"), lambda: Scheduler.from_bytes(state)):
+        with pytest.raises(CorruptStateError, match="of mode 'koordinator', which hivecore no lon"):
+            load()
 
 
 def test_a_log_does_not_write_over_another_file(tmp_path):

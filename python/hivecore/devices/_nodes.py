@@ -13,7 +13,6 @@ from typing import Any
 from hivecore import _devices
 from hivecore._arguments import as_text
 from hivecore._trial import UndoLog
-from hivecore.devices._koordinator import raw_shape
 from hivecore.devices._numbers import Masks, Numbers, healthy_masks
 from hivecore.devices._queries import Queries
 from hivecore.devices.device import TYPES
@@ -27,16 +26,12 @@ _MOST_INVENTORIES = 1024  # that are known by their identity
 
 
 class Nodes:
-    """Names of nodes to numbers, and what each has.
+    """Names of nodes to numbers, and what each has."""
 
-    :param quirks: of mode "koordinator"; ``None``: the mode is "strict".
-    """
-
-    def __init__(self, quirks: int | None) -> None:
-        self.quirks = quirks
-        self.core = _devices.DeviceKernel(quirks)
+    def __init__(self) -> None:
+        self.core = _devices.DeviceKernel()
         self.numbers = Numbers()
-        self.queries = Queries(self.numbers, quirks is not None)
+        self.queries = Queries(self.numbers)
         self.undo = UndoLog()
         self.by_name: dict[str, int] = {}
         self.names: list[str | None] = []
@@ -196,10 +191,10 @@ class Nodes:
 
     def copy(self) -> "Nodes":
         """An independent equal; queries and marks are not copied."""
-        other = Nodes(self.quirks)
+        other = Nodes()
         other.core = self.core.copy()
         other.numbers = self.numbers.copy()
-        other.queries = Queries(other.numbers, self.quirks is not None)
+        other.queries = Queries(other.numbers)
         other.by_name = dict(self.by_name)
         other.names = list(self.names)
         other.marks = list(self.marks)
@@ -212,7 +207,7 @@ class Nodes:
     def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
         known = self._shape_of_inventory.get(id(inventory))
         if known is None or known[0] is not inventory:
-            key = self._shape(inventory)
+            key = *self.numbers.shape(inventory), None
             shape = self._shapes.get(key)
             if shape is None:
                 most = 2 * len(self.by_name) + _SPARE_SHAPES
@@ -224,11 +219,6 @@ class Nodes:
             known = inventory, shape, healthy_masks(inventory)
             self._shape_of_inventory[id(inventory)] = known
         return known
-
-    def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
-        if self.quirks is None:
-            return *self.numbers.shape(inventory), None
-        return raw_shape(self.numbers, inventory)
 
     def _forget_shapes(self) -> None:
         """Those that no node has any more."""

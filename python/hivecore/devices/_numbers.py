@@ -110,11 +110,11 @@ class Numbers:
             tuple(self._labels(group.labels) for group in device.vf_groups),
         )
 
-    def query(self, request: DeviceRequest, *, raw: bool = False) -> Any:
+    def query(self, request: DeviceRequest) -> Any:
         """The request in numbers, with room for its answers."""
         types = [need.type for need in request.needs]
         return _devices.Query(
-            [self._need(need, raw) for need in request.needs],
+            [self._need(need) for need in request.needs],
             [types.index(type) for type in request.joint],
             request.same_pcie,
             _PARTITION.index(request.partition),
@@ -168,7 +168,7 @@ class Numbers:
                             return one
         return VirtualFunction(name)
 
-    def _need(self, need: DeviceNeed, raw: bool) -> tuple[Any, ...]:
+    def _need(self, need: DeviceNeed) -> tuple[Any, ...]:
         functions = None if need.vf_selector is None else self._selector(need.vf_selector)
         return (
             _TYPE_NUMBERS[need.type],
@@ -178,7 +178,7 @@ class Numbers:
             self._selector(need.selector),
             functions,
             EXCLUSIVE.index(need.exclusive),
-            len(SCOPES) if raw and need.scope is None else SCOPES.index(need.scope or "node"),
+            SCOPES.index(need.scope or "node"),
             -1 if need.preferred_scope is None else SCOPES.index(need.preferred_scope),
             need.repeat,
         )

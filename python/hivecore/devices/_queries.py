@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from hivecore.devices._koordinator import raw_query
 from hivecore.devices._numbers import Numbers
 from hivecore.devices.device_request import DeviceRequest
 
@@ -13,14 +12,10 @@ _MOST_KEPT = 2**22  # answers, over all queries and nodes
 
 
 class Queries:
-    """The queries of the requests that were asked last.
+    """The queries of the requests that were asked last."""
 
-    :param raw: the cluster decides as Koordinator does.
-    """
-
-    def __init__(self, numbers: Numbers, raw: bool) -> None:
+    def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
-        self._raw = raw
         self._known: dict[Any, Any] = {}
 
     def of(self, request: DeviceRequest, nodes: int) -> Any:
@@ -30,8 +25,7 @@ class Queries:
             return known[1]
         query = self._known.pop(request.content, None)
         if query is None:
-            numbers = self._numbers
-            query = raw_query(numbers, request) if self._raw else numbers.query(request)
+            query = self._numbers.query(request)
             most = min(_MOST_QUERIES, max(_MOST_KEPT // (nodes + 1), 32))
             if len(self._known) >= most:
                 # A new dict, so that nobody remembers what is forgotten here.

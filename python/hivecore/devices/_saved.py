@@ -10,6 +10,7 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
 from hivecore.devices.task_mix import Task
+from hivecore.errors import CorruptStateError
 
 __all__ = ["OwnerRecord", "Settings", "decode", "encode"]
 
@@ -34,12 +35,11 @@ Settings = tuple[str, int, bool, tuple[Mapping[Task, int], Mapping[Task, int]]]
 
 def encode(
     settings: Settings,
-    quirks: list[str] | None,
     names: list[str | None],
     inventories: list[NodeDevices | None],
     owners: Owners,
 ) -> bytes:
-    """The payload of ``DeviceCluster.to_bytes``; quirks: `None` in mode "strict"."""
+    """The payload of ``DeviceCluster.to_bytes``."""
     numbers: dict[NodeDevices, int] = {}
     nodes: list[list[Any] | None] = []
     for name, inventory in zip(names, inventories, strict=True):
@@ -52,7 +52,7 @@ def encode(
         "policy": policy,
         "seed": seed,
         "mix": [is_given, _mix(counts), _mix(weights)],
-        "quirks": quirks,
+        "quirks": None,  # states of mode "koordinator" named some
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
         "owners": [
@@ -65,9 +65,14 @@ def encode(
 
 def decode(
     payload: bytes,
-) -> tuple[Settings, list[str] | None, list[str | None], list[NodeDevices | None], Owners]:
+) -> tuple[Settings, list[str | None], list[NodeDevices | None], Owners]:
     """What `encode` was given."""
     state = json.loads(payload)
+    if state["quirks"] is not None:
+        raise CorruptStateError(
+            "data: a DeviceCluster of mode 'koordinator', which hivecore no longer has; add its "
+            "nodes to a new DeviceCluster, and recover what pods have by their annotations"
+        )
     inventories = [_read_inventory(one) for one in state["inventories"]]
     names: list[str | None] = []
     found: list[NodeDevices | None] = []
@@ -81,7 +86,7 @@ def decode(
     is_given, counts, weights = state["mix"]
     counted = _read_mix(counts), _read_mix(weights)
     settings = state["policy"], state["seed"], bool(is_given), counted
-    return settings, state["quirks"], names, found, owners
+    return settings, names, found, owners
 
 
 def _mix(weights: Mapping[Task, int]) -> list[Any]:

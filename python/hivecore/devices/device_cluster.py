@@ -14,7 +14,6 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name,
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore._trial import Transaction, Trials
-from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
 from hivecore.devices._numbers import Masks
@@ -51,7 +50,7 @@ from hivecore.devices.task_mix import TaskMix
 from hivecore.devices.together import why_impossible
 from hivecore.errors import CertificateError, StaleDecisionError
 
-__all__ = ["POLICIES", "DeviceCluster", "Mode", "Policy"]
+__all__ = ["POLICIES", "DeviceCluster", "Policy"]
 
 Policy = Literal[
     "bin-pack",
@@ -65,29 +64,22 @@ Policy = Literal[
     "fgd",
 ]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-Mode = Literal["strict", "koordinator"]
 _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
 _RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]
-_OF_KOORDINATOR = POLICIES[:2]
 _NO_WISH = Wish((), "first")
+_NOBODY: frozenset[str] = frozenset()
 
 
 class DeviceCluster(Trials, Stateful):
     """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
 
     :param nodes: name -> inventory of each node.
-    :param policy: for requests that do not say; see below. ``None``: "bin-pack", in mode
-        "koordinator" "spread".
+    :param policy: for requests that do not say; see below. ``None``: "bin-pack".
     :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
         while it is the cluster's policy.
     :param seed: of "random", 0 to 2**64 - 1.
-    :param mode: "strict": as told here. "koordinator": every answer is Koordinator's, see below.
-    :param quirks: in mode "koordinator", which of its defects are kept: "swapped_device_score",
-        "lowest_tier_first", "exclusivity_ignored", "one_instance_scored", "bytes_not_scored",
-        "greedy_joint"; ``None``: all.
     :raises TypeError: an argument is of a wrong type.
-    :raises ValueError: a name is empty, there is no such policy, mode or defect, or defects are
-        named in mode "strict".
+    :raises ValueError: a name is empty, or there is no such policy.
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
     scopes, then the one with the best score, then the one that was added first (a new node takes
@@ -110,13 +102,6 @@ class DeviceCluster(Trials, Stateful):
     Memory is counted in bytes; a percentage is converted for each device, rounded down, so shares
     that sum to 100 percent fit on any card, and a card is never promised more than it has. A pod
     with a share that comes to no byte of a small card is on that card all the same.
-
-    Mode "koordinator" decides as its device plugin does at commit a7a1b76b: the nodes that pass its
-    filter, and can be reserved after that, are scored ("bin-pack": MostAllocated, "spread":
-    LeastAllocated), and the first with the best score is taken. Of GPU memory bytes and percent are
-    charged side by side, so a card can be promised more than it has; devices are limited by what
-    they report alone; what is exclusive does not keep later owners off. Needs of the host, models,
-    the scope "socket" and preferred scopes are refused with a ValueError wherever they are asked.
 
     ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
     some microseconds for the choice; the first time, O(different states of nodes). ``trial`` undoes
@@ -142,21 +127,14 @@ class DeviceCluster(Trials, Stateful):
         policy: Policy | None = None,
         mix: TaskMix | None = None,
         seed: int = 0,
-        mode: Mode = "strict",
-        quirks: Iterable[str] | None = None,
     ) -> None:
         given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
         wanted: object = mix
         if wanted is not None and not isinstance(wanted, TaskMix):
             raise TypeError(f"mix must be a TaskMix, not {type(wanted).__name__}")
         number = as_int(seed, "seed", 0, 2**64 - 1)
-        upstream = as_choice(mode, "mode", ("strict", "koordinator")) == "koordinator"
-        if quirks is not None and not upstream:
-            raise ValueError("quirks: only mode 'koordinator' has any")
-        default = "spread" if upstream else "bin-pack"
-        allowed = _OF_KOORDINATOR if upstream else POLICIES
-        named = as_choice(default if policy is None else policy, "policy", allowed)
-        self._start(named, LearnedMix(mix), number, Nodes(as_quirks(quirks) if upstream else None))
+        named = as_choice("bin-pack" if policy is None else policy, "policy", POLICIES)
+        self._start(named, LearnedMix(mix), number, Nodes())
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
@@ -169,10 +147,6 @@ class DeviceCluster(Trials, Stateful):
         self._core = nodes.core
         self._owners = Owners(nodes.core, nodes.undo)
         mix.undo = nodes.undo
-
-    @property
-    def _is_strict(self) -> bool:
-        return self._nodes.quirks is None
 
     def __repr__(self) -> str:
         with self._lock:
@@ -227,8 +201,7 @@ class DeviceCluster(Trials, Stateful):
         with self._lock:
             number = self._nodes.number(name)
             self._equip(number, inventory)
-            if self._is_strict:
-                count_in_bytes(self, number)
+            count_in_bytes(self, number)
 
     def set_health(
         self, name: str, healthy: bool, *, type: str | None = None, minor: int | None = None
@@ -319,8 +292,6 @@ class DeviceCluster(Trials, Stateful):
             if wish.names or wish.when == "only":
                 looked_at = range(len(names)) if asked is None else asked
                 add_reserved(self, query, number, looked_at, wish, codes, resolvable, scores)
-            if not self._is_strict and scores.any():
-                scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
 
     def capacity(
@@ -408,17 +379,14 @@ class DeviceCluster(Trials, Stateful):
         :raises KeyError: there is no such node, GPU, owner or reservation.
         :raises ValueError: the owner has devices already, there is no such policy or use of
             reservations, owners may have to leave where only reservations will do, or ``gpus`` do
-            not go with one node alone, in mode "strict".
+            not go with one node alone.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
         names = None if nodes is None else as_tuple(nodes, "nodes")
-        may_leave: frozenset[str] = frozenset()
-        if preemptible is not _NO_WISH.names:
-            leaving = as_tuple(preemptible, "preemptible")
-            may_leave = frozenset([as_text(one, "preemptible") for one in leaving])
-        wish = _NO_WISH
         # Identity is enough to spare the usual case the checks.
+        may_leave = _NOBODY if preemptible is _NO_WISH.names else _as_owners(preemptible)
+        wish = _NO_WISH
         if reservations is not _NO_WISH.names or reserved is not _NO_WISH.when:
             wish = Wish.of(reservations, reserved)
             if may_leave and wish.when == "only":
@@ -430,8 +398,6 @@ class DeviceCluster(Trials, Stateful):
                 raise ValueError("gpus: only with one node, and with nothing else")
         with self._lock:
             number = self._policy_number(policy)
-            if chosen is not None and not self._is_strict:
-                raise ValueError("gpus: mode 'koordinator' cannot be told devices")
             if wish.names:
                 wish.check(self)
             if request.name in self._owners.numbers:
@@ -440,32 +406,72 @@ class DeviceCluster(Trials, Stateful):
             asked = None if names is None else [self._nodes.number(name) for name in names]
             self._prepare(number)
             if chosen is not None and asked is not None:
-                at = asked[0]
-                masks = self._nodes.visible_with(at, chosen)
-                look = partial(self._core.examine, query, number, at, masks)
-                code, _, plan = look()
-                return self._for_node(request, code, plan, look)
-            draw = self._draw(request, number)
-            if wish.names and wish.when != "last":
-                found = best_through(self, query, number, asked, wish.names, draw)
-                if found is not None:
-                    return self._bound(request, found.plan, found.name, found.of_all)
-            if wish.when == "only":
-                count = len(self._nodes.by_name if asked is None else asked)
-                counts = (("reservation", count),) if count else ()
-                return made_decision(request, "", counts, None, self, None, ())
-            plan = self._core.schedule(query, number, asked, *draw)
-            if plan is not None:
-                return self._bound(request, plan)
-            if wish.names and wish.when == "last":
-                found = best_through(self, query, number, asked, wish.names, draw)
-                if found is not None:
-                    return self._bound(request, found.plan, found.name, found.of_all)
-            if may_leave:
-                victims = self._preempting(request, query, number, asked, may_leave)
-                if victims is not None:
-                    return victims
-            return self._refused(request, query, number, asked)
+                masks = self._nodes.visible_with(asked[0], chosen)
+                return self._on_devices(request, query, number, asked[0], masks)
+            if wish is _NO_WISH:
+                decision = self._anywhere(request, query, number, asked)
+            else:
+                decision = self._as_wished(request, query, number, asked, wish)
+            if decision is None and may_leave:
+                decision = self._preempting(request, query, number, asked, may_leave)
+            if decision is None:
+                decision = self._refused(request, query, number, asked)
+            return decision
+
+    def _anywhere(
+        self, request: DeviceRequest, query: Any, policy: int, numbers: list[int] | None
+    ) -> DeviceDecision | None:
+        """What is free on the best of these nodes; ``None``: none serves the request."""
+        plan = self._core.schedule(query, policy, numbers, *self._draw(request, policy))
+        return None if plan is None else self._bound(request, plan)
+
+    def _through(
+        self,
+        request: DeviceRequest,
+        query: Any,
+        policy: int,
+        numbers: list[int] | None,
+        names: tuple[str, ...],
+    ) -> DeviceDecision | None:
+        """What the best of these reservations gives; ``None``: none serves the request."""
+        draw = self._draw(request, policy)
+        best = best_through(self, query, policy, numbers, names, draw)
+        if best is None:
+            return None
+        return self._bound(request, best.plan, best.name, best.of_all)
+
+    def _as_wished(
+        self,
+        request: DeviceRequest,
+        query: Any,
+        policy: int,
+        numbers: list[int] | None,
+        wish: Wish,
+    ) -> DeviceDecision | None:
+        """Through reservations before or after what is free elsewhere, or through them alone;
+        ``None``: nothing serves the request.
+        """
+        if wish.when == "last":
+            decision = self._anywhere(request, query, policy, numbers)
+            if decision is None:
+                decision = self._through(request, query, policy, numbers, wish.names)
+            return decision
+        decision = self._through(request, query, policy, numbers, wish.names)
+        if decision is None and wish.when == "only":
+            count = len(self._nodes.by_name if numbers is None else numbers)
+            counts = (("reservation", count),) if count else ()
+            return made_decision(request, "", counts, None, self, None, ())
+        if decision is None:
+            decision = self._anywhere(request, query, policy, numbers)
+        return decision
+
+    def _on_devices(
+        self, request: DeviceRequest, query: Any, policy: int, number: int, masks: Masks | None
+    ) -> DeviceDecision:
+        """The decision for these devices of one node; ``None``: all of them."""
+        look = partial(self._core.examine, query, policy, number, masks)
+        code, _, plan = look()
+        return self._for_node(request, code, plan, look)
 
     def _bound(
         self, request: DeviceRequest, plan: Any, reservation: str = "", of_all: bool = True
@@ -546,10 +552,9 @@ class DeviceCluster(Trials, Stateful):
         if reservation:
             self._open(reservation, plan)
         try:
-            if decision._inventory is not self._nodes.inventories[plan.node] and self._is_strict:
+            if decision._inventory is not self._nodes.inventories[plan.node]:
                 self._check_again(decision, plan.node)
-            query = None if self._is_strict else self._nodes.query(request)
-            owner = self._core.commit(plan, query)
+            owner = self._core.commit(plan)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._owners.book(request.name, owner, request.priority)
@@ -663,8 +668,7 @@ class DeviceCluster(Trials, Stateful):
             beyond that. A type that is not in it is chosen freely. With ``numa``, both hold: of the
             designated devices only those on these NUMA nodes are used.
         :raises KeyError: there is no such node.
-        :raises ValueError: the owner has devices already, a designated device is named twice, or
-            ``designated`` is given in mode "koordinator".
+        :raises ValueError: the owner has devices already, or a designated device is named twice.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
@@ -674,8 +678,6 @@ class DeviceCluster(Trials, Stateful):
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             if designated is not None:
-                if not self._is_strict:
-                    raise ValueError("designated: mode 'koordinator' cannot be told devices")
                 given = as_tuple(designated, "designated")
                 decision = self._designated(request, number, policy_number, given, _as_numa(numa))
             elif numa is not None:
@@ -690,17 +692,12 @@ class DeviceCluster(Trials, Stateful):
         self, request: DeviceRequest, number: int, policy: int, allowed: set[int] | None
     ) -> DeviceDecision:
         self._prepare(policy)
-        query, masks = self._nodes.query(request), self._masks(number, allowed)
-        look = partial(self._core.examine, query, policy, number, masks)
-        code, _, plan = look()
-        return self._for_node(request, code, plan, look)
+        masks = self._masks(number, allowed)
+        return self._on_devices(request, self._nodes.query(request), policy, number, masks)
 
     def _masks(self, number: int, numa: set[int] | None) -> Masks | None:
         """The devices of a node on these NUMA nodes; ``None``: all."""
-        if numa is None:
-            return None
-        upstream = not self._is_strict
-        return visible_masks(self._nodes.inventory(number), numa, placed_only=upstream)
+        return None if numa is None else visible_masks(self._nodes.inventory(number), numa)
 
     def _designated(
         self,
@@ -770,8 +767,7 @@ class DeviceCluster(Trials, Stateful):
             far as it has any of the type. Otherwise they get its devices first, and others of the
             node if these do not do.
         :raises StaleDecisionError: as of ``commit``.
-        :raises ValueError: as of ``commit``, it is through another reservation, or the mode is
-            "koordinator".
+        :raises ValueError: as of ``commit``, or it is through another reservation.
         :raises TypeError: an argument is of a wrong type.
 
         A reservation is an owner, with the name of the request. It is charged for what its users
@@ -779,7 +775,6 @@ class DeviceCluster(Trials, Stateful):
         """
         restricted = as_bool(restricted, "restricted")
         with self._lock:
-            self._check_reserving()
             reservation = getattr(decision, "reservation", "")
             if reservation:
                 raise ValueError(f"decision: is through reservation {reservation!r}")
@@ -803,14 +798,13 @@ class DeviceCluster(Trials, Stateful):
         :param restricted: see ``reserve``.
         :raises KeyError: there is no such owner.
         :raises ValueError: the request's owner has devices already, the other one is a reservation
-            or uses one, there is no such policy, or the mode is "koordinator".
+            or uses one, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
         restricted = as_bool(restricted, "restricted")
         with self._lock:
             number = self._policy_number(policy)
-            self._check_reserving()
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             self._prepare(number)
@@ -829,10 +823,6 @@ class DeviceCluster(Trials, Stateful):
         """Names of the owners that are reservations, sorted."""
         with self._lock:
             return tuple(sorted(self._owners.reservations))
-
-    def _check_reserving(self) -> None:
-        if not self._is_strict:
-            raise ValueError("mode 'koordinator' has no reservations")
 
     # --- restart
 
@@ -858,8 +848,6 @@ class DeviceCluster(Trials, Stateful):
         """
         reservation = as_text(reservation, "reservation")
         with self._lock:
-            if reservation:
-                self._check_reserving()
             recover_owner(self, name, node, allocations, priority, reservation)
 
     def recover_reservation(
@@ -876,13 +864,11 @@ class DeviceCluster(Trials, Stateful):
         :param allocations: all that it holds, its users' part included.
         :param restricted: see ``reserve``.
         :raises KeyError: there is no such node.
-        :raises ValueError: as of ``recover``, or a user of it is on another node, or the mode is
-            "koordinator".
+        :raises ValueError: as of ``recover``, or a user of it is on another node.
         :raises TypeError: an argument is of a wrong type.
         """
         restricted = as_bool(restricted, "restricted")
         with self._lock:
-            self._check_reserving()
             recover_reservation(self, name, node, allocations, priority, restricted)
 
     # --- questions
@@ -948,8 +934,7 @@ class DeviceCluster(Trials, Stateful):
         has chosen.
 
         :raises KeyError: there is no such node.
-        :raises ValueError: it has more than 12 NUMA nodes, there is no such policy, or the mode is
-            "koordinator".
+        :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
 
         Cost: O(2**NUMA nodes) choices, of about a microsecond.
@@ -957,8 +942,6 @@ class DeviceCluster(Trials, Stateful):
         _check_request(request)
         with self._lock:
             how = self._policy_number(policy)
-            if not self._is_strict:
-                raise ValueError("numa_hints: mode 'koordinator' does not give any")
             self._prepare(how)
             number = self._nodes.number(node)
             query, inventory = self._nodes.query(request), self._nodes.inventory(number)
@@ -984,7 +967,7 @@ class DeviceCluster(Trials, Stateful):
         :param nodes: names of the only nodes to use; ``None``: all.
         :returns: the reason of a pod that no node serves, or for how many pods there is room. Pods
             may be possible in a way that ``schedule`` does not find, and what takes too long to
-            settle counts as possible. In mode "koordinator" each pod is looked at alone.
+            settle counts as possible.
         :raises KeyError: there is no such node.
         :raises TypeError: an argument is of a wrong type.
 
@@ -1024,8 +1007,7 @@ class DeviceCluster(Trials, Stateful):
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
             return self._policy
-        allowed = POLICIES if self._is_strict else _OF_KOORDINATOR
-        return _NUMBERS[as_choice(policy, "policy", allowed)]
+        return _NUMBERS[as_choice(policy, "policy", POLICIES)]
 
     # --- the state as a whole
 
@@ -1057,12 +1039,10 @@ class DeviceCluster(Trials, Stateful):
     def to_bytes(self) -> bytes:
         """The state as versioned, checksummed bytes, for ``from_bytes``."""
         with self._lock:
-            nodes, quirks = self._nodes, self._nodes.quirks
-            named = None if quirks is None else list(named_quirks(quirks))
-            mix = self._mix
+            nodes, mix = self._nodes, self._mix
             settings = POLICIES[self._policy], self._seed, mix.is_given, (mix.counts, mix.weights)
             owners = {name: self._record(name) for name in sorted(self._owners.numbers)}
-            payload = encode(settings, named, nodes.names, nodes.inventories, owners)
+            payload = encode(settings, nodes.names, nodes.inventories, owners)
         return seal(b"HCDC", 1, payload)
 
     def _record(self, name: str) -> OwnerRecord:
@@ -1085,7 +1065,7 @@ class DeviceCluster(Trials, Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            settings, quirks, names, inventories, owners = decode(payload)
+            settings, names, inventories, owners = decode(payload)
             policy, seed, is_given, counted = settings
             counts, weights = map(TaskMix, counted)
             mix = LearnedMix(counts) if is_given else LearnedMix.learned(counts, weights)
@@ -1094,7 +1074,7 @@ class DeviceCluster(Trials, Stateful):
                 as_choice(policy, "policy", POLICIES),
                 mix,
                 as_int(seed, "seed", 0, 2**64 - 1),
-                Nodes(None if quirks is None else as_quirks(quirks)),
+                Nodes(),
             )
             for name, inventory in zip(names, inventories, strict=True):
                 if name is None or inventory is None:
@@ -1145,6 +1125,10 @@ def _as_numa(numa: Iterable[int] | None) -> set[int] | None:
     if numa is None:
         return None
     return {as_int(one, "numa", 0, 2**31 - 1) for one in as_tuple(numa, "numa")}
+
+
+def _as_owners(names: Iterable[str]) -> frozenset[str]:
+    return frozenset([as_text(name, "preemptible") for name in as_tuple(names, "preemptible")])
 
 
 def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:

@@ -104,25 +104,6 @@ def explain(
     )
 
 
-# What is missing is told alike in both modes.
-_STRICT = {
-    "koordinator: no isolation": "isolation",
-    "koordinator: unshareable": "unshareable",
-    "koordinator: no template": "template",
-    "koordinator: no devices": "no devices",
-    "koordinator: no virtual functions": "no functions",
-    "koordinator: no partition table": "partition",
-    "koordinator: unsupported count": "partition",
-    "koordinator: no topology": "scope",
-    "koordinator: many shared": "scope",
-    "koordinator: insufficient": "capacity",
-    "koordinator: insufficient gpus": "capacity",
-    "koordinator: insufficient partitions": "partition",
-    "koordinator: insufficient scope": "scope",
-    "koordinator: joint violation": "joint",
-}
-
-
 def _shortage(
     cluster: "DeviceCluster", request: DeviceRequest, node: int, code: str, type: str
 ) -> NodeShortage:
@@ -142,7 +123,6 @@ def _detail(
 ) -> str:
     need = request.need(type)
     assert need is not None
-    code = _STRICT.get(code, code)
     wanted = f"{'all' if need.every else need.count} {type}"
     devices = inventory.of_type(type)
     healthy = [one for one in devices if one.healthy and is_selected(need.selector, one.labels)]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 __all__ = ["CODES", "REASONS", "Feasibility", "count_codes"]
 
-#: Why a node cannot serve a request, in each mode the hopeless first; a code's number is its place.
+#: Why a node cannot serve a request, the hopeless first; a code's number is its place.
 REASONS = {
     "fits": "fits",
     "no devices": "no devices of a type",
@@ -24,21 +24,6 @@ REASONS = {
     "partition": "no partition of the fabric is free",
     "scope": "enough devices are free, but not in the scope that they must be in",
     "joint": "enough devices are free, but not together with those of the other types",
-    # of mode "koordinator"
-    "koordinator: no isolation": "another isolation provider",
-    "koordinator: unshareable": "its GPUs are not shared",
-    "koordinator: no devices": "no devices of a type, or none that all of them are",
-    "koordinator: no virtual functions": "no device of a type has virtual functions",
-    "koordinator: no template": "its GPUs have no template for such a share",
-    "koordinator: no partition table": "no table of partitions",
-    "koordinator: unsupported count": "no partition is of so many GPUs",
-    "koordinator: no topology": "the places of the GPUs are not known",
-    "koordinator: many shared": "a scope gives shares of one GPU only",
-    "koordinator: insufficient": "too few devices are free",
-    "koordinator: insufficient gpus": "too few GPUs are free",
-    "koordinator: insufficient partitions": "no partition is free",
-    "koordinator: insufficient scope": "too few GPUs are free in any scope",
-    "koordinator: joint violation": "the joint types are not on the same PCIe switches",
     # where devices are designated, or reserved
     "designated": "the designated devices cannot serve it",
     "reservation": "it may only use reservations, and none there serves it",
@@ -55,7 +40,7 @@ class Feasibility:
     :param codes: int8, for each node the place of its code in `CODES`: 0 fits.
     :param resolvable: bool, whether it fits, or would if owners left the node.
     :param scores: int64, how good the node is by the policy, more is better; 0 where it does not
-        fit. In mode "koordinator" the best of these nodes has 100.
+        fit.
     """
 
     nodes: tuple[str, ...]

@@ -32,7 +32,8 @@ class NodeDevices:
         ids if all GPUs say theirs, else in minors), otherwise there is none.
     :param partition_policy: "honor": whole GPUs are always one partition; "prefer": if there is a
         free one.
-    :param secondary_well_planned: see `DeviceCluster`'s mode "koordinator".
+    :param secondary_well_planned: what Koordinator's record of the node says; no choice depends on
+        it.
     :param vendor: of the GPUs; "": not known.
     :param model: of the GPUs; "": not known.
     :param isolation_provider: what keeps pods apart that share a GPU; "": nothing.

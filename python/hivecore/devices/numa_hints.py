@@ -87,19 +87,13 @@ def _subsets(numbers: list[int]) -> "Iterator[tuple[int, ...]]":
         yield from combinations(numbers, size)
 
 
-def visible_masks(
-    inventory: NodeDevices, numa: "Collection[int]", *, placed_only: bool = False
-) -> Masks:
-    """The devices of each type on these NUMA nodes; one whose NUMA node is not known is on all.
-
-    :param placed_only: unless it knows neither its switch nor its socket, as Koordinator has it.
-    """
+def visible_masks(inventory: NodeDevices, numa: "Collection[int]") -> Masks:
+    """The devices of each type on these NUMA nodes; one whose NUMA node is not known is on all."""
     masks = []
     for type in TYPES:
         mask = 0
         for i, device in enumerate(inventory.of_type(type)):
-            placed = device.pcie is not None or device.socket is not None
-            if device.numa in numa or (device.numa is None and (placed or not placed_only)):
+            if device.numa is None or device.numa in numa:
                 mask |= 1 << i
         masks.append(mask)
     return tuple(masks)

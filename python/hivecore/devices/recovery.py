@@ -172,8 +172,7 @@ def _recorded(
     given = check_allocations(as_tuple(allocations, "allocations"), "allocations")
     nodes = cluster._nodes
     number = nodes.number(node)
-    if nodes.quirks is None:
-        given = nodes.inventory(number).in_bytes(given)
+    given = nodes.inventory(number).in_bytes(given)
     return name, number, sorted(nodes.numbers.charges(given)), priority
 
 

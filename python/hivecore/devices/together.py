@@ -69,8 +69,6 @@ def why_impossible(
     pods = [item.replace(name=f"pod {i}") for i, item in enumerate(requests)]
     if all(item.outcome == "bind" for item in cluster.schedule_many(pods, nodes=nodes)):
         return ""
-    if not cluster._is_strict:  # a device may take what it does not report
-        return ""
     kinds, budget = list(numbers), _Budget()
     machines = _machines(cluster, cluster.nodes if nodes is None else nodes)
     rooms = []

@@ -31,14 +31,11 @@ _MOST_ID = 2**31 - 1
 _MOST = 2**48
 
 
-def read_allocation(
-    annotation: str | Mapping[str, Any], *, keep_ratio: bool = False
-) -> tuple[DeviceAllocation, ...]:
-    """The devices and amounts in the annotation ``scheduling.koordinator.sh/device-allocated``.
+def read_allocation(annotation: str | Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
+    """The devices and amounts in the annotation ``scheduling.koordinator.sh/device-allocated``; of
+    percents of memory beside bytes the bytes count.
 
     :param annotation: its text, or the mapping in it.
-    :param keep_ratio: also the percents of memory that stand beside bytes, which a cluster in the
-        mode "koordinator" charges as well.
     :returns: by type and minor.
     :raises ValueError: a device stands there twice or has several virtual functions, or something
         is out of range. The message has the path.
@@ -51,10 +48,10 @@ def read_allocation(
     (3, (('memory', 1073741824),))
     """
     field = Field(annotation, DEVICE_ALLOCATED)
-    return _read(field.json() if isinstance(annotation, str) else field, keep_ratio)
+    return _read(field.json() if isinstance(annotation, str) else field)
 
 
-def _read(found: Field, keep_ratio: bool) -> tuple[DeviceAllocation, ...]:
+def _read(found: Field) -> tuple[DeviceAllocation, ...]:
     made: dict[tuple[str, int], DeviceAllocation] = {}
     for type_, entries in found.items():
         if type_ not in AMOUNTS:
@@ -67,7 +64,7 @@ def _read(found: Field, keep_ratio: bool) -> tuple[DeviceAllocation, ...]:
             made[type_, number] = DeviceAllocation(
                 type_,
                 number,
-                _amounts(type_, entry["resources"], keep_ratio),
+                _amounts(type_, entry["resources"]),
                 _function(entry),
                 template=entry["extension"][_TEMPLATE].text() if type_ == "gpu" else "",
             )
@@ -75,13 +72,13 @@ def _read(found: Field, keep_ratio: bool) -> tuple[DeviceAllocation, ...]:
     return tuple(made[key] for key in sorted(made, key=lambda key: (order.index(key[0]), key[1])))
 
 
-def _amounts(type_: str, resources: Field, keep_ratio: bool) -> dict[str, int]:
+def _amounts(type_: str, resources: Field) -> dict[str, int]:
     amounts = {
         name: resources[there].quantity(0, _MOST)
         for name, there in AMOUNTS[type_].items()
         if there in resources
     }
-    if amounts.get("memory") and not keep_ratio:
+    if amounts.get("memory"):
         amounts.pop("memory_ratio", None)
     return amounts
 
@@ -164,15 +161,12 @@ def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
     return made
 
 
-def read_designated(
-    pod: Mapping[str, Any], *, keep_ratio: bool = False
-) -> tuple[DeviceAllocation, ...] | None:
+def read_designated(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...] | None:
     """The devices that a pod has been given already, and must get; ``None``: it has none.
 
     Whether it has them alone stands in its hints.
 
     :param pod: the object of Kubernetes as plain data.
-    :param keep_ratio: as for `read_allocation`.
     :raises ValueError: its annotations cannot be read.
     :raises TypeError: something is of a wrong type.
 
@@ -186,18 +180,16 @@ def read_designated(
         return None
     exclusive = {type_: hint.exclusive for type_, hint in read_hints(document).items()}
     return tuple(
-        replace(one, exclusive=exclusive.get(one.type))
-        for one in _read(annotation.json(), keep_ratio)
+        replace(one, exclusive=exclusive.get(one.type)) for one in _read(annotation.json())
     )
 
 
-def read_bound_pod(pod: Mapping[str, Any], *, keep_ratio: bool = False) -> BoundPod | None:
+def read_bound_pod(pod: Mapping[str, Any]) -> BoundPod | None:
     """What a restart has to recover of this pod; ``None``: nothing.
 
     A pod counts while it is bound to a node and has not ended, also while it is being deleted.
 
     :param pod: the object of Kubernetes as plain data.
-    :param keep_ratio: as for `read_allocation`.
     :raises ValueError: the annotation cannot be read.
     :raises TypeError: something is of a wrong type.
 
@@ -213,5 +205,5 @@ def read_bound_pod(pod: Mapping[str, Any], *, keep_ratio: bool = False) -> Bound
     node = node_of(document)
     if not node or has_ended(document):
         return None
-    allocations = read_designated(pod, keep_ratio=keep_ratio)
+    allocations = read_designated(pod)
     return BoundPod(owner_name(document), node, allocations) if allocations else None
