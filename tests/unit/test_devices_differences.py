@@ -4,6 +4,8 @@ Koordinator's side is `bench/peers`, which gives the recorded answers of its com
 (tests/golden/test_devices_koordinator.py).
 """
 
+from pathlib import Path
+
 import pytest
 from peers.koordinator_devices import Refusal, node_score, place
 from peers.koordinator_numa import numa_hints
@@ -79,50 +81,51 @@ def with_scores():
 
 
 SAME = {"joint": JOINT, "same_pcie": True}
+#: What the pod wants, as the page says it: the node, what is in use, the request, the choices.
 CASES = {
-    "GPUs first": (
+    "2 GPUs and a NIC on their switch": (
         MACHINE,
         [*gpus(2, 6, 7), *nics(0)],
         DeviceRequest("p", gpus=2, nics=1, **SAME),
         None,
         ["gpu 4", "gpu 5", "rdma 2"],
     ),
-    "the joint types begin with NICs": (
+    "a NIC first, 2 GPUs near to it": (
         MACHINE,
         nics(0, 1, 2),
         DeviceRequest("p", gpus=2, nics=1, joint=("rdma", "gpu")),
         ["gpu 0", "gpu 1", "rdma 3"],
         ["gpu 6", "gpu 7", "rdma 3"],
     ),
-    "no NIC on the switch": (
+    "2 GPUs and a NIC near to them": (
         MACHINE,
         [*gpus(0, 1, 2, 3, 4, 5), *nics(3)],
         DeviceRequest("p", gpus=2, nics=1, joint=JOINT),
         ["gpu 6", "gpu 7", "rdma 0"],
         ["gpu 6", "gpu 7", "rdma 2"],
     ),
-    "sockets": (
+    "4 GPUs, on two sockets of two NUMA nodes of 2 GPUs": (
         in_numa_nodes_of_two(),
         gpus(0),
         DeviceRequest("p", gpus=4),
         ["gpu 1", "gpu 2", "gpu 3", "gpu 4"],
         ["gpu 4", "gpu 5", "gpu 6", "gpu 7"],
     ),
-    "partitions with scores": (
+    "a partition: 0, 1 and 4, 5 have score 3, 2, 3 has 1": (
         with_scores(),
         [],
         DeviceRequest("p", gpus=2),
         ["gpu 2", "gpu 3"],
         ["gpu 0", "gpu 1"],
     ),
-    "a switch for oneself": (
+    "a GPU on a switch that nobody uses": (
         MACHINE,
         gpus(0, 2, 4, 6),
         DeviceRequest("p", gpus=1, gpu_wishes={"exclusive": "pcie"}),
         ["gpu 1"],
         None,
     ),
-    "an amount that is not reported": (
+    "half of the cores of a GPU that reports none": (
         without_core(),
         [],
         DeviceRequest("p", gpus=1, core=50, memory_percent=50),
@@ -130,6 +133,19 @@ CASES = {
         None,
     ),
 }
+PAGE = Path(__file__).parents[2] / "docs" / "subjects" / "devices.md"
+
+
+def words(devices):
+    """Devices as the page names them."""
+    minors = {
+        type: [name[len(type) + 1 :] for name in devices if name.startswith(type)]
+        for type in ("gpu", "rdma")
+    }
+    names = [(names, minors[type]) for type, names in (("gpu", "GPU"), ("rdma", "NIC"))]
+    return ", ".join(
+        f"{name}{'s' if len(of) > 1 else ''} {', '.join(of)}" for name, of in names if of
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -137,6 +153,21 @@ def test_the_choice_differs_as_documented(case):
     inventory, held, request, koordinator, hivecore = CASES[case]
     assert theirs(inventory, held, request) == koordinator
     assert ours(inventory, held, request) == hivecore
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="only the installed package is here")
+def test_the_table_of_the_page_has_the_choices_of_both():
+    rows = [
+        (
+            case,
+            words([f"{one.type} {one.minor}" for one in held]) or "nothing",
+            "waits" if koordinator is None else words(koordinator),
+            "waits" if hivecore is None else words(hivecore),
+        )
+        for case, (_, held, _, koordinator, hivecore) in CASES.items()
+    ]
+    table = PAGE.read_text("utf-8").partition("| the pod wants |")[2].partition("\n\n")[0]
+    assert table.splitlines()[2:] == [f"| {' | '.join(row)} |" for row in rows]
 
 
 def test_a_share_goes_to_the_fullest_gpu_in_use():
