@@ -47,7 +47,7 @@ class Pair:
         self.set_inventory(inventory)
 
     def set_inventory(self, inventory):
-        shape = self.kernel.add_shape(*self.numbers.shape(inventory), None)
+        shape = self.kernel.add_shape(*self.numbers.shape(inventory))
         self.kernel.set_node(0, shape, healthy_masks(inventory))
         self.twin.set_inventory(inventory)
 

@@ -19,7 +19,6 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as bool_t
 from libcpp.memory cimport make_unique, unique_ptr
-from libcpp.optional cimport optional
 from libcpp.span cimport span
 from libcpp.string cimport string
 from libcpp.vector cimport vector

@@ -46,7 +46,7 @@ class Cards:
                 ),
                 model=model,
             )
-            shape = self.kernel.add_shape(*self.numbers.shape(inventory), None)
+            shape = self.kernel.add_shape(*self.numbers.shape(inventory))
             self.kernel.set_node(node, shape, healthy_masks(inventory))
 
     def query(self, pod):

@@ -243,7 +243,7 @@ def test_commit_many_that_fails_inside_a_trial_changes_nothing(reserving):
 def test_the_kernel_of_devices_rejects_marks_that_end_out_of_order():
     kernel = _devices.DeviceKernel()
     gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
-    shape = kernel.add_shape([gpu], (), False, 0, 0, None, None)
+    shape = kernel.add_shape([gpu], (), False, 0, 0, None)
     kernel.set_node(0, shape, (1, 0, 0, 0))
     for end in (kernel.rewind, kernel.keep):
         for number in (0, 1, -1, 2**70, "1", None):

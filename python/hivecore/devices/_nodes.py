@@ -207,7 +207,7 @@ class Nodes:
     def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
         known = self._shape_of_inventory.get(id(inventory))
         if known is None or known[0] is not inventory:
-            key = *self.numbers.shape(inventory), None
+            key = self.numbers.shape(inventory)
             shape = self._shapes.get(key)
             if shape is None:
                 most = 2 * len(self.by_name) + _SPARE_SHAPES

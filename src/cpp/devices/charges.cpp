@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "devices/koordinator/state.hpp"
-
 namespace hivecore::devices {
 namespace {
 
@@ -41,11 +39,6 @@ void clear_bit(std::vector<std::uint64_t>& words, int at, int bit) {
 
 }  // namespace
 
-bool has_gone(const Shape& shape, const std::vector<Charge>& charges) {
-    return std::ranges::any_of(
-        charges, [&](const Charge& charge) { return shape.find(charge.type, charge.minor) < 0; });
-}
-
 void apply(const Shape& shape, std::vector<std::uint64_t>& words,
            const std::vector<Charge>& charges) {
     int gpus = 0;
@@ -53,7 +46,7 @@ void apply(const Shape& shape, std::vector<std::uint64_t>& words,
     for (const auto& charge : charges) {
         const auto& column = shape.of(charge.type);
         const int device = shape.find(charge.type, charge.minor);
-        if (charge.function >= 0 && !shape.is_raw()) {
+        if (charge.function >= 0) {
             // By its address, on whichever device it is by now.
             const auto& names = column.function_names;
             if (const auto found = std::ranges::find(names, charge.function);
@@ -84,13 +77,6 @@ void apply(const Shape& shape, std::vector<std::uint64_t>& words,
             column.on_place[column.place[device]].each(
                 [&](int other) { set_bit(words, column.closed, other); });
         }
-        if (shape.is_raw()) {
-            // Koordinator looks for a virtual function where it was given alone.
-            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
-            if (const int f = find_function(column, device, charge.function); f >= 0) {
-                set_bit(words, column.functions, f);
-            }
-        }
     }
     if (gpus > 0) {
         words[0] |= std::uint64_t{1} << (whole ? std::min(gpus, 63) : 0);
@@ -113,9 +99,6 @@ void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
             words[column.sums] = static_cast<std::uint64_t>(total);
             words[column.sums + 1] = static_cast<std::uint64_t>(free);
         }
-    }
-    if (shape.is_raw()) {
-        koordinator::derive(shape, words);
     }
 }
 

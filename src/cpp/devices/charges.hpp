@@ -27,9 +27,6 @@ inline void set_bit(std::vector<std::uint64_t>& words, int at, int bit) {
     words[at + bit / 64] |= std::uint64_t{1} << (bit % 64);
 }
 
-// Whether some of it is of devices that are not there.
-bool has_gone(const Shape& shape, const std::vector<Charge>& charges);
-
 // Adds what an owner has to a state; the sums are not brought up to date.
 void apply(const Shape& shape, std::vector<std::uint64_t>& words,
            const std::vector<Charge>& charges);

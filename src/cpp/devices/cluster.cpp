@@ -5,8 +5,6 @@
 #include <limits>
 #include <optional>
 
-#include "devices/koordinator/state.hpp"
-
 namespace hivecore::devices {
 namespace {
 
@@ -65,9 +63,6 @@ std::uint64_t Query::bytes() const {
         for (std::size_t i = 0; one && i < one->needs.size(); ++i) {
             sum += sizeof(FittedNeed) + 8 * one->needs[i].charge.capacity();
         }
-    }
-    for (const auto& one : asked) {
-        sum += sizeof one + (one ? one->bytes() : 0);
     }
     return sum;
 }
@@ -166,23 +161,6 @@ Visible DeviceCluster::healthy(std::int32_t node) const {
     return healthy;
 }
 
-// What owners on the node have of devices that are not there.
-std::vector<std::pair<Type, std::int32_t>> DeviceCluster::gone(
-    std::int32_t node, std::span<const std::int32_t> without) const {
-    const auto& shape = states_.shape(nodes_[node].shape);
-    std::vector<std::pair<Type, std::int32_t>> found;
-    for (const auto owner : nodes_[node].owners) {
-        if (std::ranges::find(without, owner) == without.end()) {
-            for (const auto& charge : owners_[owner].charges) {
-                if (shape.find(charge.type, charge.minor) < 0) {
-                    found.emplace_back(charge.type, charge.minor);
-                }
-            }
-        }
-    }
-    return found;
-}
-
 std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
                                                 std::span<const std::int32_t> without,
                                                 const Visible& healthy) const {
@@ -200,9 +178,6 @@ std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
         if (std::ranges::find(without, owner) == without.end()) {
             apply(shape, words, owners_[owner].charges);
         }
-    }
-    if (shape.is_raw()) {
-        koordinator::note_gone(shape, words, gone(node, without));
     }
     add_up(shape, words);
     return words;
@@ -251,10 +226,6 @@ std::int32_t DeviceCluster::charge(std::int32_t node, std::vector<Charge> charge
     }
     if (at.state >= 0) {
         const auto& shape = states_.shape(at.shape);
-        if (shape.is_raw() && has_gone(shape, owners_[owner].charges)) {
-            move_to(node, built(node, {}, healthy(node)));
-            return owner;
-        }
         const auto* now = states_.words(at.state);
         std::vector<std::uint64_t> words(now, now + shape.words());
         apply(shape, words, owners_[owner].charges);
@@ -463,10 +434,6 @@ class DeviceCluster::Answering {
         if (answer.born == born) {
             return answer;
         }
-        if (cluster_.is_koordinator_) {
-            const auto found = cluster_.answer_of_koordinator(query_, policy_, state);
-            return kept(state) = found;
-        }
         begin(cluster_.states_.shape_of(state), cluster_.states_.words(state));
         return narrow_ ? work_out(*narrow_, state, born) : work_out(*wide_, state, born);
     }
@@ -664,10 +631,7 @@ std::int32_t DeviceCluster::count_pods(Query& query, Policy policy, std::int32_t
     bool idle = false;
     for (std::int32_t pods = 0; pods < most && words != before; ++pods) {
         const auto verdict =
-            is_koordinator_
-                ? examine_as_koordinator(query, policy, number, words.data(), nullptr, &charges,
-                                         &idle)
-                : decide(query, policy, node, {}, words.data(), nullptr, false, &charges, &idle);
+            decide(query, policy, node, {}, words.data(), nullptr, false, &charges, &idle);
         if (verdict.code != Code::kFits) {
             return pods;
         }
@@ -709,10 +673,6 @@ std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std:
 
 std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node, Draw draw,
                                           bool& idle) {
-    if (is_koordinator_) {
-        return charges_of_koordinator(query, policy, nodes_[node].shape,
-                                      states_.words(nodes_[node].state), nullptr, idle);
-    }
     std::vector<Charge> charges;
     decide(query, policy, node, draw, states_.words(nodes_[node].state), nullptr, false, &charges,
            &idle);
@@ -728,10 +688,6 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, c
     const auto& shape = states_.shape(number);
     auto words = sight.is_idle ? built(node, nodes_[node].owners, all_of(shape))
                                : built(node, sight.without, healthy(node));
-    if (is_koordinator_) {
-        return examine_as_koordinator(query, policy, number, words.data(), sight.visible, charges,
-                                      idle);
-    }
     if (!sight.designated.empty()) {
         std::uint32_t types = 0;
         for (const auto& charge : sight.designated) {

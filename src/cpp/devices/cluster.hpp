@@ -21,7 +21,6 @@
 
 #include "devices/charges.hpp"
 #include "devices/choice/chooser.hpp"
-#include "devices/koordinator/asked.hpp"
 #include "devices/states.hpp"
 #include "devices/undo_log.hpp"
 
@@ -76,9 +75,8 @@ struct Query {
 
     Request request;
     bool has_preferences;
-    std::vector<std::unique_ptr<Fitted>> fitted;             // by shape
-    std::vector<std::unique_ptr<koordinator::Asked>> asked;  // the same of raw shapes
-    std::array<Ranking, kPolicies> rankings;                 // by policy
+    std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
+    std::array<Ranking, kPolicies> rankings;      // by policy
     std::vector<std::int8_t> possible;  // by shape, of an idle and healthy node; -1: not known
 
     std::uint64_t bytes() const;
@@ -89,8 +87,6 @@ class DeviceCluster {
     static constexpr std::int32_t kMostNodes = 1 << 24;
 
     DeviceCluster() = default;
-    // Decides as Koordinator does, with these of its defects; all shapes are raw.
-    explicit DeviceCluster(koordinator::Quirks quirks) : is_koordinator_(true), quirks_(quirks) {}
     // With its marks.
     DeviceCluster(const DeviceCluster&) = default;
     DeviceCluster& operator=(const DeviceCluster&) = delete;
@@ -111,10 +107,6 @@ class DeviceCluster {
 
     // Whether all of this is free on a node; `idle`: and its GPUs are used by nobody.
     bool is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const;
-    // The same by Koordinator's rules: what was asked is free, of devices used in part.
-    bool is_still_free(const Query& query, std::int32_t node, std::span<const Charge> charges,
-                       bool idle);
-    bool is_koordinator() const { return is_koordinator_; }
     // An owner's number. What it has may be more than there is.
     std::int32_t charge(std::int32_t node, std::vector<Charge> charges);
     void refund(std::int32_t owner);
@@ -200,8 +192,6 @@ class DeviceCluster {
 
     std::vector<std::uint64_t> built(std::int32_t node, std::span<const std::int32_t> without,
                                      const Visible& healthy) const;
-    std::vector<std::pair<Type, std::int32_t>> gone(std::int32_t node,
-                                                    std::span<const std::int32_t> without) const;
     void move_to(std::int32_t node, const std::vector<std::uint64_t>& words) {
         move_to(node, states_.intern(nodes_[node].shape, words.data()));
     }
@@ -219,14 +209,6 @@ class DeviceCluster {
     Circumstances circumstances(Policy policy, std::int32_t shape);
     const Fitted& fitted(Query& query, std::int32_t shape) const;
     class Answering;
-    const koordinator::Asked& asked(Query& query, std::int32_t shape) const;
-    Answer answer_of_koordinator(Query& query, Policy policy, StateId state);
-    Verdict examine_as_koordinator(Query& query, Policy policy, std::int32_t shape,
-                                   const std::uint64_t* words, const Visible* visible,
-                                   std::vector<Charge>* charges, bool* idle);
-    std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
-                                               const std::uint64_t* words, const Visible* visible,
-                                               bool& idle);
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
                    const std::uint64_t* words, const Visible* visible, bool is_confined,
                    std::vector<Charge>* charges, bool* idle);
@@ -253,8 +235,6 @@ class DeviceCluster {
     TaskMix mix_;
     std::int64_t mix_weight_ = 0;
     std::vector<std::shared_ptr<const MixTable>> mix_tables_;  // by shape
-    bool is_koordinator_ = false;
-    koordinator::Quirks quirks_ = 0;
 };
 
 }  // namespace hivecore::devices

@@ -50,15 +50,6 @@ struct Mask {
         return 64 * w + std::countr_zero(words[w]);
     }
 
-    // The highest member; there is one.
-    int last() const {
-        int w = W - 1;
-        while (words[w] == 0) {
-            --w;
-        }
-        return 64 * w + 63 - std::countl_zero(words[w]);
-    }
-
     bool is_within(const Mask& other) const { return !(*this & ~other).any(); }
 
     // Calls `visit` with each member, ascending.

@@ -20,8 +20,7 @@ inline constexpr std::int64_t kMostAmount = std::int64_t{1} << 48;  // 256 * 100
 using Amounts = std::array<std::int64_t, kAmounts>;
 
 // From the tightest to the widest.
-// kAnywhere: none was told, which only raw shapes tell from the machine.
-enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine, kAnywhere };
+enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine };
 
 enum class Exclusive : std::int8_t { kNo, kDevice, kSwitch };
 enum class Partition : std::int8_t { kAsTheNodeSays, kBestEffort, kRestricted };

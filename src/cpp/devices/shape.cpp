@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -50,14 +49,12 @@ bool DeviceColumn::is_flat() const {
 }
 
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, std::int32_t model, ShareRules sharing,
-             std::optional<RawFacts> raw)
+             std::int32_t isolation, std::int32_t model, ShareRules sharing)
     : partitions_(std::move(partitions)),
       honor_(honor),
       isolation_(isolation),
       model_(model),
-      sharing_(std::move(sharing)),
-      raw_(std::move(raw)) {
+      sharing_(std::move(sharing)) {
     for (int type = 0; type < kTypes; ++type) {
         std::vector<DeviceRecord> same;
         for (auto& device : devices) {
@@ -66,13 +63,6 @@ Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partit
             }
         }
         add_column(static_cast<Type>(type), std::move(same));
-    }
-    if (raw_) {
-        const auto gpus = columns_[kGpu].count + raw_->absent.size();
-        if (gpus > kMostDevices) {
-            throw std::invalid_argument("partitions name more than 256 GPUs");
-        }
-        mask_words_ = gpus > 64 ? kMostDevices / 64 : mask_words_;
     }
     find_near();
     lay_out();
@@ -84,7 +74,7 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices) {
     column.count = static_cast<int>(devices.size());
     mask_words_ = std::max(mask_words_, column.count > 64 ? kMostDevices / 64 : 1);
     for (auto& device : devices) {
-        if (type == kGpu && !raw_ && device.amounts[kMemory] > 0) {
+        if (type == kGpu && device.amounts[kMemory] > 0) {
             device.amounts[kMemoryRatio] = 0;  // bytes are the truth
         }
     }
@@ -106,7 +96,6 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices) {
         column.numa.push_back(device.numa);
         column.switch_.push_back(device.switch_);
         column.labels.push_back(std::move(device.labels));
-        column.has_groups |= !device.groups.empty();
         for (const auto& [name, group] : device.functions) {
             column.function_names.push_back(name);
             column.function_labels.push_back(device.groups[group]);
@@ -181,14 +170,6 @@ void Shape::lay_out() {
         column.function_words = (column.function_count() + 63) / 64;
         if (column.count > 0) {
             words_ = column.functions + column.function_words;
-        }
-        if (raw_) {
-            column.raw.partly = column.functions + column.function_words;
-            column.raw.left = column.raw.partly + mask_words_;
-            column.raw.sums = column.raw.left + mask_words_;
-            column.raw.named = column.raw.sums + 4;
-            column.raw.gone = column.raw.named + (column.count + 7) / 8;
-            words_ = column.raw.gone + 1;
         }
     }
 }

@@ -9,15 +9,12 @@
 // some have shares of GPUs, bit k: some have k whole ones); for each type the masks of its
 // healthy, used and closed devices (`mask_words` each), what is used of each amount of each device,
 // column by column, and the virtual functions that are used. Two sums per type, which follow from
-// the rest, are kept with them for scores. What the states of raw shapes keep beside is told in
-// koordinator/state.hpp.
+// the rest, are kept with them for scores.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "devices/mask.hpp"
@@ -43,13 +40,6 @@ struct PartitionRow {
     int size = 0;
     std::int64_t score = 0;
     std::int64_t bandwidth = -1;  // -1: not known
-};
-
-// What Koordinator looks at beside.
-struct RawFacts {
-    std::vector<std::int32_t> absent;  // minors that partitions name and no GPU has, ascending
-    bool has_table = false;            // of partitions
-    bool well_planned = false;         // leaves joint types to the node's agent
 };
 
 // The devices of one type.
@@ -81,12 +71,6 @@ struct DeviceColumn {
     }
     // Nothing is known of where the devices are.
     bool is_flat() const;
-    // The same of what raw shapes have beside: two masks, a byte per device, two pairs of sums, and
-    // one number.
-    struct {
-        int partly = 0, left = 0, named = 0, sums = 0, gone = 0;
-    } raw;
-    bool has_groups = false;  // of virtual functions
 
     int places() const { return static_cast<int>(on_place.size()); }
     int function_count() const { return first_function.back(); }
@@ -94,11 +78,9 @@ struct DeviceColumn {
 
 class Shape {
   public:
-    // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
-    // beside bytes; members of partitions that are not there stand behind the GPUs.
+    // Devices in any order; minors are distinct within a type.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, std::int32_t model, ShareRules sharing,
-          std::optional<RawFacts> raw);
+          std::int32_t isolation, std::int32_t model, ShareRules sharing);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
     const std::vector<PartitionRow>& partitions() const { return partitions_; }
@@ -106,8 +88,6 @@ class Shape {
     std::int32_t isolation() const { return isolation_; }
     std::int32_t model() const { return model_; }
     const ShareRules& sharing() const { return sharing_; }
-    bool is_raw() const { return raw_.has_value(); }
-    const RawFacts& raw_facts() const { return *raw_; }
     int mask_words() const { return mask_words_; }
     int words() const { return words_; }
 
@@ -134,7 +114,6 @@ class Shape {
     bool honor_;
     std::int32_t isolation_, model_;
     ShareRules sharing_;
-    std::optional<RawFacts> raw_;
     int mask_words_ = 1, words_ = 1;
 };
 

@@ -52,7 +52,6 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
 
     cdef cppclass ClusterKernel "hivecore::devices::DeviceCluster":
         ClusterKernel() except +
-        ClusterKernel(uint32_t) except +
         ClusterKernel(const ClusterKernel&) except +
         int32_t add_shape(const DeviceShape&) except +
         vector[int32_t] drop_unused_shapes() except +
@@ -62,10 +61,6 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         VisibleDevices healthy(int32_t) except +
         Numbers owners(int32_t) noexcept
         bool_t is_free(int32_t, span[const ChargeRecord], bool_t) except +
-        bool_t is_still_free(
-            const QueryKernel&, int32_t, span[const ChargeRecord], bool_t
-        ) except +
-        bool_t is_koordinator() noexcept
         int32_t charge(int32_t, vector[ChargeRecord]) except +
         void refund(int32_t) except +
         void recharge(int32_t, vector[ChargeRecord]) except +
@@ -105,7 +100,6 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         size_t states() noexcept
 
     enum:
-        EVERY_QUIRK "hivecore::devices::koordinator::kEveryQuirk"
         MOST_NODES "hivecore::devices::DeviceCluster::kMostNodes"
 
 
@@ -238,15 +232,13 @@ cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
 
 @cython.final
 cdef class DeviceKernel(KernelObject):
-    """DeviceKernel(quirks=None)\n--\n\nThe devices of numbered nodes, and what numbered owners have of them.
-
-    :param quirks: decide as Koordinator does, with these of its defects, as bits; None: strictly.
+    """DeviceKernel()\n--\n\nThe devices of numbered nodes, and what numbered owners have of them.
 
     `hivecore.devices.DeviceCluster` is this with names. A GPU of one unit, and who takes it:
 
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
-    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None, None), (1, 0, 0, 0))
+    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None), (1, 0, 0, 0))
     >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1, False)], (), False, 0, -1, 0, ())
     >>> plan = kernel.schedule(query, 0)
     >>> plan.node, plan.charges
@@ -258,11 +250,8 @@ cdef class DeviceKernel(KernelObject):
     cdef ClusterKernel* kernel
     cdef int32_t shape_count
 
-    def __cinit__(self, quirks=None):
-        if quirks is None:
-            self.kernel = new ClusterKernel()
-        else:
-            self.kernel = new ClusterKernel(<uint32_t> within(quirks, 0, EVERY_QUIRK))
+    def __cinit__(self):
+        self.kernel = new ClusterKernel()
         self.shape_count = 0
 
     def __dealloc__(self):
@@ -287,16 +276,15 @@ cdef class DeviceKernel(KernelObject):
 
     cdef object identity  # another one when queries have to be made anew
 
-    def __init__(self, quirks=None):
+    def __init__(self):
         self.identity = object()
 
     # --- what there is
 
-    def add_shape(self, devices, partitions, honor, isolation, model, sharing, raw):
+    def add_shape(self, devices, partitions, honor, isolation, model, sharing):
         """The number of an inventory that nodes may have.
 
         :param sharing: how its GPUs may be shared, see `as_share_rules`; None: in any way.
-        :param raw: what Koordinator looks at beside, see `as_raw_facts`; None: it is strict.
         """
         cdef Guard guard
         cdef vector[DeviceRecord] records
@@ -308,15 +296,12 @@ cdef class DeviceKernel(KernelObject):
         for row in partitions:
             rows.push_back(as_partition_row(row))
         cdef bool_t is_honored = as_flag(honor, "honor")
-        cdef optional[RawFacts] facts = as_raw_facts(raw)
-        if facts.has_value() != self.kernel.is_koordinator():
-            raise ValueError("raw does not go with the kernel's mode")
         cdef ShareRules rules = as_share_rules(sharing)
         cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
         cdef int32_t kind = <int32_t> within(model, 0, 2**31 - 1)
         guard.lock(self.mutex)
         cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
-            records, rows, is_honored, provider, kind, rules, facts
+            records, rows, is_honored, provider, kind, rules
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
         self.shape_count = max(self.shape_count, number + 1)
@@ -362,25 +347,13 @@ cdef class DeviceKernel(KernelObject):
 
     # --- owners
 
-    def commit(self, Plan plan not None, Query query=None):
-        """Number of the new owner; -1: the devices are not free any more.
-
-        :param query: what was asked; a strict kernel need not know.
-        """
+    def commit(self, Plan plan not None):
+        """Number of the new owner; -1: the devices are not free any more."""
         cdef Guard guard
-        cdef bool_t is_free
-        if self.kernel.is_koordinator() and query is None:
-            raise TypeError("query is missing")
         guard.lock(self.mutex)
         if plan.node >= self.kernel.nodes():
             return -1
-        if self.kernel.is_koordinator():
-            is_free = self.kernel.is_still_free(
-                query.kernel[0], plan.node, as_span(plan.charged), plan.is_idle
-            )
-        else:
-            is_free = self.kernel.is_free(plan.node, as_span(plan.charged), plan.is_idle)
-        if not is_free:
+        if not self.kernel.is_free(plan.node, as_span(plan.charged), plan.is_idle):
             return -1
         return self.kernel.charge(plan.node, plan.charged)
 
@@ -607,8 +580,6 @@ cdef class DeviceKernel(KernelObject):
         if as_flag(plan, "plan"):
             made = &charges
         cdef vector[ChargeRecord] named = as_charges(designated)
-        if named.size() > 0 and self.kernel.is_koordinator():
-            raise ValueError("a kernel that decides as Koordinator does cannot be asked this")
         for owner in without:
             gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
         sight.without = Numbers(gone.data(), gone.size())
@@ -639,8 +610,6 @@ cdef class DeviceKernel(KernelObject):
         cdef VerdictRecord verdict
         cdef WorthRecord worth
         cdef int32_t holder
-        if self.kernel.is_koordinator():
-            raise ValueError("a kernel that decides as Koordinator does cannot be asked this")
         guard.lock(self.mutex)
         self.use(query)
         holder = self.as_owner(owner)

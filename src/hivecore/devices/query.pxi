@@ -70,7 +70,7 @@ cdef NeedRecord as_need(object value) except *:
     if functions is not None:
         need.function_selector = as_selector(functions)
     need.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
-    need.scope = <ScopeNumber> <int> within(scope, 0, 5)
+    need.scope = <ScopeNumber> <int> within(scope, 0, 4)
     need.preferred = <int> within(preferred, -1, 4)
     return need
 

@@ -27,11 +27,6 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         int64_t score
         int64_t bandwidth
 
-    cdef cppclass RawFacts:
-        vector[int32_t] absent
-        bool_t has_table
-        bool_t well_planned
-
     cdef cppclass ShareTemplateRecord "hivecore::devices::ShareTemplate":
         int32_t name
         int64_t* amounts
@@ -43,8 +38,7 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
 
     cdef cppclass DeviceShape "hivecore::devices::Shape":
         DeviceShape(
-            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, ShareRules,
-            optional[RawFacts]
+            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, ShareRules
         ) except +
 
     enum:
@@ -118,21 +112,6 @@ cdef DeviceRecord as_record(object value) except *:
             <int32_t> within(group, 0, <int64_t> record.groups.size() - 1),
         )
     return record
-
-
-cdef optional[RawFacts] as_raw_facts(object value) except *:
-    """None, or a (minors, whether there is a table, whether joint types are well planned)."""
-    cdef RawFacts facts
-    if value is None:
-        return optional[RawFacts]()
-    absent, has_table, planned = value
-    for minor in absent:
-        facts.absent.push_back(<int32_t> within(minor, 0, 2**31 - 1))
-        if facts.absent.size() > MOST_DEVICES:
-            raise ValueError("too many minors")
-    facts.has_table = as_flag(has_table, "has_table")
-    facts.well_planned = as_flag(planned, "planned")
-    return optional[RawFacts](facts)
 
 
 cdef ShareTemplateRecord as_share_template(object value) except *:

@@ -31,21 +31,6 @@ enum class Code : std::int8_t {
     kPartition,
     kScope,
     kJoint,
-    // Koordinator's: those that no owner's end mends, then those that it may.
-    kNoIsolation,
-    kNoSharing,
-    kNoSuchDevices,
-    kNoVirtualFunctions,
-    kNoSuchTemplate,
-    kNoTable,
-    kNoPartitionSize,
-    kNoTopology,
-    kManyShared,
-    kTooFew,
-    kTooFewGpus,
-    kNoFreePartition,
-    kNoScope,
-    kJointViolation,
 };
 
 struct Verdict {
