@@ -302,7 +302,7 @@ class QuotaStage(Stage):
         for kind in self._lent.values():
             if kind.job.quota == quota and kind.job.priority >= priority:
                 found.update(kind.amounts)
-        return found
+        return dict(found)
 
     def entitled_to(self, kind: Kind) -> dict[str, Amount]:
         """What a quota has to be entitled to above its usage, so that others return what a unit
@@ -323,8 +323,8 @@ class QuotaStage(Stage):
             return True
         for other in self.others_below(own, refusal):
             gone.update(self.evictable(other))
-        limit = cast(Limit, refusal.code)
-        return bool(gone) and self._has_room(refusal.part or own, limit, kind.amounts, gone)
+        part = refusal.part or own
+        return bool(gone) and self._has_room(part, refusal.code, kind.amounts, gone)
 
     def _has_room(
         self, quota: str, limit: Limit, amounts: Mapping[str, Amount], gone: Mapping[str, Amount]
