@@ -4,8 +4,6 @@ Each is drawn from a `random.Random`, so that hypothesis only has to draw its se
 be drawn again by it. Machines are small enough for brute force, and as odd as inventories can be.
 """
 
-from dataclasses import replace
-
 from hivecore.devices import (
     Device,
     DeviceNeed,
@@ -139,7 +137,7 @@ def flapped(random, inventory):
     ]
     while random.random() < 0.4 and devices:
         devices.remove(random.choice(devices))
-    return replace(inventory, devices=tuple(devices))
+    return inventory.replace(devices=tuple(devices))
 
 
 def request(random, inventory, name="new"):

@@ -1,7 +1,5 @@
 """Nodes whose GPUs are shared by rules, and requests of shares that may be of their templates."""
 
-from dataclasses import replace
-
 from hivecore.devices import (
     Device,
     DeviceNeed,
@@ -67,8 +65,7 @@ def with_rules(random, inventory):
     # The same amounts may have several names.
     rows = {f"t{i}": random.choice(SMALL) for i in range(random.choice((0, 1, 3, 3, 5)))}
     templates = templates_of(rows, random.choice(MATCHED))
-    return replace(
-        inventory,
+    return inventory.replace(
         devices=devices,
         templates=random.choice((None, templates, templates, templates, templates)),
         shareable=random.random() < 0.9,

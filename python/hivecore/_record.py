@@ -46,11 +46,14 @@ __all__ = [
     "Names",
     "Record",
     "amounts",
+    "any_value",
     "check_of",
     "distinct",
     "fields_of",
     "force_setattr",
+    "one_of",
     "positive",
+    "sorted_names",
     "within",
 ]
 
@@ -58,6 +61,16 @@ __all__ = [
 Check = Callable[[Any, str], Any]
 #: The default of a field that follows from the others if it is not given.
 FOLLOWS: Any = None
+
+
+def any_value(value: Any, name: str) -> Any:
+    """A value that the record itself checks, as it depends on other fields."""
+    return value
+
+
+def one_of(words: tuple[str, ...]) -> Check:
+    """One of these words."""
+    return lambda value, name: as_choice(value, name, words)
 
 
 def within(low: int, high: int) -> Check:
@@ -73,6 +86,11 @@ def positive(most: float) -> Check:
 def amounts(low: int, high: int) -> Check:
     """Integers by their names, given as a mapping or as pairs."""
     return lambda value, name: as_amounts(value, name, low, high)
+
+
+def sorted_names(value: Any, name: str) -> tuple[str, ...]:
+    """Names in alphabetical order, each once."""
+    return tuple(sorted(set(_names(value, name))))
 
 
 def distinct(value: Any, name: str) -> tuple[str, ...]:
@@ -93,7 +111,7 @@ _PLAIN: dict[Any, Check] = {
     bool: as_bool,
     float: as_float,
     int: within(-(2**63), 2**63 - 1),
-    Any: lambda value, name: value,
+    Any: any_value,
 }
 
 
@@ -137,9 +155,9 @@ def _row(checks: list[Check]) -> Check:
 def _instance_of(kind: type) -> Check:
     def check(value: Any, name: str) -> Any:
         if not isinstance(value, kind):
-            article = "an" if kind.__name__[0] in "AEIOU" else "a"
-            given = type(value).__name__
-            raise TypeError(f"{name} must be {article} {kind.__name__}, not {given}")
+            article = "an " if kind.__name__[0] in "AEIOU" else "a "
+            wanted = kind.__name__ if kind.__name__.endswith("s") else article + kind.__name__
+            raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}")
         return value
 
     return check

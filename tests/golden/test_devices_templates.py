@@ -6,8 +6,6 @@ and Test_Plugin_Reserve, in our words; the machine of eight NPUs is theirs as we
 side is its peer; kernel and twin must choose the same.
 """
 
-from dataclasses import replace
-
 import pytest
 from devices_twin import Pair
 from peers.koordinator_devices import Refusal, place
@@ -101,18 +99,18 @@ def test_whole_npus_are_of_no_template():
 
 
 def test_a_model_that_is_not_shared_refuses_shares_for_good_and_gives_whole_ones():
-    duo = replace(EIGHT, model="Ascend-310P3-300I-DUO", templates=None, shareable=False)
+    duo = EIGHT.replace(model="Ascend-310P3-300I-DUO", templates=None, shareable=False)
     for amounts in (ASCEND["vir01"], {"memory_ratio": 50}, {"memory": GIB}):
         assert answers(duo, share("p", amounts)) == ("unshareable", False)
     assert answers(duo, share("p", {"npu_core": 8, "memory_ratio": 100}))[:2] == ("", 0)
 
 
 def test_isolation_is_told_before_sharing_and_sharing_before_devices():
-    duo = replace(EIGHT, devices=(), shareable=False)
+    duo = EIGHT.replace(devices=(), shareable=False)
     asked = share("p", ASCEND["vir01"], isolation_provider="HAMi-core")
     assert code_of_koordinator(duo, asked) == "no_isolation"
     assert code_of_koordinator(duo, share("p", ASCEND["vir01"])) == "unshareable"
-    empty = replace(EIGHT, devices=(), templates=npus(2, rows={}).templates)
+    empty = EIGHT.replace(devices=(), templates=npus(2, rows={}).templates)
     assert code_of_koordinator(empty, share("p", ASCEND["vir01"])) == "no_devices"
 
 
@@ -120,7 +118,7 @@ def test_a_template_is_looked_for_when_it_is_the_gpus_turn():
     # NICs that come first and are short are told, although the node has no template either.
     gpu = DeviceNeed("gpu", 1, {"npu_core": 3, "memory": 1})
     needs = [gpu, DeviceNeed("rdma", 2, {"share": 100})]
-    node = replace(EIGHT, devices=(*EIGHT.devices, Device("rdma", 0, {"share": 100})))
+    node = EIGHT.replace(devices=(*EIGHT.devices, Device("rdma", 0, {"share": 100})))
     by_nics = DeviceRequest("p", needs=needs, joint=("rdma", "gpu"))
     by_gpus = DeviceRequest("p", needs=needs, joint=("gpu", "rdma"))
     assert code_of_koordinator(node, by_nics) == "insufficient"

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -195,7 +194,7 @@ def test_a_mistake_in_a_record_is_named_by_its_path(change, error, says):
     ("rows", "says"),
     [
         ({"2": [{"minors": [0]}]}, "['2'][0].minors: are 1, but stand under '2'"),
-        ({"1": [{"minors": [0]}, {"minors": [0]}]}, "a set of GPUs stands there twice"),
+        ({"1": [{"minors": [0]}, {"minors": [0]}]}, "a set of GPUs is there twice"),
         ({"2": [{"minors": [0, 0]}]}, "['2'][0]: members=[0, 0]: must be distinct"),
         ({"1": [{"minors": [0], "allocationScore": "best"}]}, "allocationScore: 'best' is no int"),
         ({"1": [{"minors": [0], "ringBusBandwidth": "x"}]}, "ringBusBandwidth: 'x' is no quantity"),
@@ -223,7 +222,7 @@ def test_a_change_of_health_leaves_the_rest_of_the_record():
     saved = copy.deepcopy(before)
     inventory = read_device_record(before)
     sick = inventory.devices[0].replace(healthy=False)
-    made = write_device_record(replace(inventory, devices=(sick, inventory.devices[1])), before)
+    made = write_device_record(inventory.replace(devices=(sick, inventory.devices[1])), before)
     assert before == saved
     saved["spec"]["devices"][0]["health"] = False
     assert made == saved
@@ -240,7 +239,7 @@ def test_devices_that_are_gone_leave_and_new_ones_come_last():
 
 def test_a_node_whose_known_board_shall_have_no_table_says_so():
     before = record(*(gpu(i) for i in range(8)), labels={f"{LABEL}gpu-model": "H100"})
-    inventory = replace(read_device_record(before), partitions=PartitionTable(()))
+    inventory = read_device_record(before).replace(partitions=PartitionTable(()))
     made = write_device_record(inventory, before)
     assert made["metadata"]["annotations"] == {PARTITIONS: "{}"}
     assert read_device_record(made) == inventory
@@ -335,7 +334,7 @@ def test_a_written_record_reads_as_the_inventory_whatever_it_said_before(invento
     made = write_device_record(inventory, {"metadata": {"name": "n"}})
     assert read_device_record(json.loads(json.dumps(made)), node) == inventory
     changed = write_device_record(other, made)
-    expected = replace(other, isolation_provider="")
+    expected = other.replace(isolation_provider="")
     assert read_device_record(changed) == expected
     assert write_device_record(expected, changed) == changed
 

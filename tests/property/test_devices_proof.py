@@ -1,7 +1,6 @@
 """A decision's check accepts what keeps every rule and rejects whatever breaks one."""
 
 import random
-from dataclasses import replace
 
 import pytest
 from devices_cases import machine, request
@@ -57,12 +56,11 @@ class Case:
         """The inventory with another device in the place of one that was given."""
         was = self.device(one)
         devices = [d.replace(**changes) if d is was else d for d in self.inventory.devices]
-        self.inventory = replace(self.inventory, devices=tuple(devices))
+        self.inventory = self.inventory.replace(devices=tuple(devices))
 
     def give(self, one, **changes):
         """Another allocation in the place of one."""
-        fields = {name: getattr(one, name) for name in one.__slots__} | changes
-        self.placement[self.placement.index(one)] = DeviceAllocation(**fields)
+        self.placement[self.placement.index(one)] = one.replace(**changes)
 
 
 # --- one rule after another is broken; each returns whether it could be
@@ -241,13 +239,13 @@ def on_another_switch(case, one):
 
 
 def on_a_node_of_another_model(case, one):
-    case.inventory = replace(case.inventory, model="another")
+    case.inventory = case.inventory.replace(model="another")
     return case.asked.models and case.asked.need("gpu") and "another model|no partition"
 
 
 def on_a_node_of_another_isolation_provider(case, one):
     gpu = case.asked.need("gpu")
-    case.inventory = replace(case.inventory, isolation_provider="another")
+    case.inventory = case.inventory.replace(isolation_provider="another")
     return (
         gpu is not None
         and gpu.shared
@@ -341,18 +339,18 @@ def test_a_partition_with_somebody_else_in_it_is_rejected(seed):
 def test_a_partition_of_a_lesser_score_or_bandwidth_is_rejected():
     rows = PartitionTable.of_sets([(0, 1), (2, 3)]).partitions
     case = fabric(random.Random(0), partition="restricted")
-    table = PartitionTable((rows[0], replace(rows[1], score=2)))
-    case.inventory = replace(case.inventory, partitions=table)
+    table = PartitionTable((rows[0], rows[1].replace(score=2)))
+    case.inventory = case.inventory.replace(partitions=table)
     with pytest.raises(CertificateError, match="not of the best score"):
         case.check()
     case.asked = case.asked.replace(partition="best-effort", bandwidth=10)
     for bandwidth in (None, 9):
-        table = PartitionTable((replace(rows[0], bandwidth=bandwidth), rows[1]))
-        case.inventory = replace(case.inventory, partitions=table)
+        table = PartitionTable((rows[0].replace(bandwidth=bandwidth), rows[1]))
+        case.inventory = case.inventory.replace(partitions=table)
         with pytest.raises(CertificateError, match="too little bandwidth"):
             case.check()
-    table = PartitionTable((replace(rows[0], bandwidth=10), rows[1]))
-    case.inventory = replace(case.inventory, partitions=table)
+    table = PartitionTable((rows[0].replace(bandwidth=10), rows[1]))
+    case.inventory = case.inventory.replace(partitions=table)
     case.check()
 
 

@@ -2,7 +2,6 @@
 
 import pickle
 import random
-from dataclasses import replace
 
 import pytest
 from devices_cases import flapped, machine, request
@@ -56,7 +55,7 @@ def test_what_is_given_is_proved_kept_and_saved_and_no_other_template_would_be(s
         forged = list(decision.placement)
         other = "other" if forged[at].type == "gpu" else ""
         if other:
-            forged[at] = replace(forged[at], template=other)
+            forged[at] = forged[at].replace(template=other)
             with pytest.raises(CertificateError, match="template"):
                 check_placement(asked, forged, inventory, held)
         cluster.commit(pickle.loads(pickle.dumps(decision)))

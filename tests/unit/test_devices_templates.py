@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 
 import pytest
 from share_cases import ASCEND, GIB, npus, share, templates_of
@@ -31,7 +30,7 @@ def code(cluster, asked):
 
 def test_only_the_nodes_with_a_template_serve_a_share():
     nodes = {"gpu": NodeDevices.uniform(gpus=8), "none": npus(2, {}), "npu": NODE}
-    nodes["gpu"] = replace(nodes["gpu"], templates=ShareTemplates())
+    nodes["gpu"] = nodes["gpu"].replace(templates=ShareTemplates())
     cluster = DeviceCluster(nodes)
     found = cluster.filter(share("p", QUARTER))
     assert found.fitting == ("npu",)
@@ -53,9 +52,9 @@ def test_what_names_no_matched_amount_is_no_template_and_waits_for_none():
     cluster = DeviceCluster({"n": NODE})
     decision = cluster.schedule(share("p", {"memory": GIB}))
     assert [one.template for one in decision.placement] == [""]
-    every = replace(NODE, templates=templates_of(ASCEND, ("memory",)))
+    every = NODE.replace(templates=templates_of(ASCEND, ("memory",)))
     assert DeviceCluster({"n": every}).schedule(share("p", {"memory": GIB})).node == ""
-    nothing = replace(NODE, templates=templates_of(ASCEND, ()))
+    nothing = NODE.replace(templates=templates_of(ASCEND, ()))
     freely = DeviceCluster({"n": nothing}).schedule(share("p", {"npu_core": 3, "memory": 1}))
     assert [one.template for one in freely.placement] == [""]
 
@@ -77,7 +76,7 @@ def test_each_of_several_gpus_has_the_template():
 
 
 def test_nodes_that_are_not_shared_give_whole_gpus():
-    alone = replace(NodeDevices.uniform(gpus=2), shareable=False)
+    alone = NodeDevices.uniform(gpus=2).replace(shareable=False)
     cluster = DeviceCluster({"n": alone})
     for asked in (DeviceRequest("p", 1, memory=1), DeviceRequest("p", 1, memory_percent=99)):
         assert code(cluster, asked)[1:] == ("its GPUs are not shared", [False])
@@ -95,7 +94,7 @@ def test_percents_are_no_template_in_bytes():
 
 
 def test_templates_are_saved_copied_and_recovered():
-    cluster = DeviceCluster({"n": NODE, "m": replace(NODE, shareable=False)})
+    cluster = DeviceCluster({"n": NODE, "m": NODE.replace(shareable=False)})
     cluster.allocate(share("p", HALF), "n")
     for other in (
         DeviceCluster.from_bytes(cluster.to_bytes()),
@@ -111,7 +110,7 @@ def test_templates_are_saved_copied_and_recovered():
     again.recover("p", "n", [one])
     before = again.to_bytes()
     with pytest.raises(ValueError, match="other devices"):
-        again.recover("p", "n", [replace(one, template="vir02")])
+        again.recover("p", "n", [one.replace(template="vir02")])
     assert again.to_bytes() == before
 
 
@@ -143,14 +142,14 @@ def test_a_decision_for_another_template_is_stale(rows):
         with pytest.raises(StaleDecisionError):
             cluster.commit(one)
     assert cluster.to_bytes() == before
-    cluster.set_inventory("n", replace(NODE, model="other"))
+    cluster.set_inventory("n", NODE.replace(model="other"))
     cluster.commit(decision)
 
 
 def test_a_decision_for_a_share_is_stale_where_nothing_is_shared_any_more():
     cluster = DeviceCluster({"n": NODE})
     decision = cluster.schedule(share("p", HALF))
-    cluster.set_inventory("n", replace(NODE, shareable=False))
+    cluster.set_inventory("n", NODE.replace(shareable=False))
     with pytest.raises(StaleDecisionError, match="not shared"):
         cluster.commit(decision)
 
@@ -158,9 +157,9 @@ def test_a_decision_for_a_share_is_stale_where_nothing_is_shared_any_more():
 def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
     nodes = {
         "a": NODE,
-        "b": replace(NODE, templates=None),
-        "c": replace(NODE, shareable=False),
-        "d": replace(NODE, templates=None, shareable=False),
+        "b": NODE.replace(templates=None),
+        "c": NODE.replace(shareable=False),
+        "d": NODE.replace(templates=None, shareable=False),
         "e": npus(2, {"vir04": QUARTER}),
     }
     found = DeviceCluster(nodes).filter(share("p", HALF))
@@ -179,7 +178,7 @@ def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
 def test_designated_shares_need_the_very_template():
     cluster = DeviceCluster({"n": NODE})
     right = DeviceAllocation("gpu", 1, HALF, template="vir04")
-    for wrong in (replace(right, template=""), replace(right, template="vir02")):
+    for wrong in (right.replace(template=""), right.replace(template="vir02")):
         decision = cluster.allocate(share("p", HALF), "n", designated=[wrong])
         assert decision.counts == (("designated", 1),)
     assert cluster.allocate(share("p", HALF), "n", designated=[right]).placement == (right,)
@@ -190,8 +189,8 @@ def test_designated_shares_need_the_very_template():
     [
         (npus(2, {}), "the share is of no template"),
         (npus(2, {"other": HALF}), "has the template 'vir04'"),
-        (replace(NODE, templates=None), "has the template 'vir04'"),
-        (replace(NODE, shareable=False), "not shared"),
+        (NODE.replace(templates=None), "has the template 'vir04'"),
+        (NODE.replace(shareable=False), "not shared"),
     ],
 )
 def test_a_proof_rejects_a_share_by_other_rules(inventory, rule):
@@ -210,7 +209,7 @@ def test_an_explanation_says_which_templates_there_are():
     cluster.set_inventory("n", npus(1, {}))
     why = cluster.explain(share("p", {"npu_core": 3, "memory": 5}))
     assert why.shortages[0].detail == f"{wanted}, it has no template"
-    cluster.set_inventory("n", replace(NODE, shareable=False))
+    cluster.set_inventory("n", NODE.replace(shareable=False))
     why = cluster.explain(share("p", {"memory": 5}))
     assert why.shortages[0].detail == "1 gpu with memory 5 wanted, it gives whole ones"
 
@@ -232,7 +231,7 @@ def test_all_idle_memory_of_a_node_that_is_not_shared_is_a_fragment_to_shares():
     )
     node = NodeDevices.uniform(gpus=2, gpu_memory=1000)
     assert DeviceCluster({"n": node}, mix=mix).fragmentation() == 0
-    alone = DeviceCluster({"n": replace(node, shareable=False)}, mix=mix)
+    alone = DeviceCluster({"n": node.replace(shareable=False)}, mix=mix)
     assert alone.fragmentation() == (3 + 2) * 2000 / 6
 
 

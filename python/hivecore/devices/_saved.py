@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from hivecore._record import fields_of
 from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.node_devices import NodeDevices
@@ -157,13 +158,13 @@ def _device(device: Device) -> list[Any]:
         [group.labels, [[one.bus_id, one.minor] for one in group.functions]]
         for group in device.vf_groups
     ]
-    fields = [getattr(device, name) for name in Device.__slots__ if name != "vf_groups"]
+    fields = [getattr(device, name) for name in fields_of(Device) if name != "vf_groups"]
     return [*fields, groups]
 
 
 def _read_device(value: list[Any]) -> Device:
     *fields, groups = value
-    names = [name for name in Device.__slots__ if name != "vf_groups"]
+    names = [name for name in fields_of(Device) if name != "vf_groups"]
     given = dict(zip(names, fields, strict=True))
     given["amounts"] = dict(given["amounts"])
     given["labels"] = dict(given["labels"])

@@ -3,7 +3,6 @@ that it gives up, fewer devices or smaller amounts. Every change was tried.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Change
@@ -138,7 +137,7 @@ def _with(
     others = [item for item in request.needs if item is not need]
     for change in changes:
         partition: dict[str, Any] = {}
-        changed = replace(need, **change)
+        changed = need.replace(**change)
         if need.type == "gpu" and changed.shared:
             partition = {"partition": None, "bandwidth": None}
         yield request.replace(needs=[*others, changed], **partition)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from hivecore._arguments import (
     as_bool,
@@ -13,13 +13,14 @@ from hivecore._arguments import (
     as_text,
     as_tuple,
 )
+from hivecore._record import any_value, force_setattr, within
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
     AmountsLike,
     as_amounts,
 )
-from hivecore.devices.device import AMOUNTS, MOST_DEVICES, TYPES
+from hivecore.devices.device import AMOUNTS, MOST_DEVICES, TYPES, OfType
 from hivecore.devices.label_expression import Selector, SelectorLike, as_selector
 
 __all__ = ["SCOPES", "DeviceNeed", "DeviceRequest", "Scope"]
@@ -29,8 +30,12 @@ Scope = Literal["device", "pcie", "numa", "socket", "node"]
 SCOPES: tuple[Scope, ...] = ("device", "pcie", "numa", "socket", "node")
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class DeviceNeed:
+class _Counted(OfType, frozen=True):
+    count: Annotated[int, within(1, MOST_DEVICES)] = 1
+    amounts: Annotated[Amounts, any_value] = ()
+
+
+class DeviceNeed(_Counted, frozen=True, kw_only=True):
     """Devices of one type.
 
     :param type: "gpu", "rdma", "fpga" or "host".
@@ -52,54 +57,43 @@ class DeviceNeed:
     :param preferred_scope: nodes where it can be this, or tighter, come first.
     """
 
-    type: str
-    count: int
-    amounts: Amounts
-    every: bool
-    selector: Selector
-    vf_selector: Selector | None
-    exclusive: Literal["device", "pcie"] | None
-    scope: Scope | None
-    preferred_scope: Scope | None
-    repeat: bool
+    every: bool = False
+    selector: Annotated[Selector, as_selector] = ()
+    vf_selector: Annotated[Selector, as_selector] | None = None
+    exclusive: Literal["device", "pcie"] | None = None
+    scope: Scope | None = None
+    preferred_scope: Scope | None = None
+    repeat: bool = False
 
-    def __init__(
-        self,
-        type: str,
-        count: int = 1,
-        amounts: AmountsLike = (),
-        *,
-        every: bool = False,
-        selector: SelectorLike = (),
-        vf_selector: SelectorLike | None = None,
-        exclusive: Literal["device", "pcie"] | None = None,
-        scope: Scope | None = None,
-        preferred_scope: Scope | None = None,
-        repeat: bool = False,
-    ) -> None:
-        set_field = object.__setattr__
-        set_field(self, "type", as_choice(type, "type", TYPES))
-        set_field(self, "count", as_int(count, "count", 1, MOST_DEVICES))
-        given = as_amounts(amounts, "amounts", AMOUNTS[self.type])
-        if not given:
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            type: str,
+            count: int = 1,
+            amounts: AmountsLike = (),
+            *,
+            every: bool = False,
+            selector: SelectorLike = (),
+            vf_selector: SelectorLike | None = None,
+            exclusive: Literal["device", "pcie"] | None = None,
+            scope: Scope | None = None,
+            preferred_scope: Scope | None = None,
+            repeat: bool = False,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        amounts = as_amounts(self.amounts, "amounts", AMOUNTS[self.type])
+        force_setattr(self, "amounts", amounts)
+        if not amounts:
             raise ValueError("amounts: a device gives something, or is not needed")
-        share = dict(given).get("memory_ratio", 0)
+        share = dict(amounts).get("memory_ratio", 0)
         as_int(share, "amounts['memory_ratio']", 0, 100)
-        if share and "memory" in dict(given):
+        if share and "memory" in dict(amounts):
             raise ValueError("amounts: either 'memory' or 'memory_ratio', not both")
-        set_field(self, "amounts", given)
-        set_field(self, "every", as_bool(every, "every"))
         if self.every and self.count != 1:
-            raise ValueError(f"count={count}: not together with every=True")
-        set_field(self, "selector", as_selector(selector, "selector"))
-        functions = None if vf_selector is None else as_selector(vf_selector, "vf_selector")
-        set_field(self, "vf_selector", functions)
-        if exclusive is not None:
-            exclusive = as_choice(exclusive, "exclusive", ("device", "pcie"))  # type: ignore[assignment]
-        set_field(self, "exclusive", exclusive)
-        for name, value in (("scope", scope), ("preferred_scope", preferred_scope)):
-            set_field(self, name, None if value is None else as_choice(value, name, SCOPES))
-        set_field(self, "repeat", as_bool(repeat, "repeat"))
+            raise ValueError(f"count={self.count}: not together with every=True")
         if self.repeat:
             self._check_repeat()
 

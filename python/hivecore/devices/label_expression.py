@@ -1,20 +1,22 @@
 """Label selectors: which labels a request wants devices or virtual functions to have."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from hivecore._arguments import as_choice, as_name, as_text, as_tuple
+from hivecore._arguments import as_text, as_tuple
+from hivecore._record import Name, Record
 from hivecore.devices._pairs import Labels, LabelsLike, as_labels
 
 __all__ = ["LabelExpression", "Selector", "SelectorLike", "as_selector", "is_selected", "rule_text"]
 
 _Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
-_OPERATORS: tuple[_Operator, ...] = get_args(_Operator)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class LabelExpression:
+def _values(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(sorted({as_text(text, name) for text in as_tuple(value, name)}))
+
+
+class LabelExpression(Record, frozen=True, order=True):
     """A rule for one label, as Kubernetes' label selectors have it.
 
     :param key: of the label.
@@ -31,19 +33,19 @@ class LabelExpression:
     >>> need = DeviceNeed("rdma", 1, {"share": 1}, selector=[("ring", "a"), fabric])
     """
 
-    key: str
+    key: Name
     operator: _Operator
-    values: tuple[str, ...] = ()
+    values: Annotated[tuple[str, ...], _values] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, key: str, operator: _Operator, values: Iterable[str] = ()) -> None: ...
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        set_field(self, "key", as_name(self.key, "key"))
-        set_field(self, "operator", as_choice(self.operator, "operator", _OPERATORS))
-        values = {as_text(item, "values") for item in as_tuple(self.values, "values")}
-        set_field(self, "values", tuple(sorted(values)))
-        if self.operator in ("In", "NotIn") and not values:
+        self._check()
+        if self.operator in ("In", "NotIn") and not self.values:
             raise ValueError(f"values: operator {self.operator!r} needs one value at least")
-        if self.operator in ("Exists", "DoesNotExist") and values:
+        if self.operator in ("Exists", "DoesNotExist") and self.values:
             raise ValueError(f"values={list(self.values)}: operator {self.operator!r} takes none")
 
     def __str__(self) -> str:

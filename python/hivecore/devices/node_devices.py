@@ -1,10 +1,10 @@
 """The inventory of one node: its devices, and what holds for all of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_int, as_tuple
+from hivecore._record import Record
 from hivecore.devices.device import (
     MOST_DEVICES,
     TYPES,
@@ -21,8 +21,18 @@ __all__ = ["NodeDevices"]
 _KNOWN_MODELS = ("H100", "H800", "H20")  # Koordinator's list
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+def _as_devices(value: Any, name: str) -> tuple[Device, ...]:
+    devices = as_tuple(value, name)
+    for device in devices:
+        if not isinstance(device, Device):
+            raise TypeError(f"{name} must hold Device, not {type(device).__name__}")
+    devices = tuple(sorted(devices, key=lambda device: (TYPES.index(device.type), device.minor)))
+    _check_numbers(devices)
+    _check_places(devices)
+    return devices
+
+
+class NodeDevices(Record, frozen=True):
     """All devices of a node.
 
     :param devices: the devices, in any order; kept by type and minor. At most 256 of each type, and
@@ -45,7 +55,7 @@ class NodeDevices:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    devices: tuple[Device, ...]
+    devices: Annotated[tuple[Device, ...], _as_devices]
     partitions: PartitionTable | None = None
     partition_policy: Literal["honor", "prefer"] = "prefer"
     secondary_well_planned: bool = False
@@ -55,29 +65,23 @@ class NodeDevices:
     templates: ShareTemplates | None = None
     shareable: bool = True
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            devices: Iterable[Device],
+            partitions: PartitionTable | None = None,
+            partition_policy: Literal["honor", "prefer"] = "prefer",
+            secondary_well_planned: bool = False,
+            vendor: str = "",
+            model: str = "",
+            isolation_provider: str = "",
+            templates: ShareTemplates | None = None,
+            shareable: bool = True,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        devices = as_tuple(self.devices, "devices")
-        for device in devices:
-            if not isinstance(device, Device):
-                raise TypeError(f"devices must hold Device, not {type(device).__name__}")
-        devices = tuple(sorted(devices, key=lambda one: (TYPES.index(one.type), one.minor)))
-        _check_numbers(devices)
-        _check_places(devices)
-        table: object = self.partitions
-        if table is not None and not isinstance(table, PartitionTable):
-            raise TypeError(f"partitions must be a PartitionTable, not {type(table).__name__}")
-        set_field = object.__setattr__
-        set_field(self, "devices", devices)
-        policy = as_choice(self.partition_policy, "partition_policy", ("honor", "prefer"))
-        set_field(self, "partition_policy", policy)
-        planned = as_bool(self.secondary_well_planned, "secondary_well_planned")
-        set_field(self, "secondary_well_planned", planned)
-        for name in ("vendor", "model", "isolation_provider"):
-            set_field(self, name, as_text(getattr(self, name), name))
-        shares: object = self.templates
-        if shares is not None and not isinstance(shares, ShareTemplates):
-            raise TypeError(f"templates must be ShareTemplates, not {type(shares).__name__}")
-        set_field(self, "shareable", as_bool(self.shareable, "shareable"))
+        self._check()
 
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
@@ -135,7 +139,7 @@ class NodeDevices:
             device.replace(healthy=healthy) if (device.type, device.minor) in changed else device
             for device in self.devices
         )
-        return replace(self, devices=devices)
+        return self.replace(devices=devices)
 
     def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
         """What is allocated, memory in bytes, rounded down, where devices say theirs."""

@@ -1,17 +1,17 @@
 """On which sets of NUMA nodes of a machine a request could be served."""
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_bool, as_int, as_tuple
+from hivecore._arguments import as_int, as_tuple
+from hivecore._record import Record, within
 from hivecore.devices._numbers import Masks
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.node_devices import NodeDevices
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 __all__ = ["MOST_NUMA_NODES", "NumaHint", "numa_hints", "visible_masks"]
 
@@ -20,8 +20,14 @@ MOST_NUMA_NODES = 12
 _BEST_DEVICES = 500  # more than any score of processors, so that devices decide
 
 
-@dataclass(frozen=True, slots=True)
-class NumaHint:
+def _numbers(value: Any, name: str) -> tuple[int, ...]:
+    nodes = {as_int(node, name, 0, 2**31 - 1) for node in as_tuple(value, name)}
+    if not nodes:
+        raise ValueError(f"{name} must not be empty: a hint names a NUMA node")
+    return tuple(sorted(nodes))
+
+
+class NumaHint(Record, frozen=True):
     """A set of NUMA nodes on which a request could be served.
 
     :param nodes: their numbers, kept ascending; 0 to 2**31 - 1, at least one.
@@ -33,18 +39,16 @@ class NumaHint:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    nodes: tuple[int, ...]
+    nodes: Annotated[tuple[int, ...], _numbers]
     preferred: bool
-    score: int = 0
+    score: Annotated[int, within(0, 2**31 - 1)] = 0
+
+    if TYPE_CHECKING:
+
+        def __init__(self, nodes: Iterable[int], preferred: bool, score: int = 0) -> None: ...
 
     def __post_init__(self) -> None:
-        nodes = {as_int(one, "nodes", 0, 2**31 - 1) for one in as_tuple(self.nodes, "nodes")}
-        if not nodes:
-            raise ValueError("nodes must not be empty: a hint names a NUMA node")
-        set_field = object.__setattr__
-        set_field(self, "nodes", tuple(sorted(nodes)))
-        set_field(self, "preferred", as_bool(self.preferred, "preferred"))
-        set_field(self, "score", as_int(self.score, "score", 0, 2**31 - 1))
+        self._check()
 
 
 def numa_hints(

@@ -14,10 +14,10 @@ A set of NUMA nodes is an int, with a bit for each of the machine's in ascending
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from hivecore._arguments import as_choice, as_int, as_mapping, as_text, as_tuple
+from hivecore._record import Record
 from hivecore.devices.numa_hints import MOST_NUMA_NODES, NumaHint
 
 __all__ = ["NumaKind", "NumaMerge", "NumaPolicy", "merge_numa_hints"]
@@ -32,8 +32,7 @@ class _Hint(NamedTuple):
     score: int
 
 
-@dataclass(frozen=True, slots=True)
-class NumaMerge:
+class NumaMerge(Record, frozen=True):
     """What `merge_numa_hints` has found.
 
     :param nodes: the NUMA nodes to use, ascending; ``None``: any.

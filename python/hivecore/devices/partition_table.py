@@ -1,10 +1,10 @@
 """Which sets of GPUs the switch fabric of a machine can join: one row per partition."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hivecore._arguments import as_choice, as_int, as_text, as_tuple
+from hivecore._record import Record, within
 
 __all__ = ["Partition", "PartitionTable"]
 
@@ -12,8 +12,14 @@ _MOST = 2**31 - 1
 _SPACES = ("minor", "module")
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+def _members(value: Any, name: str) -> tuple[int, ...]:
+    members = sorted(as_int(i, name, 0, _MOST) for i in as_tuple(value, name))
+    if not members or len(set(members)) != len(members):
+        raise ValueError(f"{name}={members}: must be distinct, and one at least")
+    return tuple(members)
+
+
+class Partition(Record, frozen=True):
     """A set of GPUs that can be activated together.
 
     :param members: its GPUs, distinct, in the numbers of its table; kept in ascending order.
@@ -22,30 +28,41 @@ class Partition:
     :param link: what joins them, such as "NVLink".
     """
 
-    members: tuple[int, ...]
-    score: int = 1
-    bandwidth: int | None = None
+    members: Annotated[tuple[int, ...], _members]
+    score: Annotated[int, within(0, 10**6)] = 1
+    bandwidth: Annotated[int, within(0, 2**62)] | None = None
     link: str = ""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            members: Iterable[int],
+            score: int = 1,
+            bandwidth: int | None = None,
+            link: str = "",
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        members = sorted(as_int(i, "members", 0, _MOST) for i in as_tuple(self.members, "members"))
-        if not members or len(set(members)) != len(members):
-            raise ValueError(f"members={members}: must be distinct, and one at least")
-        set_field = object.__setattr__
-        set_field(self, "members", tuple(members))
-        set_field(self, "score", as_int(self.score, "score", 0, 10**6))
-        if self.bandwidth is not None:
-            set_field(self, "bandwidth", as_int(self.bandwidth, "bandwidth", 0, 2**62))
-        set_field(self, "link", as_text(self.link, "link"))
+        self._check()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionTable:
+def _rows(value: Any, name: str) -> tuple[Partition, ...]:
+    rows = as_tuple(value, name)
+    for row in rows:
+        if not isinstance(row, Partition):
+            raise TypeError(f"{name} must hold Partition, not {type(row).__name__}")
+    if len({row.members for row in rows}) != len(rows):
+        raise ValueError(f"{name}: a set of GPUs is there twice")
+    return rows
+
+
+class PartitionTable(Record, frozen=True):
     """The partitions of one machine. What is allocated on it is exactly one of them.
 
     :param partitions: the rows.
     :param numbers: what GPUs are called in them: "minor", or "module" for physical slots.
-    :raises ValueError: a set of GPUs stands there twice.
+    :raises ValueError: a set of GPUs is there twice.
 
     >>> from hivecore.devices import PartitionTable
     >>> table = PartitionTable.of_model("H100")
@@ -53,19 +70,17 @@ class PartitionTable:
     [(1, 3), (2, 4), (5, 7), (6, 8)]
     """
 
-    partitions: tuple[Partition, ...]
+    partitions: Annotated[tuple[Partition, ...], _rows]
     numbers: Literal["minor", "module"] = "minor"
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, partitions: Iterable[Partition], numbers: Literal["minor", "module"] = "minor"
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        rows = as_tuple(self.partitions, "partitions")
-        for row in rows:
-            if not isinstance(row, Partition):
-                raise TypeError(f"partitions must hold Partition, not {type(row).__name__}")
-        if len({row.members for row in rows}) != len(rows):
-            raise ValueError("partitions: a set of GPUs stands there twice")
-        set_field = object.__setattr__
-        set_field(self, "partitions", rows)
-        set_field(self, "numbers", as_choice(self.numbers, "numbers", _SPACES))
+        self._check()
 
     @classmethod
     def of_sets(

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
 from hivecore._arguments import as_choice, as_text, as_tuple
+from hivecore._record import Record
 from hivecore.devices._owners import Held, entry
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -35,8 +35,7 @@ Reserved = Literal["first", "only", "last"]
 _WHEN = get_args(Reserved)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceReservation:
+class DeviceReservation(Record, frozen=True):
     """What a reservation of a `DeviceCluster` holds, and who uses it.
 
     :param name: of the owner that holds it.

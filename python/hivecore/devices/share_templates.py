@@ -1,36 +1,57 @@
 """The shares that GPUs of some models can be cut into: each is one of a few templates."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_choice, as_name, as_tuple
+from hivecore._arguments import as_choice, as_tuple
+from hivecore._record import Name, Record
 from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
 from hivecore.devices.device import AMOUNTS
 
 __all__ = ["ShareTemplate", "ShareTemplates"]
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ShareTemplate:
+def _share(value: Any, name: str) -> Amounts:
+    amounts = as_amounts(value, name, AMOUNTS["gpu"], 1)
+    if not amounts:
+        raise ValueError(f"{name}: a template gives something")
+    return amounts
+
+
+class ShareTemplate(Record, frozen=True):
     """A share of one GPU that its driver knows by name.
 
     :param name: what the driver calls it.
     :param amounts: what it gives, by name, see `Device`; all of it, each at least 1.
     """
 
-    name: str
-    amounts: Amounts
+    name: Name
+    amounts: Annotated[Amounts, _share]
 
-    def __init__(self, name: str, amounts: AmountsLike) -> None:
-        set_field = object.__setattr__
-        set_field(self, "name", as_name(name, "name"))
-        given = as_amounts(amounts, "amounts", AMOUNTS["gpu"], 1)
-        if not given:
-            raise ValueError("amounts: a template gives something")
-        set_field(self, "amounts", given)
+    if TYPE_CHECKING:
+
+        def __init__(self, name: str, amounts: AmountsLike) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareTemplates:
+def _by_name(value: Any, name: str) -> tuple[ShareTemplate, ...]:
+    templates = as_tuple(value, name)
+    for template in templates:
+        if not isinstance(template, ShareTemplate):
+            raise TypeError(f"{name} must hold ShareTemplate, not {type(template).__name__}")
+    if len({template.name for template in templates}) != len(templates):
+        raise ValueError(f"{name}: two have the same name")
+    return tuple(sorted(templates, key=lambda template: template.name))
+
+
+def _names_of_amounts(value: Any, name: str) -> tuple[str, ...]:
+    names = {as_choice(amount, name, AMOUNTS["gpu"]) for amount in as_tuple(value, name)}
+    return tuple([amount for amount in AMOUNTS["gpu"] if amount in names])
+
+
+class ShareTemplates(Record, frozen=True):
     """The templates of the GPUs of one node.
 
     A request for shares that names one of ``matched`` gets one that gives exactly what it asks of
@@ -58,19 +79,14 @@ class ShareTemplates:
     Source: Koordinator's GPU shared resource templates.
     """
 
-    templates: tuple[ShareTemplate, ...] = ()
-    matched: tuple[str, ...] = ("npu_core",)
+    templates: Annotated[tuple[ShareTemplate, ...], _by_name] = ()
+    matched: Annotated[tuple[str, ...], _names_of_amounts] = ("npu_core",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, templates: Iterable[ShareTemplate] = (), matched: Iterable[str] = ("npu_core",)
+        ) -> None: ...
 
     def __post_init__(self) -> None:
-        templates = as_tuple(self.templates, "templates")
-        for one in templates:
-            if not isinstance(one, ShareTemplate):
-                raise TypeError(f"templates must hold ShareTemplate, not {type(one).__name__}")
-        names = {one.name for one in templates}
-        if len(names) != len(templates):
-            raise ValueError("templates: two have the same name")
-        matched = as_tuple(self.matched, "matched")
-        named = {as_choice(one, "matched", AMOUNTS["gpu"]) for one in matched}
-        set_field = object.__setattr__
-        set_field(self, "templates", tuple(sorted(templates, key=lambda one: one.name)))
-        set_field(self, "matched", tuple(name for name in AMOUNTS["gpu"] if name in named))
+        self._check()

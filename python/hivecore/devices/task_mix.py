@@ -1,10 +1,10 @@
 """Which pods come: classes of equal requests with weights, for the policy "fgd"."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
-from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_tuple
+from hivecore._arguments import as_int, as_mapping, as_tuple
+from hivecore._record import Record, any_value, force_setattr, sorted_names, within
 from hivecore.devices._pairs import MOST
 from hivecore.devices.device import MOST_DEVICES
 from hivecore.devices.device_request import DeviceRequest
@@ -14,8 +14,7 @@ __all__ = ["MOST_WEIGHT", "Task", "TaskMix"]
 MOST_WEIGHT = 2**31 - 1  # of a class
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record, frozen=True):
     """A class of equal pods, as far as shared GPUs are concerned.
 
     :param share: of each GPU's memory, in bytes or percent; 0: it needs no GPU.
@@ -27,21 +26,16 @@ class Task:
     :raises TypeError: an argument is of a wrong type.
     """
 
-    share: int
+    share: Annotated[int, any_value]
     is_percent: bool
-    gpus: int
-    cpu_milli: int
-    models: tuple[str, ...]
+    gpus: Annotated[int, within(0, MOST_DEVICES)]
+    cpu_milli: Annotated[int, within(0, MOST)]
+    models: Annotated[tuple[str, ...], sorted_names]
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        set_field(self, "is_percent", as_bool(self.is_percent, "is_percent"))
+        self._check()
         most = 100 if self.is_percent else MOST
-        set_field(self, "share", as_int(self.share, "share", 0, most))
-        set_field(self, "gpus", as_int(self.gpus, "gpus", 0, MOST_DEVICES))
-        set_field(self, "cpu_milli", as_int(self.cpu_milli, "cpu_milli", 0, MOST))
-        names = {as_name(model, "models") for model in as_tuple(self.models, "models")}
-        set_field(self, "models", tuple(sorted(names)))
+        force_setattr(self, "share", as_int(self.share, "share", 0, most))
 
     @classmethod
     def of(cls, request: DeviceRequest) -> Self:

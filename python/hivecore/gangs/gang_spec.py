@@ -1,10 +1,19 @@
 """What a gang needs before any of its pods may start."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from hivecore._arguments import as_int, as_name, as_tuple
-from hivecore._record import FOLLOWS, Name, Names, Record, amounts, force_setattr, within
+from hivecore._arguments import as_int
+from hivecore._record import (
+    FOLLOWS,
+    Name,
+    Names,
+    Record,
+    amounts,
+    force_setattr,
+    sorted_names,
+    within,
+)
 
 __all__ = ["GangMode", "GangSpec", "MatchPolicy"]
 
@@ -15,10 +24,6 @@ MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
 
 _MOST_PODS = 2**31 - 1
 _MOST_TIME = 2**60
-
-
-def _sorted(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(sorted({as_name(gang, name) for gang in as_tuple(value, name)}))
 
 
 _Counts = tuple[tuple[str, int], ...]
@@ -64,7 +69,7 @@ class GangSpec(_Pods, frozen=True, kw_only=True):
     mode: GangMode = "strict"
     match_policy: MatchPolicy = "once-satisfied"
     wait_time: Annotated[int, within(1, _MOST_TIME)] = 600
-    groups: Annotated[tuple[str, ...], _sorted] = ()
+    groups: Annotated[tuple[str, ...], sorted_names] = ()
     roles: Annotated[_Counts, amounts(0, _MOST_PODS)] = ()
     must: Names = ()
     prefer: Names = ()

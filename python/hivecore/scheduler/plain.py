@@ -14,20 +14,15 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 from hivecore._arguments import as_mapping, as_tuple
 from hivecore._record import Record, fields_of
 from hivecore._thousandths import as_number
-from hivecore.cells import Chain, ClusterSpec
+from hivecore.cells import ClusterSpec
 from hivecore.decisions import Refusal
 from hivecore.devices import (
-    Device,
     DeviceNeed,
     DeviceRequest,
     LabelExpression,
     NodeDevices,
-    Partition,
     PartitionTable,
-    ShareTemplate,
     ShareTemplates,
-    VirtualFunction,
-    VirtualFunctionGroup,
 )
 from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Action, PlacedPod
@@ -51,12 +46,6 @@ __all__ = [
 _R = TypeVar("_R")
 _Plain = dict[str, Any]
 
-#: Records of the parts.
-_PARTS = (
-    *(Device, DeviceNeed, DeviceRequest, LabelExpression, NodeDevices, Partition, PartitionTable),
-    *(ShareTemplate, ShareTemplates, VirtualFunction, VirtualFunctionGroup),
-    *(Chain, ClusterSpec, Quota),
-)
 #: Lists of their fields.
 _ROWS = PlacedPod, Refusal
 #: Defaults that follow from other fields, or are not constant.
@@ -137,7 +126,7 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
     origin, inner = get_origin(option), get_args(option)
     if Decimal in _options(hint):
         return as_number, None
-    if isinstance(option, type) and (issubclass(option, Record) or option in _PARTS):
+    if isinstance(option, type) and (issubclass(option, Record) or option is DeviceRequest):
         return plain, lambda value, name: record_of_plain(option, value, name)
     if origin is Mapping:
         write, read = _ways(inner[1])
@@ -311,7 +300,7 @@ def inventory_of_plain(data: Mapping[str, Any]) -> NodeDevices:
 def plain_spec(spec: ClusterSpec) -> _Plain:
     """A specification of cells as plain data.
 
-    >>> from hivecore.cells import Chain, ClusterSpec
+    >>> from hivecore.cells import ClusterSpec
     >>> plain_spec(ClusterSpec({"c": Chain(["gpu", "node"], [8], 2)}, {"a": {"c": {"node": 1}}}))
     {'chains': {'c': {'levels': ['gpu', 'node'], 'fanouts': [8], 'roots': 2, \
 'node_level': 'node'}}, 'virtual_clusters': {'a': {'c': {'node': 1}}}}

@@ -1,7 +1,6 @@
 """What a node of gpushare has: so many cards, and the memory of all of them together."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from hivecore._arguments import as_int, as_mapping, as_tuple
@@ -102,4 +101,4 @@ def with_unhealthy(inventory: NodeDevices, unhealthy: Iterable[int]) -> NodeDevi
     """
     sick = {as_int(card, "unhealthy", 0, _MOST_ID) for card in as_tuple(unhealthy, "unhealthy")}
     devices = tuple(one.replace(healthy=one.minor not in sick) for one in inventory.devices)
-    return replace(inventory, devices=devices)
+    return inventory.replace(devices=devices)

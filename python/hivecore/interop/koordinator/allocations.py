@@ -12,7 +12,6 @@ are the fewest that come to so many bytes.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from hivecore._arguments import as_mapping, as_tuple
@@ -179,9 +178,7 @@ def read_designated(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...] | No
     if annotation.absent:
         return None
     exclusive = {type_: hint.exclusive for type_, hint in read_hints(document).items()}
-    return tuple(
-        replace(one, exclusive=exclusive.get(one.type)) for one in _read(annotation.json())
-    )
+    return tuple(one.replace(exclusive=exclusive.get(one.type)) for one in _read(annotation.json()))
 
 
 def read_bound_pod(pod: Mapping[str, Any]) -> BoundPod | None:

@@ -11,7 +11,7 @@ of its plugin DeviceShare. Both hold for the whole cluster; `GpuSharing.on` give
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hivecore._arguments import as_mapping, as_text, as_tuple
@@ -61,8 +61,7 @@ class GpuSharing:
 
     def on(self, inventory: NodeDevices) -> NodeDevices:
         """The inventory, with how its GPUs may be shared."""
-        return replace(
-            inventory,
+        return inventory.replace(
             templates=self.templates.get(f"{inventory.vendor}-{inventory.model}", self.others),
             shareable=(inventory.vendor, inventory.model) not in self.unshareable,
         )

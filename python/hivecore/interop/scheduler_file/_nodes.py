@@ -1,7 +1,7 @@
 """`cluster.models`, `cluster.nodes`, and device records: what each node has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hivecore.devices import Device, NodeDevices
@@ -88,7 +88,7 @@ def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
 
 def _inventory(gpus: int, given: Mapping[str, Any], resources: Mapping[str, int]) -> NodeDevices:
     made = NodeDevices.uniform(gpus, **given)
-    return replace(made, devices=(*made.devices, *_host(resources)))
+    return made.replace(devices=(*made.devices, *_host(resources)))
 
 
 def _host(resources: Mapping[str, int]) -> tuple[Device, ...]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self, cast
+from typing import Self
 
 from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
