@@ -1,6 +1,7 @@
 """Names of a cluster's devices as the kernel's numbers, and back."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Literal
 
 from hivecore import _devices
@@ -144,16 +145,9 @@ class Numbers:
         found = []
         for type, minor, amounts, function, exclusive, template in charges:
             name = TYPES[type]
-            found.append(
-                DeviceAllocation(
-                    name,
-                    minor,
-                    dict(zip(AMOUNTS[name], amounts, strict=False)),
-                    None if function < 0 else self._named(function, name, minor, inventory),
-                    EXCLUSIVE[exclusive],
-                    "" if template < 0 else self.template_names[template],
-                )
-            )
+            vf = None if function < 0 else self._named(function, name, minor, inventory)
+            share = "" if template < 0 else self.template_names[template]
+            found.append(_allocation(name, minor, tuple(amounts), vf, exclusive, share))
         return tuple(found)
 
     def _named(
@@ -244,3 +238,16 @@ def healthy_masks(inventory: NodeDevices) -> Masks:
         healthy = enumerate(device.healthy for device in inventory.of_type(type))
         masks.append(sum(1 << i for i, is_healthy in healthy if is_healthy))
     return tuple(masks)
+
+
+@lru_cache(2**14)  # nodes are alike, and so are their GPUs
+def _allocation(
+    type: str,
+    minor: int,
+    amounts: tuple[int, ...],
+    function: VirtualFunction | None,
+    exclusive: int,
+    template: str,
+) -> DeviceAllocation:
+    given = dict(zip(AMOUNTS[type], amounts, strict=False))
+    return DeviceAllocation(type, minor, given, function, EXCLUSIVE[exclusive], template)
