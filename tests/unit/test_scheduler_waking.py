@@ -98,3 +98,18 @@ def test_a_job_is_tried_again_when_a_start_lets_another_quota_exceed_its_runtime
     assert submit(scheduler, Job("wants", "a", PAIR)) == []
     submit(scheduler, Job("weak", "a", 1, guaranteed=False))
     assert ("Preempt", "large") in submit(scheduler, Job("small", "b", 1, priority=1))
+
+
+def test_a_job_whose_victims_in_cells_must_not_leave_is_tried_again_when_cells_get_free():
+    chain = Chain(["gpu", "node"], [4], 3, nodes=["n0", "n1", "n2"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 3}}}))
+    quotas = [Quota(name, max={"gpu": 12}) for name in "ab"]
+    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    scheduler = Scheduler(quotas=tree, cells=cells)
+    submit(scheduler, Job("firm", "t", 4, quota="b", priority=2))
+    submit(scheduler, Job("low", "t", 4, quota="a"), Job("needed", "t", 4, quota="a", priority=1))
+    wants = Job("wants", "t", PAIR, quota="a", priority=2, after=["needed"])
+    assert submit(scheduler, wants, Job("late", "t", 4, quota="b")) == []
+    assert submit(scheduler, Job("later", "t", 4, quota="b")) == []
+    scheduler.finish("firm", 1.0)
+    assert decide(scheduler) == [("Preempt", "low")]

@@ -185,6 +185,7 @@ class _Search:
         if not isinstance(tried, Refused):
             return self._improved(found if tried else self._least(found))
         if stay:
+            self.hindered_by += where_placed(tried.keys)
             return {}
         candidates = self._candidates()
         searched = self._searched(found, candidates) if self._may_help(tried, candidates) else {}
