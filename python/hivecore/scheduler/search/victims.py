@@ -187,20 +187,22 @@ class _Search:
         if stay:
             self.hindered_by += where_placed(tried.keys)
             return {}
-        candidates = self._candidates()
-        searched = self._searched(found, candidates) if self._may_help(tried, candidates) else {}
+        searched = self._searched(found, self._candidates()) if self._may_help(tried) else {}
         if not searched:
             self.hindered_by = where_placed(tried.keys)
             if self.has_no_room:
                 self.hindered_by = where_placed(self.stages.released(self.unit.kind))
         return searched
 
-    def _may_help(self, refused: Refused, candidates: Victims) -> bool:
+    def _may_help(self, refused: Refused) -> bool:
         """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
         if stage == "cells":  # they do not look for victims in the way of named nodes
-            needs_nodes = bool(self.job.where.nodes) and "priority" in candidates.values()
-            return needs_nodes or "reclaim" in candidates.values()
+            has_nodes = bool(self.job.where.nodes)
+            if not has_nodes and not (self.job.guaranteed and self._borrowed()):
+                return False
+            reasons = self._candidates().values()
+            return "reclaim" in reasons or (has_nodes and "priority" in reasons)
         if stage == _QUOTAS:
             return self.stages.has_less_important(self.unit) or self.stages.may_be_admitted(
                 self.unit, refused.refusal
@@ -389,8 +391,9 @@ class _Search:
         itself; and whether the quotas would evict each of them first.
         """
         if self._known_borrowed is None:
-            others = [live.job for live in self.running.values()]
-            self._known_borrowed = {} if self._borrows() else self.stages.overusers(others)
+            can_return = self.stages.reclaims and not self._borrows()
+            others = [live.job for live in self.running.values()] if can_return else []
+            self._known_borrowed = self.stages.overusers(others) if others else {}
         return self._known_borrowed
 
     def _borrows(self) -> bool:

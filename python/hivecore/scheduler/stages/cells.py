@@ -92,8 +92,9 @@ class CellStage(PlacingStage):
             offer.places = _places(unit, decision)
             return None
         keys = self._retry_on(kind, decision)
-        if decision.refusal is not None:
-            return Refused(decision.refusal, keys)
+        refusal = decision.refusal
+        if refusal is not None:
+            return Refused(refusal, keys)
         refusal = Refusal(self.name, "preempt", decision.reason)
         return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
