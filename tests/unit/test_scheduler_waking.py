@@ -113,3 +113,14 @@ def test_a_job_whose_victims_in_cells_must_not_leave_is_tried_again_when_cells_g
     assert submit(scheduler, Job("later", "t", 4, quota="b")) == []
     scheduler.finish("firm", 1.0)
     assert decide(scheduler) == [("Preempt", "low")]
+
+
+def test_a_job_that_keeps_cells_of_a_tenant_at_a_bad_node_leaves_for_a_more_important_one():
+    chain = Chain(["gpu", "node", "rack"], [4, 2], 2, nodes=["n0", "n1", "n2", "n3"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"rack": 1}}, "b": {}}))
+    scheduler = Scheduler(cells=cells)
+    submit(scheduler, Job("low", "a", 1))
+    [pod] = scheduler.status("low").pods
+    other = {"n0": "n1", "n1": "n0", "n2": "n3", "n3": "n2"}[pod.node]
+    scheduler.set_node(other, False, 0.0)
+    assert submit(scheduler, Job("wants", "a", PAIR, priority=1)) == [("Preempt", "low")]

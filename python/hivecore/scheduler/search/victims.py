@@ -197,12 +197,12 @@ class _Search:
     def _may_help(self, refused: Refused) -> bool:
         """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
-        if stage == "cells":  # they do not look for victims in the way of named nodes
-            has_nodes = bool(self.job.where.nodes)
-            if not has_nodes and not (self.job.guaranteed and self._borrowed()):
+        if stage == "cells":  # they do not look for victims in the way of other nodes
+            needs_nodes = bool(self.job.where.nodes) or refused.refusal.code == "mapping"
+            if not needs_nodes and not (self.job.guaranteed and self._borrowed()):
                 return False
             reasons = self._candidates().values()
-            return "reclaim" in reasons or (has_nodes and "priority" in reasons)
+            return "reclaim" in reasons or (needs_nodes and "priority" in reasons)
         if stage == _QUOTAS:
             return self.stages.has_less_important(self.unit) or self.stages.may_be_admitted(
                 self.unit, refused.refusal
