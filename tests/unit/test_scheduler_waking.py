@@ -124,3 +124,14 @@ def test_a_job_that_keeps_cells_of_a_tenant_at_a_bad_node_leaves_for_a_more_impo
     other = {"n0": "n1", "n1": "n0", "n2": "n3", "n3": "n2"}[pod.node]
     scheduler.set_node(other, False, 0.0)
     assert submit(scheduler, Job("wants", "a", PAIR, priority=1)) == [("Preempt", "low")]
+
+
+def test_a_job_is_tried_again_when_a_start_lets_cells_propose_victims_that_may_leave():
+    chain = Chain(["gpu", "pair", "node"], [2, 2], 2, nodes=["n0", "n1"])
+    scheduler = Scheduler(cells=CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})))
+    for name, gpus in (("large", 4), ("needed", 1), ("small", 1)):
+        submit(scheduler, Job(name, "a", gpus, guaranteed=False))
+    wants = Job("wants", "a", [Role("w", 2, gpus=2)], together=["needed"])
+    assert submit(scheduler, wants) == []
+    more = Job("more", "a", 2, guaranteed=False)
+    assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]

@@ -17,9 +17,8 @@ from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence, of_quota
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
-from hivecore.scheduler.stages._lacks import BEGUN
 from hivecore.scheduler.stages.transaction import Stages, Started
-from hivecore.scheduler.stages.units import Key, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit, owner_of
 
 if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
@@ -186,6 +185,8 @@ class _Search:
             return self._improved(found if tried else self._least(found))
         if stay:
             self.hindered_by += where_placed(tried.keys)
+            if tried.cell_victims and not self.needed.isdisjoint(stay):
+                self.hindered_by += (BEGUN,)  # cells may propose other victims then
             return {}
         searched = self._searched(found, self._candidates()) if self._may_help(tried) else {}
         if not searched:

@@ -23,15 +23,13 @@ from hivecore.scheduler.stages.units import Kind
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage
 
-__all__ = ["BEGUN", "HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
+__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
 
 Limit = Literal["runtime", "max", "total"]
 #: A change of limits or of usage.
 HEADROOM = ("quotas", "headroom")
 #: A quota may exceed its runtime now, which others may reclaim.
 OVERUSED = ("quotas", "overused")
-#: A unit uses what others were to get when those have stopped that have to.
-BEGUN = ("quotas", "begun")
 #: The refusals that end when there is enough headroom.
 LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
 

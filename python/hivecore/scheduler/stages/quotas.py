@@ -8,7 +8,7 @@ from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.stages._lacks import BEGUN, HEADROOM, LIMITS, OVERUSED, Limit
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
 
@@ -218,8 +218,8 @@ class QuotaStage(Stage):
         return HEADROOM, _ANY, OVERUSED
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
-        """Its quota may exceed its runtime, and others lack what they were to get."""
-        return OVERUSED, BEGUN
+        """Its quota may exceed its runtime."""
+        return (OVERUSED,)
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and its ancestors."""

@@ -26,7 +26,7 @@ from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.stage import Offer, refused
 from hivecore.scheduler.stages.storage import Observed, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, owner_of
 
 __all__ = ["Stages", "Started"]
 
@@ -155,7 +155,8 @@ class Stages(Composed):
         """Note that a unit runs on its resources."""
         self._each("begin", unit)
         if self.listener:
-            self.listener.touch(key for stage in self.all for key in stage.begun(unit.kind))
+            keys = (key for stage in self.all for key in stage.begun(unit.kind))
+            self.listener.touch((BEGUN, *keys))
 
     def propose(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Offer:
         """The offer of all stages, of which the devices are allocated already, or a refusal."""

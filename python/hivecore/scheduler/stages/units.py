@@ -21,6 +21,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
 __all__ = [
+    "BEGUN",
     "LEAST_PRIORITY",
     "Key",
     "Kind",
@@ -39,6 +40,8 @@ LEAST_PRIORITY = -1000
 _new = object.__new__
 #: A change for which units wait.
 Key = tuple[str, str]
+#: A unit has started: others that run may be in the way of those that wait now.
+BEGUN: Key = ("scheduler", "begun")
 #: Node and GPUs of each pod, as far as they are chosen.
 Places = list[tuple[str, tuple[int, ...]]]
 
