@@ -737,14 +737,14 @@ def test_a_kind_that_waits_beside_borrowers_is_woken_by_one_that_borrows_again()
         return waiting.woken(lambda *_: None, lambda _: ()) == [kind]
 
     refusal = Refusal("devices", "capacity", "too few")
-    waiting.park(kind, refusal, (OVERUSED,))
+    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
     borrow("first")
     assert is_woken()
     tree.release("first")
-    waiting.park(kind, refusal, (OVERUSED,))
+    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
     borrow("second")
     assert is_woken()
-    waiting.park(kind, refusal, (OVERUSED,))
+    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
     assert not is_woken(), "nothing has changed since it was refused"
 
 
