@@ -29,6 +29,7 @@ class FluidClock:
         quota: npt.ArrayLike | None = None,
         reclaim: npt.ArrayLike = (),
         wanted: npt.ArrayLike = (),
+        again: npt.ArrayLike = (),
         *,
         reference: npt.ArrayLike | None = None,
     ) -> None: ...

@@ -41,6 +41,7 @@ cdef extern from "sim/fluid/contents.hpp" namespace "hivecore::sim" nogil:
         Reals quota
         Values reclaim
         Values wanted
+        Values again
 
 
 cdef extern from "sim/fluid/uniform.hpp" namespace "hivecore::sim" nogil:
@@ -202,7 +203,9 @@ cdef class FluidClock:
     def __dealloc__(self):
         del self.kernel
 
-    def allocate(self, jobs, rates, quota=None, reclaim=(), wanted=(), *, reference=None):
+    def allocate(
+        self, jobs, rates, quota=None, reclaim=(), wanted=(), again=(), *, reference=None
+    ):
         """Decide who runs from now on, and who may cache how much.
 
         :param jobs: int64[running], distinct, the most urgent first.
@@ -211,6 +214,7 @@ cdef class FluidClock:
         :param reclaim: caches in the order in which they give up what they hold above their quota;
             those that are not named keep it.
         :param wanted: caches in the order in which they are warmed up to their quota.
+        :param again: jobs that have lost all that they have read, and begin anew.
         :param reference: float64[running], MB/s that "maxmin_rate" compares the rates with;
             ``rates`` by default, and where it is 0.
         :raises ValueError: lengths differ, or an id is out of range; nothing has changed.
@@ -222,6 +226,7 @@ cdef class FluidClock:
         cdef cnp.ndarray ids = as_ids_below(jobs, "jobs", self.job_count)
         cdef cnp.ndarray given = as_ids_below(reclaim, "reclaim", self.caches)
         cdef cnp.ndarray warmed = as_ids_below(wanted, "wanted", self.caches)
+        cdef cnp.ndarray lost = as_ids_below(again, "again", self.job_count)
         cdef vector[double] full = as_vector(rates, "rates", cnp.PyArray_SIZE(ids))
         room.resize(self.caches, 0.0)
         if quota is not None:
@@ -232,6 +237,7 @@ cdef class FluidClock:
         decision.quota = Reals(room.data(), room.size())
         decision.reclaim = as_values(given)
         decision.wanted = as_values(warmed)
+        decision.again = as_values(lost)
         self.kernel.allocate(
             decision, Reals(full.data(), full.size()), Reals(against.data(), against.size())
         )

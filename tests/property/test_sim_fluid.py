@@ -59,7 +59,8 @@ class FluidTwins(RuleBasedStateMachine):
             room -= quota[-1]
         order = st.permutations(range(len(self.sizes)))
         speeds = st.lists(rates, min_size=len(jobs), max_size=len(jobs))
-        arguments = jobs, data.draw(speeds), quota, data.draw(order), data.draw(order)
+        again = data.draw(st.sets(st.integers(0, self.count - 1), max_size=1))
+        arguments = jobs, data.draw(speeds), quota, data.draw(order), data.draw(order), list(again)
         against = data.draw(st.one_of(st.none(), speeds))
         for one in (self.kernel, self.twin):
             one.allocate(*arguments, reference=against)

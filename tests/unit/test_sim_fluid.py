@@ -25,6 +25,7 @@ def clock(**changes):
         ({"quota": [1.0]}, ValueError, "quota must have 2 elements, not 1"),
         ({"reclaim": [2]}, ValueError, r"reclaim\[0\]=2: allowed are 0 to 1"),
         ({"wanted": [-1]}, ValueError, r"wanted\[0\]=-1: allowed are 0 to 1"),
+        ({"again": [3]}, ValueError, r"again\[0\]=3: allowed are 0 to 2"),
         ({"reference": [1.0]}, ValueError, "reference must have 2 elements, not 1"),
     ],
 )
@@ -97,3 +98,20 @@ def test_late_in_time_an_lru_cache_still_holds_no_more_than_its_capacity():
         one.check()
     # A step of the clock is 60 us by now, in which 0.3 kB are read.
     assert one.now > 1e11 and 29.9 < one.cached.sum() <= 30.0 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("policy", ["uniform", "lru"])
+def test_a_job_that_begins_again_finds_what_it_had_cached_and_reads_all_of_it(policy):
+    """Two epochs of 100 MB at 10 MB/s: 60 MB are read in vain, and then need not come again."""
+    one = FluidClock([100.0], [0], [200.0], 100.0, 10.0, policy=policy)
+    one.allocate([0], [40.0], [100.0])
+    one.advance(6.0)
+    one.allocate([], [], [100.0], again=[0])
+    one.advance(50.0)
+    one.allocate([0], [40.0], [100.0])
+    assert one.left.tolist() == [200.0]
+    assert one.advance().tolist() == [0]
+    # 40 MB/s where it misses 10 of 25, and after this epoch nothing.
+    assert one.now == pytest.approx(50.0 + 4.0 + 2.5)
+    assert one.fetched == pytest.approx(100.0)
+    one.check()

@@ -56,8 +56,11 @@ class LruFluid:
         self.alone, self.drifts = True, False
 
     def allocate(
-        self, jobs: list[int], quota: list[float], reclaim: list[int], wanted: list[int]
-    ) -> None:
+        self, jobs: list[int], quota: list[float], reclaim: list[int], wanted: list[int],
+        again: list[int],
+    ) -> None:  # fmt: skip
+        for job in again:
+            self.jobs[job].unread = self.jobs[job].epoch
         before = self.log[self.row_of(self.begin)]
         self.running = [self.jobs[job] for job in jobs]
         past = [

@@ -74,10 +74,13 @@ class UniformFluid:
     # --- decisions -----------------------------------------------------------------------------
 
     def allocate(
-        self, jobs: list[int], quota: list[float], reclaim: list[int], wanted: list[int]
-    ) -> None:
+        self, jobs: list[int], quota: list[float], reclaim: list[int], wanted: list[int],
+        again: list[int],
+    ) -> None:  # fmt: skip
         for reader in self.running:
             reader.cached_then = reader.cache.held
+        for job in again:
+            self.jobs[job].unread, self.jobs[job].missing = self.jobs[job].cache.size, -1.0
         self.running = [self.jobs[job] for job in jobs]
         for cache, amount in zip(self.caches, quota, strict=True):
             cache.quota = min(amount, cache.size)

@@ -67,12 +67,15 @@ class FluidClock:
         quota: Sequence[float] | None = None,
         reclaim: Sequence[int] = (),
         wanted: Sequence[int] = (),
+        again: Sequence[int] = (),
         *,
         reference: Sequence[float] | None = None,
     ) -> None:
         self._last_use = self.last_use
         room = [0.0] * len(self._last_use) if quota is None else list(quota)
-        self._contents.allocate(list(jobs), room, list(reclaim), list(wanted))
+        for job in again:
+            self.left[job] = self._totals[job]
+        self._contents.allocate(list(jobs), room, list(reclaim), list(wanted), list(again))
         self.jobs, self._full = list(jobs), list(rates)
         compared = rates if reference is None else reference
         self._reference = [

@@ -28,6 +28,9 @@ void FluidClock::allocate(const FluidDecision& decision, std::span<const double>
                           std::span<const double> reference) {
     all_left_ = left();
     last_use_ = last_use();
+    for (const std::int64_t job : decision.again) {
+        all_left_[job] = total_[job];
+    }
     contents_->allocate(now_, decision);
     take(decision.jobs, rate, reference);
 }

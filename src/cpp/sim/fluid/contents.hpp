@@ -22,6 +22,7 @@ struct FluidDecision {
     std::span<const double> quota;          // of each cache
     std::span<const std::int64_t> reclaim;  // caches, who gives up first what is above its quota
     std::span<const std::int64_t> wanted;   // caches, who is warmed up first
+    std::span<const std::int64_t> again;    // jobs that have lost all that they have read
 };
 
 class FluidContents {

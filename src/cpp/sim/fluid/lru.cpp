@@ -37,6 +37,9 @@ void FluidLru::allocate(double, const FluidDecision& decision) {
     for (std::size_t j = 0; j < running_; ++j) {
         unread_[readers_[j].job] = readers_[j].unread;
     }
+    for (const std::int64_t job : decision.again) {
+        unread_[job] = shape_.size[shape_.cache_of[job]];
+    }
     gather(decision.jobs);
 }
 

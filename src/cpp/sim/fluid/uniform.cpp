@@ -33,6 +33,10 @@ FluidUniform::FluidUniform(FluidShape shape, Rules rules)
 
 void FluidUniform::allocate(double, const FluidDecision& decision) {
     scatter();
+    for (const std::int64_t job : decision.again) {
+        unread_[job] = shape_.size[shape_.cache_of[job]];
+        missing_[job] = -1.0;
+    }
     if (rules_.own) {
         std::vector<double> kept(cached_.size(), 0.0);
         for (const std::int64_t job : decision.jobs) {
