@@ -5,6 +5,7 @@ and its two rules of arithmetic against the public functions of `hivecore.storag
 """
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -143,13 +144,18 @@ def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
     assert reached(full, miss, shares) == pytest.approx(found.rates_mbps, rel=1e-6, abs=1e-6)
 
 
+def seen(now, work, cluster, present, running, quota, **contents):
+    """How things are before any job has read anything."""
+    nothing = {"cached": np.zeros(len(work.size_mb)), "last_use": np.zeros(len(work.size_mb))}
+    none = np.zeros(len(work))
+    found = SimpleNamespace(**{"left": work.total_mb, **nothing, **contents})
+    return Situation(now, work, cluster, present, running, none, none, quota, quota, found)
+
+
 @given(workloads(), clusters)
 def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
     everyone = np.arange(len(work))
-    nothing = np.zeros(len(work.size_mb))
-    situation = Situation(
-        0.0, work, cluster, everyone, everyone, work.total_mb, 0 * work.total_mb, *[nothing] * 4
-    )
+    situation = seen(0.0, work, cluster, everyone, everyone, np.zeros(len(work.size_mb)))
     found = allocate_storage(
         situation.jobs(everyone, work.rate_mbps),
         work.size_mb[situation.live] / 1e3,
@@ -189,19 +195,7 @@ def test_the_scheduler_allots_cache_as_the_library_does(work, cluster, shares, l
     used = np.array(last_use[: len(work.size_mb)])
     jobs = present[:running]
     quota = allotted(work, cluster, present, jobs, held)
-    situation = Situation(
-        9.0,
-        work,
-        cluster,
-        present,
-        jobs,
-        work.total_mb,
-        0 * work.total_mb,
-        held,
-        quota,
-        used,
-        quota,
-    )
+    situation = seen(9.0, work, cluster, present, jobs, quota, cached=held, last_use=used)
     grants = Grants(jobs, np.ones(len(jobs)), None, np.inf)
     same, reclaim = Allotted().quotas(situation, grants)
     assert same.tolist() == quota.tolist()

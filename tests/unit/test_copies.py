@@ -40,7 +40,7 @@ from hivecore.errors import (
 )
 from hivecore.interop import gpushare
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
-from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage
+from hivecore.sim.worlds import InterleavedGpus
 
 HOW = {
     "copy": copy.copy,
@@ -260,15 +260,15 @@ def saved(thing):
     return thing.to_bytes()
 
 
-READERS = [
-    scheduler.Job(name, "a", 1, stages=stages, data=scheduler.Data("images", 60.0))
+SHARING = [
+    scheduler.Job(name, "a", 1, stages=stages)
     for name, stages in (("first", [2, 1]), ("second", [1, 1]))
 ]
 
 
-def world(make):
+def taking_turns():
     """Two jobs on the same GPUs; one of them is to end."""
-    made = make(InterleavedGpus(READERS))
+    made = InterleavedGpus(SHARING)
     made.obey([scheduler.Start("first", ()), scheduler.Start("second", (), ("first",))], 0.0)
     made.speeds(0.0)
     made.end("second", 1.0)
@@ -281,18 +281,8 @@ def speeds_of(thing):
 
 ACTING = {
     InterleavedGpus: (
-        lambda: world(lambda gpus: gpus),
+        taking_turns,
         lambda it: it.end("first", 1.0),
-        speeds_of,
-    ),
-    UnmanagedStorage: (
-        lambda: world(lambda gpus: UnmanagedStorage(READERS, {"images": 9.0}, 1.0, 40.0, gpus)),
-        lambda it: it.end("first", 1.0),
-        speeds_of,
-    ),
-    AllottedStorage: (
-        lambda: world(lambda gpus: AllottedStorage(READERS, {"images": 9.0}, 40.0, gpus)),
-        lambda it: it.obey([scheduler.SetRemoteIO("first", 30.0)], 1.0),
         speeds_of,
     ),
     scheduler.Scheduler: (running, lambda it: it.finish("first", 1.0), saved),

@@ -7,11 +7,11 @@ import pytest
 
 from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.scheduler import Data
+from hivecore.scheduler import Data, StoragePool
 from hivecore.sim import Workload, replay, simulate
 from hivecore.sim.specs import TraceJobs, load_jobs, replay_specs, scheduler_jobs, spec_figures
 from hivecore.sim.specs.report import specs_notes, specs_to_json
-from hivecore.sim.worlds import InterleavedGpus, UnmanagedStorage
+from hivecore.sim.storage import reading_from
 from hivecore.traces import (
     FORMATS,
     GpuPods,
@@ -220,8 +220,8 @@ def test_a_spec_without_storage_has_a_plain_cache_of_the_size_that_another_one_t
     allotted, plain = ends(trace, stored=stored, bare=spec())
     assert allotted == [1600]
     made = scheduler_jobs(trace, spec().scheduler())
-    world = UnmanagedStorage(made, trace.datasets_gb, 10, 25, InterleavedGpus(made))
-    by_hand = simulate(spec().scheduler(), made, trace.submit, trace.duration, world)
+    reading = reading_from(StoragePool(trace.datasets_gb, 10, 25), made, trace.duration)
+    by_hand = simulate(spec().scheduler(), made, trace.submit, trace.duration, progress=reading)
     assert plain == by_hand.end.tolist() and 1600 < plain[0] < 2400
     other = spec(1, pool % ", datasets_gb: {images: 30}")
     with pytest.raises(ValueError, match="one: dataset images has 30 GB, and 20 in the trace"):

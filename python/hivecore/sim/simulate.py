@@ -133,8 +133,9 @@ class _Loop:
         watch_at = -inf if watch is not None else inf
         come, count = 0, len(jobs)
         while self.left:
-            end = progress.next_end()
-            now = progress.next_change(min(submit[come], end) if come < count else end)
+            arrival = submit[come] if come < count else inf
+            end = progress.next_end(arrival)
+            now = progress.next_change(min(arrival, end))
             if now == inf:
                 break
             if watch is not None and watch_at < now:

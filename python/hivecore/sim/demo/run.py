@@ -21,8 +21,9 @@ from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.demo.ledger import Books, Floats, Ledger
 from hivecore.sim.simulate import Outcome, simulate
+from hivecore.sim.storage import reading_from
 from hivecore.sim.workload import Workload
-from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage, World
+from hivecore.sim.worlds import InterleavedGpus
 from hivecore.traces import TenantsTrace
 
 __all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "Progress", "run_demo"]
@@ -112,11 +113,11 @@ def _alone(
         work = Workload.of(trace.select(own), {name: made.nodes[name]})
         jobs = _jobs(made, work, "private", np.flatnonzero(own))
         part = made.nodes[name] / nodes
-        world = UnmanagedStorage(
-            jobs, made.datasets_gb, cache_gb * part, bandwidth_mbps * part, InterleavedGpus(jobs)
-        )
-        scheduler = configure("private", work)
-        found = simulate(scheduler, jobs, *_times(work), world, _watch(work, progress))
+        pool = StoragePool(made.datasets_gb, cache_gb * part, bandwidth_mbps * part)
+        submit, seconds = _times(work)
+        reading = reading_from(pool, jobs, seconds)
+        scheduler, watch = configure("private", work), _watch(work, progress)
+        found = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
         start[own], end[own], lost[own] = found.start, found.end, found.lost
     return DemoRun(start, end, lost, None)
 
@@ -132,23 +133,17 @@ def _together(
     policy = _POLICIES.get(name, "lending")
     jobs = _jobs(made, work, policy, np.arange(made.trace.jobs))
     sharing = Sharing(_RESOURCES) if name in ("+ sharing", "+ data") else None
-    pool, world = None, _world(jobs, made, cache_gb, bandwidth_mbps)
-    if name == "+ data":
-        pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
-        world = AllottedStorage(jobs, made.datasets_gb, bandwidth_mbps, InterleavedGpus(jobs))
-    scheduler = configure(policy, work, sharing, pool)
+    pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
+    allots = name == "+ data"
+    scheduler = configure(policy, work, sharing, pool if allots else None)
     assert scheduler.cells is not None
     numbers = {node: number for number, node in enumerate(scheduler.cells.nodes)}
-    ledger = Ledger(world, jobs, numbers)
-    found: Outcome = simulate(scheduler, jobs, *_times(work), ledger, _watch(work, progress))
+    ledger = Ledger(InterleavedGpus(jobs), jobs, numbers)
+    submit, seconds = _times(work)
+    reading = reading_from(pool, jobs, seconds, scheduler if allots else None, ledger)
+    watch = _watch(work, progress)
+    found: Outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
     return DemoRun(found.start, found.end, found.lost, ledger.books())
-
-
-def _world(
-    jobs: Sequence[Job], made: TenantsTrace, cache_gb: float, bandwidth_mbps: float
-) -> World:
-    gpus = InterleavedGpus(jobs)
-    return UnmanagedStorage(jobs, made.datasets_gb, cache_gb, bandwidth_mbps, gpus)
 
 
 def _jobs(

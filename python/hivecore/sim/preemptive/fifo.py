@@ -60,7 +60,7 @@ class Fifo:
         self._incidents = Incidents(failures, count, idle_nodes(nodes))
         self._spans: list[Span] = []
 
-    def next_end(self) -> float:
+    def next_end(self, before: float) -> float:
         """See `Progress`."""
         return self._ends[0][0] if self._ends else inf
 

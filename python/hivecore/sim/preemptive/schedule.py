@@ -86,7 +86,7 @@ def schedule(
         failures = of_jobs(failures)
     chosen = _policy(jobs, policy, nodes, muri)
     submit = events_of(jobs.submit) if chosen.same_event or not counts_only else jobs.submit
-    progress = Training(jobs, submit, chosen, failures, report_interval, record)
+    progress = Training(jobs, chosen, failures, report_interval, record)
     scheduler, asked = configure(jobs, nodes, by_node=not counts_only, shares=policy in _MURI)
     simulate(scheduler, asked, submit, ones, order=progress.order, progress=progress)
     return progress.outcome()

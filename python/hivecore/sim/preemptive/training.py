@@ -136,7 +136,6 @@ class Training:
     """For `hivecore.sim.simulate`, whose jobs are named by their numbers.
 
     :param jobs: in order of submission.
-    :param submit: when they come, seconds.
     :param policy: made for `jobs`.
     :param failures: in order of time.
     :param report_interval: seconds between reports of progress.
@@ -151,14 +150,13 @@ class Training:
     def __init__(
         self,
         jobs: Jobs,
-        submit: Sequence[float],
         policy: Policy,
         failures: Iterable[Failure],
         report_interval: float,
         record: bool,
     ) -> None:
         count = len(jobs)
-        self._submit, self._policy, self._interval = submit, policy, report_interval
+        self._policy, self._interval = policy, report_interval
         self._names = [str(job) for job in range(count)]
         self._gpus = jobs.gpus
         #: whether whoever comes first has a place if there are as many GPUs
@@ -170,20 +168,18 @@ class Training:
         self._stopped: set[int] = set()
         self._completion, self._completing = inf, list[int]()
         self._change = inf
-        self._submitted, self._left = 0, 0
+        self._left = 0
         self._previous = 0.0
         self._incidents = Incidents(failures, count, policy.idle)
         self._pods: dict[int, tuple[PlacedPod, ...]] = {}
         self._recorder = Recorder() if record else None
 
-    def next_end(self) -> float:
+    def next_end(self, before: float) -> float:
         """See `Progress`: when it is that of the next submission, nearly, it is that."""
-        count, time = self._submitted, self._completion
-        near = self._policy.same_event
-        if near and count < len(self._submit) and time < inf:
-            arrival = self._submit[count]
-            if abs(arrival - time) <= max(_CLOSE * max(arrival, time), near):
-                return arrival
+        time, near = self._completion, self._policy.same_event
+        latest = max(before, time)
+        if near and latest < inf and abs(before - time) <= max(_CLOSE * latest, near):
+            return before
         return time
 
     def next_change(self, before: float) -> float:
@@ -232,7 +228,6 @@ class Training:
     def submit(self, job: str, seconds: float, now: float) -> None:
         """See `Progress`."""
         self._policy.come(int(job))
-        self._submitted += 1
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:

@@ -40,8 +40,10 @@ class Progress(Protocol):
     #: Whether jobs that stop keep what they have done, so that they go on from there.
     is_kept: bool
 
-    def next_end(self) -> float:
-        """When the next job completes if nothing happens before; inf: none does."""
+    def next_end(self, before: float) -> float:
+        """When the next job completes, if that is not after the next submission, ``before``, and
+        nothing else happens until then; else it may be inf.
+        """
 
     def next_change(self, before: float) -> float:
         """When something else happens by itself, or something is to be decided on; ``before``:

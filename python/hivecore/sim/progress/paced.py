@@ -1,6 +1,6 @@
 """Jobs go at the speeds that a world says, and begin again when they stop."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
 
@@ -35,7 +35,7 @@ class Paced:
         #: of running jobs in a world: what is left, since when, and how fast it goes
         self._pace: dict[str, tuple[float, float, float]] = {}
 
-    def next_end(self) -> float:
+    def next_end(self, before: float = inf) -> float:
         """See `Progress`."""
         ends, number = self._ends, self._number
         while ends and number.get(ends[0][3]) != ends[0][2]:
@@ -75,7 +75,7 @@ class Paced:
                 del self._number[action.job]
         if self._world is not None:
             self._world.obey(actions, now)
-            self._adjust(self._world, now)
+            self.adjust(self._world.speeds(now), now)
 
     def _start(self, job: str, now: float) -> None:
         seconds = self._seconds[job]
@@ -88,9 +88,13 @@ class Paced:
         if end < inf:
             heappush(self._ends, (end, self._place[job], self._numbers, job))
 
-    def _adjust(self, world: World, now: float) -> None:
-        """Let what is left of a run begin now if its speed is another one."""
-        for job, speed in world.speeds(now).items():
+    def adjust(self, speeds: Mapping[str, float], now: float) -> None:
+        """Let running jobs go at other speeds, as shares of their own.
+
+        :param speeds: by job.
+        :param now: seconds.
+        """
+        for job, speed in speeds.items():
             left, since, before = self._pace[job]
             if speed == before:
                 continue

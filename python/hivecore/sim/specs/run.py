@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hivecore.scheduler import Job, Scheduler, Sharing, StoragePool
+from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.sim.simulate import Outcome, Watch, simulate
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import TraceJobs
-from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage, World
+from hivecore.sim.storage import reading_from
+from hivecore.sim.worlds import InterleavedGpus
 
 __all__ = ["Spec", "SpecRun", "replay_specs"]
 
@@ -118,10 +119,15 @@ def _run(
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     gpus = gpus_of(scheduler)
-    world = _world(jobs, spec, datasets, pools)
     times = trace.submit.tolist(), trace.duration.tolist()
     watch = progress and _watch(float(trace.submit[-1]), progress)
-    outcome = simulate(scheduler, jobs, *times, world, watch, may_refuse=True)
+    turns = InterleavedGpus(jobs) if spec.sharing is not None else None
+    paces: dict[str, Any] = {"world": turns}
+    if pools and trace.data:
+        pool = _with_datasets(spec.storage or pools[0], datasets)
+        manager = scheduler if spec.storage is not None else None
+        paces = {"progress": reading_from(pool, jobs, times[1], manager, turns)}
+    outcome = simulate(scheduler, jobs, *times, watch=watch, may_refuse=True, **paces)
     if progress:
         progress(len(trace))
     return SpecRun(gpus, outcome)
@@ -147,20 +153,6 @@ def _with_datasets(pool: StoragePool, sizes: Mapping[str, float]) -> StoragePool
         ahead=pool.ahead,
         eps=pool.eps,
     )
-
-
-def _world(
-    jobs: Sequence[Job], spec: Spec, datasets: Mapping[str, float], pools: Sequence[StoragePool]
-) -> World | None:
-    gpus = InterleavedGpus(jobs)
-    if pools and any(job.data is not None for job in jobs):
-        pool = spec.storage or pools[0]
-        if pool.bandwidth_mbps is None:
-            raise ValueError("storage: bandwidth_mbps is missing, without which nobody can read")
-        if spec.storage is not None:
-            return AllottedStorage(jobs, datasets, pool.bandwidth_mbps, gpus)
-        return UnmanagedStorage(jobs, datasets, pool.cache_gb, pool.bandwidth_mbps, gpus)
-    return None if spec.sharing is None else gpus
 
 
 def _watch(last: float, progress: _Progress) -> Watch:

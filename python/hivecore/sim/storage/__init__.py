@@ -10,14 +10,9 @@ and what SiloD caches, in the one event loop of the simulator. Amounts of data a
 
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.metrics import StorageFigures, storage_figures
-from hivecore.sim.storage.reading import Rules, StorageOutcome
-from hivecore.sim.storage.schedule import (
-    GPU_POLICIES,
-    STORAGE_SYSTEMS,
-    rules_of,
-    schedule_items,
-    schedule_storage,
-)
+from hivecore.sim.storage.ranked import StorageOutcome
+from hivecore.sim.storage.rules import GPU_POLICIES, STORAGE_SYSTEMS, Rules, rules_of
+from hivecore.sim.storage.schedule import reading_from, schedule_items, schedule_storage
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
 
 __all__ = [
@@ -29,6 +24,7 @@ __all__ = [
     "StorageHistory",
     "StorageOutcome",
     "StorageWorkload",
+    "reading_from",
     "rules_of",
     "schedule_items",
     "schedule_storage",

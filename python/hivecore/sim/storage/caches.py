@@ -46,12 +46,14 @@ class Allotted:
 
     :param eps: by how much another dataset must save more before it takes the room of one that is
         cached already.
+    :param ahead: whether it lets caches of waiting jobs be filled.
+    :param by_progress: whether what it says depends on how much jobs have read.
     """
 
     private = lru = False
 
-    def __init__(self, eps: float = 0.1) -> None:
-        self._eps = eps
+    def __init__(self, eps: float = 0.1, ahead: bool = True, by_progress: bool = False) -> None:
+        self._eps, self.ahead, self.by_progress = eps, ahead, by_progress
 
     def pool(self, work: StorageWorkload, cluster: StorageCluster) -> StoragePool:
         """Return what the scheduler has to know.
@@ -60,7 +62,7 @@ class Allotted:
         :param cluster: what they share.
         """
         sizes = dict(zip(work.names, (work.size_mb / MB).tolist(), strict=True))
-        return StoragePool(sizes, cluster.cache_gb, None, ahead=True, eps=self._eps)
+        return StoragePool(sizes, cluster.cache_gb, None, ahead=self.ahead, eps=self._eps)
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
         """Return what the scheduler has said.

@@ -18,9 +18,10 @@ from hivecore.sim.console import (
 )
 from hivecore.sim.storage.metrics import StorageFigures, storage_figures
 from hivecore.sim.storage.plots import save_storage_plots
-from hivecore.sim.storage.reading import StorageOutcome
+from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.report import storage_table, storage_to_json
-from hivecore.sim.storage.schedule import GPU_POLICIES, STORAGE_SYSTEMS, schedule_storage
+from hivecore.sim.storage.rules import GPU_POLICIES, STORAGE_SYSTEMS
+from hivecore.sim.storage.schedule import schedule_storage
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
 from hivecore.traces import StorageTrace, load, load_storage, load_training, with_datasets
 

@@ -8,6 +8,7 @@ more misses than expected, the next one is shorter. The last items are read in f
 job is late by at most a few items.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -69,6 +70,7 @@ class _Readers:
         quota: Floats,
         reclaim: Indices,
         wanted: Indices,
+        again: Sequence[int] = (),
         *,
         reference: Floats | None = None,
     ) -> None:
@@ -79,6 +81,7 @@ class _Readers:
         :param quota: float64[caches], MB.
         :param reclaim: not used: caches have an order of their own.
         :param wanted: caches in the order in which they are warmed up.
+        :param again: not used: jobs keep what they have read.
         :param reference: float64[running], MB/s, or None.
         """
         self._running, self._full, self._reference = jobs, rates, reference
@@ -240,6 +243,7 @@ class UniformItems(_Readers):
         quota: Floats,
         reclaim: Indices,
         wanted: Indices,
+        again: Sequence[int] = (),
         *,
         reference: Floats | None = None,
     ) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hivecore.sim.storage.reading import StorageOutcome
+from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
 
 __all__ = ["StorageFigures", "storage_figures"]

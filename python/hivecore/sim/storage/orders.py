@@ -13,8 +13,9 @@ from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.situation import Grants, Situation
 from hivecore.sim.storage.workload import MB, Floats, Indices
 from hivecore.storage import allocate_storage
+from hivecore.storage.allocation import Objective
 
-__all__ = ["Fifo", "LeastAttained", "MaxMin", "Order", "Shortest"]
+__all__ = ["Fifo", "LeastAttained", "MaxMin", "OfObjective", "Order", "Shortest"]
 
 
 class Order(Protocol):
@@ -201,6 +202,56 @@ class MaxMin:
             gpu_capacity=cluster.gpus,
         )
         return Grants(jobs, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
+
+
+class OfObjective:
+    """Whom the queues of a scheduler let run; remote IO follows the objective of its storage.
+
+    :param objective: of a `StoragePool`.
+    """
+
+    takes_turns = False
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+
+    def ranked(self, situation: Situation) -> None:
+        """Return nothing: the scheduler's queues say it.
+
+        :param situation: of this instant.
+        """
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return the jobs, the most urgent first, or with the rates that are compared.
+
+        :param situation: of this instant.
+        :param jobs: those that run, in order of arrival.
+        """
+        work, cluster = situation.work, situation.cluster
+        if self._objective == "fifo":
+            return _whole(jobs)
+        if self._objective in ("greedy", "throughput"):
+            dataset = work.dataset[jobs]
+            missed = 1.0 - situation.held[dataset] / work.size_mb[dataset]
+            return _whole(jobs[np.argsort(missed, kind="stable")])
+        equal = situation.equal_rates(jobs)
+        if self._objective == "max_min":
+            return Grants(jobs, np.ones(len(jobs)), equal, inf)
+        columns = situation.jobs(jobs, work.rate_mbps[jobs])
+        if self._objective == "finish_time":
+            elapsed = np.maximum(situation.now - situation.start[jobs], 0.0)
+            alone = (work.total_mb - situation.left)[jobs] / np.maximum(equal, 1e-9)
+            columns = columns.replace(elapsed=elapsed, elapsed_alone=np.maximum(alone, 0.0))
+        found = allocate_storage(
+            columns,
+            work.size_mb[situation.live] / MB,
+            cluster.cache_gb,
+            cluster.bandwidth_mbps,
+            self._objective,
+        )
+        if self._objective == "sjf":
+            return _whole(jobs[found.certificate.order])
+        return Grants(jobs, np.ones(len(jobs)), found.rates_mbps, inf)
 
 
 def _whole(jobs: Indices, again: float = inf) -> Grants:

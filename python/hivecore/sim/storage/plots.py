@@ -9,7 +9,7 @@ import numpy as np
 from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREY, VERMILION, literal, rising, save_figures, set_title
 from hivecore.sim.storage.history import StorageHistory
-from hivecore.sim.storage.reading import StorageOutcome
+from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.workload import Floats, StorageCluster, StorageWorkload
 
 if TYPE_CHECKING:

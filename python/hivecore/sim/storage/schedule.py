@@ -1,40 +1,29 @@
-"""The policies by name: a rule for the GPUs together with a storage system."""
+"""Jobs on storage under the policies by name, and under any scheduler."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from hivecore._arguments import as_choice
 from hivecore._sim import FluidClock
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import Data, Job, Role, Scheduler
+from hivecore.scheduler import Data, Job, Role, Scheduler, StoragePool
 from hivecore.sim.simulate import simulate
-from hivecore.sim.storage.caches import (
-    Allotted,
-    CachePolicy,
-    PerGpu,
-    SharedLru,
-    WholeDatasets,
-)
+from hivecore.sim.storage.caches import Allotted, SharedLru
+from hivecore.sim.storage.contents import Contents
 from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.items import LruItems, UniformItems
-from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
-from hivecore.sim.storage.reading import Contents, Reading, Rules, StorageOutcome
+from hivecore.sim.storage.orders import Fifo
+from hivecore.sim.storage.ranked import Ranked, StorageOutcome
+from hivecore.sim.storage.reading import Reading
+from hivecore.sim.storage.rules import Rules, rules_of, rules_of_pool
 from hivecore.sim.storage.workload import MB, StorageCluster, StorageWorkload
+from hivecore.sim.worlds import World
 from hivecore.topology import NetworkTopology
 
-__all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
+__all__ = ["reading_from", "schedule_items", "schedule_storage"]
 
-#: First in first out, shortest job first, shortest remaining time first, least attained service
-#: first, max-min fairness.
-GPU_POLICIES = ("fifo", "sjf", "srtf", "las", "max-min")
-_CACHES: dict[str, type[CachePolicy]] = {
-    "silod": Allotted,
-    "quiver": WholeDatasets,
-    "coordl": PerGpu,
-    "alluxio": SharedLru,
-}
 _SHRINKS = ("random", "read_first")
-#: SiloD, which the GPU policy knows of, and three systems that act for themselves.
-STORAGE_SYSTEMS = tuple(_CACHES)
 
 
 def schedule_storage(
@@ -139,15 +128,63 @@ def schedule_items(
     return _run(work, cluster, rules, contents, record)
 
 
+def reading_from(
+    pool: StoragePool,
+    jobs: Sequence[Job],
+    seconds: Sequence[float],
+    scheduler: Scheduler | None = None,
+    gpus: World | None = None,
+) -> Reading:
+    """Return the progress of jobs that read through one cache, for `hivecore.sim.simulate`.
+
+    :param pool: the cache, the remote IO and the datasets that the jobs share.
+    :param jobs: all that may run, in order of submission. Those without `Job.data` never wait for
+        any.
+    :param seconds: that each has to run when nothing slows it.
+    :param scheduler: whose storage the pool is. It allots the cache, by what it is told to be
+        cached, and remote IO follows its objective, by what jobs find cached in their epochs;
+        ``None``: nobody does, so that one LRU cache serves all, and the network is fair to those
+        who read.
+    :param gpus: how fast jobs run that never wait for data; ``None``: at full speed.
+    :raises ValueError: a job reads what is not there, or the pool has no remote IO.
+
+    Jobs that stop begin again. Remote IO that `SetRemoteIO` allots counts for caches that are full:
+    it is not what jobs have while caches fill. See `schedule_storage` for the model.
+
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
+    >>> from hivecore.sim import simulate
+    >>> jobs = [Job("one", "a", 8, data=Data("images", 100.0))]  # 60 GB in 600 seconds
+    >>> quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    >>> pool = StoragePool({"images": 20.0}, cache_gb=10.0, bandwidth_mbps=25.0)
+    >>> scheduler = Scheduler(quotas=quotas, storage=pool, immediate=True)
+    >>> progress = reading_from(pool, jobs, [600], scheduler)
+    >>> end = simulate(scheduler, jobs, [0], [600], progress=progress).end
+    >>> end.round(3).tolist()  # 800 s, then 400 s, and 400 s
+    [1600.0]
+    """
+    if pool.bandwidth_mbps is None:
+        raise ValueError("pool: bandwidth_mbps is missing, without which no job can read")
+    work = StorageWorkload.of_jobs(jobs, seconds, dict(pool.datasets_gb))
+    cluster = StorageCluster(max(len(work), 1), pool.cache_gb, pool.bandwidth_mbps)
+    unmanaged = Rules(Fifo(), SharedLru(), "maxmin_io")
+    rules = unmanaged if scheduler is None else rules_of_pool(pool)
+    return Reading(work, cluster, rules, _amounts(work, cluster, rules), scheduler, gpus)
+
+
 def _amounts(
-    work: StorageWorkload, cluster: StorageCluster, rules: Rules, shrink: str, lazy: bool
+    work: StorageWorkload,
+    cluster: StorageCluster,
+    rules: Rules,
+    shrink: str = "random",
+    lazy: bool = True,
 ) -> FluidClock:
     """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
     size, cache_of = work.size_mb, work.dataset
     if rules.cache.private:
         size, cache_of = work.size_mb[work.dataset], np.arange(len(work))
     shared = cache_of, work.total_mb, cluster.cache_mb, cluster.bandwidth_mbps
-    if rules.cache.lru:
+    if rules.cache.lru and cluster.cache_mb:
         return FluidClock(size, *shared, io_mode=rules.io_mode, policy="lru")
     return FluidClock(
         size,
@@ -172,7 +209,7 @@ def _run(
     queues = TenantQueues(blocking="fifo")
     scheduler = Scheduler(queues=queues, topology=network, storage=pool, immediate=True)
     recorder = Recorder() if record else None
-    progress = Reading(work, cluster, rules, contents, scheduler, recorder)
+    progress = Ranked(work, cluster, rules, contents, scheduler, recorder=recorder)
     submit, ones = work.submit.tolist(), [1.0] * len(work)
     jobs = _jobs(work, has_data=pool is not None)
     simulate(scheduler, jobs, submit, ones, order=progress.order, progress=progress)
@@ -200,30 +237,3 @@ def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:
     largest = int(work.gpus.max(initial=0))
     if largest > cluster.gpus:
         raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")
-
-
-def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
-    """Return the rules that two names stand for.
-
-    :param policy: of `GPU_POLICIES`. With "silod" its estimates know of storage, else they do not.
-    :param storage: of `STORAGE_SYSTEMS`. With "silod" remote IO goes to the most urgent jobs, with
-        "max-min" so that all get ahead alike; the other systems leave it to the network, which
-        gives all the same.
-    :param warm_up: whether spare remote IO fills caches.
-    :raises ValueError: an unknown name.
-
-    >>> rules_of("fifo", "alluxio").io_mode
-    'maxmin_io'
-    """
-    as_choice(storage, "storage", STORAGE_SYSTEMS)
-    aware = storage == "silod"
-    orders: dict[str, Order] = {
-        "fifo": Fifo(),
-        "sjf": Shortest(preemptive=False, aware=aware),
-        "srtf": Shortest(preemptive=True, aware=aware),
-        "las": LeastAttained(),
-        "max-min": MaxMin(aware),
-    }
-    as_choice(policy, "policy", GPU_POLICIES)
-    managed = "maxmin_rate" if policy == "max-min" else "priority"
-    return Rules(orders[policy], _CACHES[storage](), managed if aware else "maxmin_io", warm_up)

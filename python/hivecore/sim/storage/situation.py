@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim.storage.contents import Contents
 from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 from hivecore.storage import StorageJobs
@@ -23,12 +24,11 @@ class Situation:
     :param cluster: what they share.
     :param present: int64[present], the jobs that run or wait, in order of arrival.
     :param running: int64[running], those that run.
-    :param left: float64[jobs], MB that each job has yet to read.
     :param attained: float64[jobs], GPU seconds that each job has had.
-    :param held: float64[caches], MB in each cache.
+    :param start: float64[jobs], seconds, when each first ran; inf: it has not.
     :param quota: float64[caches], MB that was promised to each.
-    :param last_use: float64[caches], seconds.
     :param allotted: float64[datasets], MB that the scheduler lets be cached, as it has said last.
+    :param contents: of the caches, which do not change until the situation is another one.
     """
 
     now: float
@@ -36,12 +36,26 @@ class Situation:
     cluster: StorageCluster
     present: Indices
     running: Indices
-    left: Floats
     attained: Floats
-    held: Floats
+    start: Floats
     quota: Floats
-    last_use: Floats
     allotted: Floats
+    contents: Contents
+
+    @cached_property
+    def left(self) -> Floats:
+        """Return float64[jobs], MB that each job has yet to read."""
+        return self.contents.left
+
+    @cached_property
+    def held(self) -> Floats:
+        """Return float64[caches], MB in each cache."""
+        return self.contents.cached
+
+    @cached_property
+    def last_use(self) -> Floats:
+        """Return float64[caches], seconds."""
+        return self.contents.last_use
 
     @cached_property
     def live(self) -> Indices:
@@ -70,13 +84,16 @@ class Situation:
             gpus=self.work.gpus[jobs].astype(np.float64),
         )
 
-    def equal_rates(self) -> Floats:
-        """Return float64[present], MB/s that each job would reach with an equal share of all.
+    def equal_rates(self, jobs: Indices | None = None) -> Floats:
+        """Return float64[jobs], MB/s that each job would reach with an equal share of all.
+
+        :param jobs: int64[jobs]; all that are present by default.
 
         Equal are the GPUs (a job that needs more has them for less time), the remote IO, and the
         cache; jobs on one dataset put their parts of the cache together.
         """
-        work, cluster, present = self.work, self.cluster, self.present
+        work, cluster = self.work, self.cluster
+        present = self.present if jobs is None else jobs
         count = max(len(present), 1)
         dataset = work.dataset[present]
         time = np.minimum(cluster.gpus / count / work.gpus[present], 1.0)

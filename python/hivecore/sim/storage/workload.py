@@ -1,5 +1,6 @@
 """Jobs and cluster as the storage simulator sees them: arrays, sizes in MB, rates in MB/s."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Self
@@ -7,6 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.scheduler import Job
 from hivecore.traces import StorageTrace
 
 __all__ = ["MB", "Floats", "Indices", "StorageCluster", "StorageWorkload"]
@@ -59,6 +61,7 @@ class StorageWorkload:
     :param dataset: int64[jobs], index into `size_mb`.
     :param size_mb: float64[datasets], MB.
     :param names: of the datasets.
+    :param jobs: their names, as a scheduler knows them.
     """
 
     submit: Floats
@@ -68,6 +71,7 @@ class StorageWorkload:
     dataset: Indices
     size_mb: Floats
     names: tuple[str, ...]
+    jobs: tuple[str, ...]
 
     @classmethod
     def of(cls, trace: StorageTrace) -> Self:
@@ -84,6 +88,39 @@ class StorageWorkload:
             dataset=codes.astype(np.int64),
             size_mb=trace.dataset_gb[first] * MB,
             names=tuple(names.tolist()),
+            jobs=tuple(map(str, range(trace.jobs))),
+        )
+
+    @classmethod
+    def of_jobs(
+        cls, jobs: Sequence[Job], seconds: Sequence[float], datasets_gb: Mapping[str, float]
+    ) -> Self:
+        """Return those of the jobs that read something; when they come is not known.
+
+        :param jobs: in order of submission. Their GPUs are left to the scheduler.
+        :param seconds: that each runs when it never waits.
+        :param datasets_gb: the size of each dataset, by name.
+        :raises ValueError: a job reads what is not there.
+        """
+        code = {name: at for at, name in enumerate(datasets_gb)}
+        readers = [
+            (job.name, data, length)
+            for job, length in zip(jobs, seconds, strict=True)
+            if (data := job.data) is not None
+        ]
+        for name, data, _ in readers:
+            if data.dataset not in code:
+                raise ValueError(f"datasets_gb: job {name!r} reads {data.dataset!r}")
+        rate = np.array([data.rate_mbps for _, data, _ in readers], dtype=np.float64)
+        return cls(
+            submit=np.zeros(len(readers)),
+            gpus=np.ones(len(readers), dtype=np.int64),
+            rate_mbps=rate,
+            total_mb=rate * np.array([length for *_, length in readers], dtype=np.float64),
+            dataset=np.array([code[data.dataset] for _, data, _ in readers], dtype=np.int64),
+            size_mb=np.array(list(datasets_gb.values()), dtype=np.float64) * MB,
+            names=tuple(datasets_gb),
+            jobs=tuple(name for name, *_ in readers),
         )
 
     def __len__(self) -> int:

@@ -1,0 +1,76 @@
+"""Who gets what of GPUs, cache and remote IO, by names of policies or a scheduler's storage."""
+
+from dataclasses import dataclass
+
+from hivecore._arguments import as_choice
+from hivecore.scheduler import StoragePool
+from hivecore.sim.storage.caches import Allotted, CachePolicy, PerGpu, SharedLru, WholeDatasets
+from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, OfObjective, Order, Shortest
+
+__all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "Rules", "rules_of", "rules_of_pool"]
+
+#: First in first out, shortest job first, shortest remaining time first, least attained service
+#: first, max-min fairness.
+GPU_POLICIES = ("fifo", "sjf", "srtf", "las", "max-min")
+_CACHES: dict[str, type[CachePolicy]] = {
+    "silod": Allotted,
+    "quiver": WholeDatasets,
+    "coordl": PerGpu,
+    "alluxio": SharedLru,
+}
+#: SiloD, which the GPU policy knows of, and three systems that act for themselves.
+STORAGE_SYSTEMS = tuple(_CACHES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """A rule for GPUs, one for the cache, and one for remote IO.
+
+    :param order: who gets GPUs.
+    :param cache: who gets how much cache.
+    :param io_mode: how remote IO is shared out, as for `hivecore.storage.allocate_storage`.
+    :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
+    """
+
+    order: Order
+    cache: CachePolicy
+    io_mode: str
+    warm_up: bool = False
+
+
+def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
+    """Return the rules that two names stand for.
+
+    :param policy: of `GPU_POLICIES`. With "silod" its estimates know of storage, else they do not.
+    :param storage: of `STORAGE_SYSTEMS`. With "silod" remote IO goes to the most urgent jobs, with
+        "max-min" so that all get ahead alike; the other systems leave it to the network, which
+        gives all the same.
+    :param warm_up: whether spare remote IO fills caches.
+    :raises ValueError: an unknown name.
+
+    >>> rules_of("fifo", "alluxio").io_mode
+    'maxmin_io'
+    """
+    as_choice(storage, "storage", STORAGE_SYSTEMS)
+    aware = storage == "silod"
+    orders: dict[str, Order] = {
+        "fifo": Fifo(),
+        "sjf": Shortest(preemptive=False, aware=aware),
+        "srtf": Shortest(preemptive=True, aware=aware),
+        "las": LeastAttained(),
+        "max-min": MaxMin(aware),
+    }
+    as_choice(policy, "policy", GPU_POLICIES)
+    managed = "maxmin_rate" if policy == "max-min" else "priority"
+    return Rules(orders[policy], _CACHES[storage](), managed if aware else "maxmin_io", warm_up)
+
+
+def rules_of_pool(pool: StoragePool) -> Rules:
+    """Return the rules of a scheduler that allots a pool.
+
+    :param pool: whose objective says how remote IO is shared out.
+    """
+    objective = pool.objective
+    cache = Allotted(pool.eps, pool.ahead, objective in ("finish_time", "sjf"))
+    io_mode = "maxmin_rate" if objective in ("finish_time", "max_min") else "priority"
+    return Rules(OfObjective(objective), cache, io_mode)
