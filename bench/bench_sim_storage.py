@@ -1,20 +1,21 @@
-"""The storage simulator: time per fluid event and per item, and what policies and systems come to.
+"""The storage simulator: time per fluid event, and what policies and systems come to.
 
     python bench/bench_sim_storage.py [--smoke] [--out DIR]
 
 Events: so many jobs run at once, each on GPUs of its own, half of them on shared datasets. Time is
 CPU time per event, the least of three runs, decisions of the scheduler included; "kernel" is what
 the clockwork between the decisions takes of it, and "twin" what its twin in plain Python takes for
-the same events (only with 100 jobs). Items: accesses
-per second of CPU time in the item mode. Agreement: how far completion times by the fluid model are
-from those of the item mode with 4,000 items per dataset: the mean of all jobs, and the job that
+the same events (only with 100 jobs). Agreement: how far completion times by the fluid model are
+from those of real items in real caches, 4,000 per dataset: the mean of all jobs, and the job that
 differs most, seed by seed. Replay: what README's command prints for Muri's trace3 with random
 datasets, seed by seed, if the folder that HIVECORE_TRACES names (else `shared/traces` beside the
 checkout) holds it. Policies: the synthetic workload of `generate_storage`,
 whose parameters are no measurement, so that nothing here is to be compared with a published figure.
 """
 
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,14 @@ from hivecore.sim.storage import (
     StorageCluster,
     StorageWorkload,
     schedule,
-    schedule_items,
     schedule_storage,
     storage_figures,
 )
 from hivecore.traces import generate_storage, load_training, with_datasets
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from storage_items import schedule_items
 
 REPLAYED = TRACES / "muri" / "trace3.csv"
 SEEDS = range(5)
@@ -109,18 +113,8 @@ def time_events(smoke: bool) -> list[dict[str, Any]]:
     return figures
 
 
-def time_items(smoke: bool) -> dict[str, Any]:
-    work = StorageWorkload.of(generate_storage(4 if smoke else 16, seed=0, gpus=16, shared=0.5))
-    cluster = StorageCluster(16, 4000.0, 300.0)
-    items = 2000 if smoke else 20_000
-    seconds = cpu_seconds(partial(schedule_items, work, cluster, items=items))
-    accesses = float((work.total_mb / work.size_mb[work.dataset]).sum()) * items
-    print(f"items     {accesses:,.0f} accesses, {accesses / seconds / 1e6:.2f} M per second")
-    return {"accesses": accesses, "per_second": accesses / seconds}
-
-
 def agreement(smoke: bool) -> list[dict[str, Any]]:
-    """How far the completion times of the two modes are from each other."""
+    """How far completion times are from those of real items."""
     figures = []
     jobs, items, seeds = (4, 500, [0]) if smoke else (16, 4000, SEEDS)
     cluster = StorageCluster(16, 4000.0, 300.0)
@@ -207,7 +201,6 @@ if __name__ == "__main__":
     smoke = arguments.smoke
     found = {
         "events": time_events(smoke),
-        "items": time_items(smoke),
         "agreement": agreement(smoke),
         "policies": compare(smoke),
         "replay": replay(smoke),

@@ -8,8 +8,9 @@ from math import inf, log1p
 import numpy as np
 import pytest
 from jobs_on_storage import workload
+from storage_items import schedule_items
 
-from hivecore.sim.storage import Rules, StorageCluster, schedule_items, schedule_storage
+from hivecore.sim.storage import Rules, StorageCluster, schedule_storage
 from hivecore.sim.storage.caches import Allotted
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.situation import Grants

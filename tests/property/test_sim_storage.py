@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jobs_on_storage import workload
 from profiles import examples, seeds
 from storage_by_steps import Job, by_steps
+from storage_items import IO_MODES, grant, schedule_items
 
 from hivecore import scheduler as composed
 from hivecore.sim.storage import (
@@ -21,13 +22,11 @@ from hivecore.sim.storage import (
     STORAGE_SYSTEMS,
     Rules,
     StorageCluster,
-    schedule_items,
     schedule_storage,
 )
 from hivecore.sim.storage.caches import Allotted
 from hivecore.sim.storage.orders import Fifo
-from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
-from hivecore.sim.storage.situation import Grants, Situation
+from hivecore.sim.storage.situation import Grants, Situation, reached
 from hivecore.storage import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 
 SIZES = {"u": 40.0, "v": 100.0, "w": 70.0, "x": 250.0}

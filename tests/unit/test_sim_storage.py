@@ -9,7 +9,6 @@ from hivecore.sim.storage import (
     STORAGE_SYSTEMS,
     StorageCluster,
     StorageWorkload,
-    schedule_items,
     schedule_storage,
     storage_figures,
 )
@@ -65,7 +64,6 @@ def test_max_min_gives_equal_jobs_equal_time():
     assert schedule_storage(work, cluster, "max-min").end.tolist() == pytest.approx([20_000.0] * 2)
 
 
-@pytest.mark.parametrize("schedule", [schedule_storage, schedule_items])
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -74,9 +72,9 @@ def test_max_min_gives_equal_jobs_equal_time():
         ({"shrink": "all"}, "shrink must be one of random, read_first, not 'all'"),
     ],
 )
-def test_unknown_names_are_refused(schedule, asked, says):
+def test_unknown_names_are_refused(asked, says):
     with pytest.raises(ValueError, match=says):
-        schedule(generated(3), SMALL, **asked)
+        schedule_storage(generated(3), SMALL, **asked)
 
 
 def test_a_job_larger_than_the_cluster_is_refused():

@@ -9,7 +9,7 @@ __all__ = ["Contents"]
 
 
 class Contents(Protocol):
-    """What caches hold, and how far jobs are: `FluidClock`, or the same with real items."""
+    """What caches hold, and how far jobs are, such as `FluidClock`."""
 
     @property
     def now(self) -> float:

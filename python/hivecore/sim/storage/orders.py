@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.sim.storage.remote_io import reached
-from hivecore.sim.storage.situation import Grants, Situation
+from hivecore.sim.storage.situation import Grants, Situation, reached
 from hivecore.sim.storage.workload import MB, Floats, Indices
 from hivecore.storage import allocate_storage
 from hivecore.storage.allocation import Objective

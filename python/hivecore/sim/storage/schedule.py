@@ -12,7 +12,6 @@ from hivecore.sim.simulate import simulate
 from hivecore.sim.storage.caches import Allotted, SharedLru
 from hivecore.sim.storage.contents import Contents
 from hivecore.sim.storage.history import Recorder
-from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.ranked import Ranked, StorageOutcome
 from hivecore.sim.storage.reading import Reading
@@ -21,7 +20,7 @@ from hivecore.sim.storage.workload import MB, StorageCluster, StorageWorkload
 from hivecore.sim.worlds import World
 from hivecore.topology import NetworkTopology
 
-__all__ = ["reading_from", "schedule_items", "schedule_storage"]
+__all__ = ["reading_from", "run_through", "schedule_storage"]
 
 _SHRINKS = ("random", "read_first")
 
@@ -67,65 +66,8 @@ def schedule_storage(
     """
     as_choice(shrink, "shrink", _SHRINKS)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
-    _check_fits(work, cluster)
     contents = _amounts(work, cluster, rules, shrink, lazy)
-    return _run(work, cluster, rules, contents, record)
-
-
-def schedule_items(
-    work: StorageWorkload,
-    cluster: StorageCluster,
-    policy: str | Rules = "fifo",
-    storage: str = "silod",
-    *,
-    items: int = 20_000,
-    seed: int = 0,
-    warm_up: bool = False,
-    shrink: str = "random",
-    lazy: bool = True,
-    record: bool = False,
-) -> StorageOutcome:
-    """Return what becomes of the jobs if they read real items through real caches.
-
-    :param work: the jobs.
-    :param cluster: what they share.
-    :param policy: as for `schedule_storage`.
-    :param storage: as for `schedule_storage`.
-    :param items: that each dataset has, at least 1, all of one size.
-    :param seed: of the orders in which jobs read, and of evictions.
-    :param warm_up: as for `schedule_storage`.
-    :param shrink: as for `schedule_storage`.
-    :param lazy: as for `schedule_storage`; what goes then is random.
-    :param record: whether the outcome has a history.
-    :raises ValueError: as for `schedule_storage`, or `shrink` is "read_first" and `lazy` is set.
-
-    The same rules decide as in `schedule_storage`, whose amounts this mode is to check. See the
-    module `items`. Deterministic. Cost: O(items read), some hundred times that of the fluid model.
-
-    >>> import numpy as np
-    >>> from hivecore.traces import StorageTrace
-    >>> trace = StorageTrace(*map(np.array, (["a"], ["x"], [100.0], [300.0], [114.0], [1], [0.0])))
-    >>> cluster = StorageCluster(gpus=1, cache_gb=50.0, bandwidth_mbps=40.0)
-    >>> end = schedule_items(StorageWorkload.of(trace), cluster, items=1000).end
-    >>> bool(abs(end[0] / 5000.0 - 1.0) < 0.01)
-    True
-    """
-    if items < 1:
-        raise ValueError(f"items must be at least 1, not {items}")
-    if lazy and shrink == "read_first":
-        raise ValueError("shrink must be 'random' if lazy is set: the cache does no other")
-    as_choice(shrink, "shrink", _SHRINKS)
-    rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
-    _check_fits(work, cluster)
-    contents: UniformItems | LruItems
-    if rules.cache.lru:
-        contents = LruItems(work, cluster, rules.io_mode, items, seed)
-    else:
-        private = rules.cache.private
-        contents = UniformItems(
-            work, cluster, rules.io_mode, items, seed, shrink, lazy, private, rules.warm_up
-        )
-    return _run(work, cluster, rules, contents, record)
+    return run_through(work, cluster, rules, contents, record)
 
 
 def reading_from(
@@ -197,9 +139,21 @@ def _amounts(
     )
 
 
-def _run(
+def run_through(
     work: StorageWorkload, cluster: StorageCluster, rules: Rules, contents: Contents, record: bool
 ) -> StorageOutcome:
+    """Return what becomes of jobs that read through these caches.
+
+    :param work: the jobs.
+    :param cluster: what they share.
+    :param rules: how.
+    :param contents: empty caches.
+    :param record: whether the outcome has a history.
+    :raises ValueError: a job that is larger than the cluster, or no job gets ahead.
+    """
+    largest = int(work.gpus.max(initial=0))
+    if largest > cluster.gpus:
+        raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")
     network, pool = None, None
     if not rules.order.takes_turns:  # else nobody waits for GPUs
         network = NetworkTopology([], {"all": {}})
@@ -231,9 +185,3 @@ def _jobs(work: StorageWorkload, has_data: bool) -> list[Job]:
             zip(*(column.tolist() for column in columns), strict=True)
         )
     ]
-
-
-def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:
-    largest = int(work.gpus.max(initial=0))
-    if largest > cluster.gpus:
-        raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.sim.storage.contents import Contents
-from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 from hivecore.storage import StorageJobs
 
-__all__ = ["NOBODY", "Grants", "Situation", "in_order"]
+__all__ = ["NOBODY", "Grants", "Situation", "in_order", "reached"]
+
+# A job that misses less than this has all that it reads in the cache.
+_NO_MISS = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,3 +136,17 @@ def in_order(codes: Indices) -> Indices:
     """
     found: Indices = codes[np.sort(np.unique(codes, return_index=True)[1])]
     return found
+
+
+def reached(full: Floats, miss: Floats, granted: Floats | float) -> Floats:
+    """Return the rates in MB/s at which jobs run with what was granted.
+
+    :param full: float64[jobs], MB/s without waiting for data.
+    :param miss: float64[jobs], the share of what a job reads that is not cached.
+    :param granted: float64[jobs], MB/s of remote IO, or one number for all.
+
+    >>> reached(np.array([100.0, 100.0]), np.array([0.5, 0.0]), np.array([40.0, 0.0])).tolist()
+    [80.0, 100.0]
+    """
+    rates: Floats = np.minimum(full, granted / np.maximum(miss, _NO_MISS))
+    return np.where(miss < _NO_MISS, full, rates)

@@ -8,30 +8,54 @@ more misses than expected, the next one is shorter. The last items are read in f
 job is late by at most a few items.
 """
 
-from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hivecore.caching import EpochShuffle, PolicyCache, UniformCache
-from hivecore.sim.storage.remote_io import grant, reached
-from hivecore.sim.storage.workload import Floats, Indices, StorageCluster, StorageWorkload
+from hivecore.sim.storage import rules_of
+from hivecore.sim.storage.schedule import run_through
+from hivecore.sim.storage.situation import reached
 
-__all__ = ["LruItems", "UniformItems"]
-
+#: In order of urgency; by least miss ratio; the same for all; the same speed-up for all; in
+#: proportion to demand.
+IO_MODES = ("priority", "throughput", "maxmin_io", "maxmin_rate", "proportional")
 _BYTES = 1e6  # per MB
 _DONE = 1e-9  # of a job, rounding
 _BLOCKS = 250.0  # per epoch of the fastest job
 
 
+def schedule_items(
+    work,
+    cluster,
+    policy="fifo",
+    storage="silod",
+    *,
+    items=20_000,
+    seed=0,
+    warm_up=False,
+    shrink="random",
+    lazy=True,
+):
+    """What becomes of jobs if they read real items, under the same rules as `schedule_storage`.
+
+    Every dataset has so many items, all of one size. Caches that give up room lazily give up random
+    items. Cost: some hundred times that of amounts.
+    """
+    assert not (lazy and shrink == "read_first")
+    rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
+    options = work, cluster, rules.io_mode, items, seed
+    if rules.cache.lru:
+        contents = LruItems(*options)
+    else:
+        contents = UniformItems(*options, shrink, lazy, rules.cache.private, rules.warm_up)
+    return run_through(work, cluster, rules, contents, record=False)
+
+
 class _Readers:
     """The jobs' positions in their epochs, and what they may read."""
 
-    def __init__(
-        self, work: StorageWorkload, cluster: StorageCluster, io_mode: str, items: int, seed: int
-    ) -> None:
+    def __init__(self, work, cluster, io_mode, items, seed):
         self.now = self.fetched = self.warming = 0.0
         self.events = 0
         self.left = work.total_mb.copy()
@@ -43,7 +67,7 @@ class _Readers:
         self._bytes = np.maximum(np.rint(work.size_mb * _BYTES / items), 1.0).astype(np.int64)
         self._item = work.size_mb[dataset] / items
         self._orders = [EpochShuffle(seed + job, items) for job in range(len(dataset))]
-        self._order: list[npt.NDArray[np.int64] | None] = [None] * len(dataset)
+        self._order = [None] * len(dataset)
         self._epoch = [0] * len(dataset)
         self._position = [0] * len(dataset)
         #: Items that a job might have read already, less those that it has: below 1, or a debt.
@@ -51,55 +75,29 @@ class _Readers:
         #: MB of misses beyond what was granted.
         self._debt = np.zeros(len(dataset))
         self._running = np.empty(0, dtype=np.int64)
+        self._full, self._reference = np.empty(0), None
 
-    def unread(self, job: int) -> npt.NDArray[np.int64]:
-        """Return the items that a job has yet to read in its epoch, in its order.
-
-        :param job: its number.
-        """
+    def unread(self, job):
+        """Return the items that a job has yet to read in its epoch, in its order."""
         order = self._order[job]
         if order is None:
             order = self._orders[job].order(self._epoch[job]).astype(np.int64)
             self._order[job] = order
         return order[self._position[job] :]
 
-    def allocate(
-        self,
-        jobs: Indices,
-        rates: Floats,
-        quota: Floats,
-        reclaim: Indices,
-        wanted: Indices,
-        again: Sequence[int] = (),
-        *,
-        reference: Floats | None = None,
-    ) -> None:
-        """Take over what the scheduler decided.
-
-        :param jobs: int64[running], the jobs that run from now on.
-        :param rates: float64[running], MB/s without waiting for data.
-        :param quota: float64[caches], MB.
-        :param reclaim: not used: caches have an order of their own.
-        :param wanted: caches in the order in which they are warmed up.
-        :param again: not used: jobs keep what they have read.
-        :param reference: float64[running], MB/s, or None.
-        """
+    def allocate(self, jobs, rates, quota, reclaim, wanted, again=(), *, reference=None):
+        """Take over what the scheduler decided."""
         self._running, self._full, self._reference = jobs, rates, reference
 
-    def advance(self, until: float = inf, events: int = 1_000_000) -> Indices:
-        """Let jobs read until some end, or until that instant; return those that have ended.
-
-        :param until: seconds.
-        :param events: stop after so many blocks.
-        :raises ValueError: no job gets ahead.
-        """
+    def advance(self, until=inf, events=1_000_000):
+        """Let jobs read until some end, or until that instant; return those that have ended."""
         for _ in range(events):
             ended = self._block(until)
             if len(ended) or self.now >= until:
                 break
         return ended
 
-    def _block(self, until: float) -> Indices:
+    def _block(self, until):
         """Let the fastest job read a small part of its dataset, and the others meanwhile."""
         running, full = self._running, self._full
         self.events += 1
@@ -122,16 +120,12 @@ class _Readers:
         self._leave(ended)
         return ended
 
-    def _leave(self, jobs: Indices) -> None:
+    def _leave(self, jobs):
         """Forget jobs that have ended."""
         for job in jobs.tolist():
             self._order[job] = None
 
-    def _miss_ratio(self) -> Floats:
-        """Return float64[running], the share of what is unread that is not cached."""
-        raise NotImplementedError
-
-    def _move(self, step: float) -> Floats:
+    def _move(self, step):
         """Let jobs read for so many seconds; return float64[running], MB that each has read."""
         running, rate = self._running, self.rates
         item = self._item[running]
@@ -149,10 +143,9 @@ class _Readers:
         expected = rate * self.misses * step
         self._debt[running] = np.where(waits, debt + missed - expected, 0.0)
         self.fetched += float(missed.sum()) + self._warm(step)
-        moved: Floats = count * item
-        return moved
+        return count * item
 
-    def _read(self, job: int, number: int) -> int:
+    def _read(self, job, number):
         """Let a job read so many items; return how many of them it missed."""
         missed = 0
         while number:
@@ -166,87 +159,52 @@ class _Readers:
                 self._order[job] = None
         return missed
 
-    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
-        raise NotImplementedError
-
-    def _warm(self, step: float) -> float:
+    def _warm(self, step):
         return 0.0
 
 
 class UniformItems(_Readers):
-    """Uniform caches, per dataset or per job.
+    """Uniform caches, per dataset or per job."""
 
-    :param work: the jobs.
-    :param cluster: what they share.
-    :param io_mode: how remote IO is shared out.
-    :param items: of each dataset.
-    :param seed: of the orders, and of what is evicted.
-    :param shrink: what goes first when a cache shrinks at once: "random" or "read_first".
-    :param lazy: keep what is above a quota until the room is needed; what goes then is random.
-    :param private: a cache per job, dropped while the job does not run.
-    :param warm_up: whether spare remote IO fills caches.
-    """
-
-    def __init__(
-        self,
-        work: StorageWorkload,
-        cluster: StorageCluster,
-        io_mode: str,
-        items: int,
-        seed: int,
-        shrink: str = "random",
-        lazy: bool = True,
-        private: bool = False,
-        warm_up: bool = False,
-    ) -> None:
+    def __init__(self, work, cluster, io_mode, items, seed, shrink, lazy, private, warm_up):
         super().__init__(work, cluster, io_mode, items, seed)
         self._warm_up = warm_up
         self._cache = UniformCache(max(int(cluster.cache_mb * _BYTES), 1), seed)
-        self._shrink: Any = "lazy" if lazy else shrink
+        self._shrink = "lazy" if lazy else shrink
         self._private = private
         self._cache_of = np.arange(len(work)) if private else work.dataset
-        self._sizes: list[int] = (self._bytes[work.dataset] if private else self._bytes).tolist()
+        self._sizes = (self._bytes[work.dataset] if private else self._bytes).tolist()
         self._names = [str(code) for code in range(len(self._sizes))]
         for name, number in zip(self._names, self._sizes, strict=True):
             self._cache.add_dataset(name, items, number)
-        self._attached: set[int] = set()
+        self._attached = set()
         self._last_use = np.zeros(len(self._sizes))
-        self._wanted: list[int] = []
+        self._wanted = []
         self._warmed = [0] * len(self._sizes)
         self._warmth = 0.0
 
-    def _name(self, job: int) -> str:
+    def _name(self, job):
         return self._names[job] if self._private else self._names[int(self._dataset[job])]
 
     @property
-    def cached(self) -> Floats:
+    def cached(self):
         """MB in each cache."""
         used = [self._cache.statistics(name)["used"] for name in self._names]
         return np.array(used) / _BYTES
 
     @property
-    def last_use(self) -> Floats:
+    def last_use(self):
         """Seconds at which a job last read through each cache."""
         self._last_use[self._cache_of[self._running]] = self.now
         return self._last_use.copy()
 
-    def _leave(self, jobs: Indices) -> None:
+    def _leave(self, jobs):
         super()._leave(jobs)
         for job in jobs.tolist():
             self._cache.detach(str(job))
             self._attached.discard(job)
 
-    def allocate(
-        self,
-        jobs: Indices,
-        rates: Floats,
-        quota: Floats,
-        reclaim: Indices,
-        wanted: Indices,
-        again: Sequence[int] = (),
-        *,
-        reference: Floats | None = None,
-    ) -> None:
+    def allocate(self, jobs, rates, quota, reclaim, wanted, again=(), *, reference=None):
         """Take over what the scheduler decided, see `_Readers`."""
         self._last_use = self.last_use
         super().allocate(jobs, rates, quota, reclaim, wanted, reference=reference)
@@ -265,14 +223,14 @@ class UniformItems(_Readers):
             if room[code] != before[code]:
                 self._cache.set_quota(self._names[code], room[code], self._shrink)
 
-    def _miss_ratio(self) -> Floats:
+    def _miss_ratio(self):
         ratio = [1.0 - self._cache.hit_ratio(str(job)) for job in self._running.tolist()]
         return np.array(ratio, dtype=np.float64)
 
-    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
+    def _access(self, job, batch):
         return int(self._cache.access(self._name(job), batch, str(job)))
 
-    def _warm(self, step: float) -> float:
+    def _warm(self, step):
         """Fetch items in order of their numbers, as many as spare remote IO allows; return MB."""
         if not self._spare:
             self.warming = 0.0
@@ -300,18 +258,9 @@ class UniformItems(_Readers):
 
 
 class LruItems(_Readers):
-    """One LRU cache for all datasets.
+    """One LRU cache for all datasets."""
 
-    :param work: the jobs.
-    :param cluster: what they share.
-    :param io_mode: how remote IO is shared out.
-    :param items: of each dataset.
-    :param seed: of the orders.
-    """
-
-    def __init__(
-        self, work: StorageWorkload, cluster: StorageCluster, io_mode: str, items: int, seed: int
-    ) -> None:
+    def __init__(self, work, cluster, io_mode, items, seed):
         super().__init__(work, cluster, io_mode, items, seed)
         sizes = np.repeat(self._bytes, items)
         self._cache = PolicyCache("lru", len(sizes), max(int(cluster.cache_mb * _BYTES), 1), sizes)
@@ -320,18 +269,17 @@ class LruItems(_Readers):
         self.last_use = np.zeros(len(work.size_mb))
 
     @property
-    def cached(self) -> Floats:
+    def cached(self):
         """MB of each dataset."""
         self._look()
         held = self._resident.reshape(-1, self._items).sum(axis=1)
-        found: Floats = held * self._bytes / _BYTES
-        return found
+        return held * self._bytes / _BYTES
 
-    def _look(self) -> None:
+    def _look(self):
         self._resident[:] = False
         self._resident[self._cache.cached()] = True
 
-    def _miss_ratio(self) -> Floats:
+    def _miss_ratio(self):
         self._look()
         found = [
             1.0 - self._resident[self.unread(job) + self._items * int(self._dataset[job])].mean()
@@ -339,5 +287,47 @@ class LruItems(_Readers):
         ]
         return np.array(found, dtype=np.float64)
 
-    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
+    def _access(self, job, batch):
         return int(self._cache.access(batch + self._items * int(self._dataset[job])))
+
+
+# --- how they share remote IO
+
+
+def grant(full, miss, bandwidth, mode, reference=None):
+    """Return each job's share of the bandwidth in MB/s."""
+    demand = full * miss
+    if demand.sum() <= bandwidth:
+        return demand
+    if mode == "priority":
+        return _in_order(demand, bandwidth)
+    if mode == "throughput":
+        order = np.argsort(miss, kind="stable")
+        shares = np.empty_like(demand)
+        shares[order] = _in_order(demand[order], bandwidth)
+        return shares
+    if mode == "proportional":
+        scaled = demand * (bandwidth / demand.sum())
+        return scaled
+    if mode == "maxmin_io":
+        return _fill(demand, np.ones_like(demand), bandwidth)
+    weight = demand if reference is None else np.where(reference > 0, reference, full) * miss
+    return _fill(demand, weight, bandwidth)
+
+
+def _in_order(demand, bandwidth):
+    left = np.maximum(bandwidth - (np.cumsum(demand) - demand), 0.0)
+    return np.minimum(demand, left)
+
+
+def _fill(demand, weight, bandwidth):
+    """Return min(demand, level * weight), with the level at which the bandwidth is used up."""
+    level_of = np.divide(demand, weight, out=np.zeros_like(demand), where=weight > 0)
+    order = np.argsort(level_of, kind="stable")
+    sated = np.cumsum(demand[order]) - demand[order]
+    hungry = np.cumsum(weight[order][::-1])[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        levels = (bandwidth - sated) / hungry
+    position = int(np.argmax(levels <= level_of[order]))
+    shares = np.minimum(demand, levels[position] * weight)
+    return shares
