@@ -383,4 +383,5 @@ class Life:
         assert set(tree.owners) == set(self.twin.owners)
         for name, owner in self.twin.owners.items():
             assert tree.members(name) == owner.members
+            assert tree.may_borrow(name) == owner.may_borrow
             assert tree.request(name) == owner.request

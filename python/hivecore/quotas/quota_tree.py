@@ -382,6 +382,15 @@ class QuotaTree(Trials, Stateful):
         with self._lock:
             return self._core.members(self._number(name))
 
+    def may_borrow(self, name: str) -> bool:
+        """Whether an owner may exceed runtimes: it was not just evicted, see ``evict``.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            *_, may_borrow = self._core.owner(self._number(name))
+            return bool(may_borrow)
+
     def used_below(self, name: str, priority: int) -> dict[str, Amount]:
         """What owners of a quota itself use that may be preempted and are of lower priority, by
         dimension; what is 0 is left out. O(running owners of it).

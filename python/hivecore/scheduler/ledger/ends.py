@@ -77,6 +77,7 @@ def stop(state: State, live: Live) -> None:
     lent = live.lent
     live.note(state.log)
     live.pause(state.now)
+    live.for_job = ""
     if lent is None:
         _give_back_all(state, live, end=False)
         requeue(state, live.units[0])
@@ -87,11 +88,14 @@ def stop(state: State, live: Live) -> None:
         requeue(state, lent)
         rank_anew(state, live.units[0])
     state.turn(live, "stop")
-    live.for_job = ""
     live.has_stopped = live.is_reclaimed = False
-    refusal = state.waiting.refusal(live.units[0].kind)
+    refusal = None if lent is None else state.waiting.refusal(live.units[0].kind)
     if refusal is not None and refusal.code != "stops":
         state.tell(live, refusal)
+    else:
+        if state.log.is_on:
+            state.log.keep(state.untold, live.job.name)
+        state.untold[live.job.name] = live
     reject_if_impossible(state, live)
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "queue_of",
     "queued_job",
     "rank_anew",
+    "rejoin",
     "requeue",
     "set_apart",
     "take_off",
@@ -63,17 +64,53 @@ def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
 
 
 def requeue(state: State, unit: Unit) -> None:
-    """Put a stopped unit back at its old place. It is of a kind of its own then, as it may not
-    borrow what others may.
-    """
+    """Put a stopped unit back at its old place."""
     departure = unit.departure
     assert departure is not None
-    if not unit.kind.is_lent:
+    live = state.jobs[unit.owner]
+    if unit is live.units[0]:
         unit.note(state.log)
-        unit.kind = state.kinds.alone(unit.kind)
+        if not state.waits_alone(live):
+            unit.kind = state.kinds.of(live.job)
+            if _may_do_less(state, unit):
+                _keep_apart(state, unit)
+        elif not unit.kind.is_alone:
+            unit.kind = state.kinds.alone(unit.kind)
     line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
+
+
+def _may_do_less(state: State, unit: Unit) -> bool:
+    """Whether a unit that waits may not borrow or evict what equal units may."""
+    if not state.stages.may_borrow(unit):
+        return True
+    return unit.kind.job.guaranteed and bool(state.precedence.above(unit.owner))
+
+
+def _keep_apart(state: State, unit: Unit) -> None:
+    """Let a unit wait by itself while it may do less than equal ones."""
+    unit.kind = state.kinds.alone(unit.kind)
+    if state.log.is_on:
+        state.log.keep(state.apart, unit.name)
+    state.apart[unit.name] = unit
+
+
+def rejoin(state: State) -> None:
+    """Let units wait with equal ones again that may do as much as these."""
+    for name, unit in sorted(state.apart.items()):
+        waits = state.queued.get(name) is unit and unit.kind.is_alone
+        if waits and _may_do_less(state, unit):
+            continue
+        if state.log.is_on:
+            state.log.keep(state.apart, name)
+        del state.apart[name]
+        if waits:
+            refused = state.waiting.refused(unit.kind)
+            take_off(state, unit)
+            requeue(state, unit)
+            if refused is not None and state.waiting.is_only(unit.kind):
+                _park(state, unit.kind, refused)
 
 
 def rank_anew(state: State, unit: Unit) -> None:
@@ -120,20 +157,22 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     kind = unit.kind
     departure = unit.departure
     assert departure is not None
-    queues = line_of(state, kind)
-    queues.requeue(departure)
+    line_of(state, kind).requeue(departure)
     state.enqueue(unit)
-    queues.park(departure.job.tenant, kind.number)
-    state.waiting.park(kind, refused.refusal, refused.keys)
+    _park(state, kind, refused)
     if unit is live.units[0] and not live.runs:
         state.tell(live, refused.refusal)
 
 
+def _park(state: State, kind: Kind, refused: Refused) -> None:
+    """Offer no unit of a kind."""
+    line_of(state, kind).park(queue_of(state, kind.job), kind.number)
+    state.waiting.park(kind, refused.refusal, refused.keys)
+
+
 def offer_idle_cells(state: State, live: Live) -> None:
     """Let a job that waits for its tenant's cells wait for idle cells as well."""
-    job = live.job
-    may = job.guaranteed and job.preemptible and not job.together and live.units[0].kind.gpus
-    if state.lending is not None and may:
+    if state.may_run_on_idle_cells(live):
         live.note(state.log)
         push(state, live.may_be_lent(state.kinds))
 

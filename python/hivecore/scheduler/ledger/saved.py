@@ -65,6 +65,8 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "outbox": [plain_action(action) for action in state.outbox],
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
+    if untold := state.waiting_untold():
+        told["untold"] = untold
     if pending:
         told["pending"] = [plain_action(action) for action in pending]
     if state.precedence:
@@ -142,6 +144,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.stages.note_lent(placed.values())
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
+    state.untold = {name: state.jobs[name] for name in told.get("untold", ())}
     state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
     state.precedence = Precedence.of_plain(state.log, told.get("precedence", {}))
     for live in state.jobs.values():

@@ -15,7 +15,14 @@ from hivecore.scheduler.ledger.kinds import Kinds
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence
-from hivecore.scheduler.ledger.transitions import GONE, LENT, RESERVED, RUNNING, TRANSITIONS
+from hivecore.scheduler.ledger.transitions import (
+    GONE,
+    LENT,
+    PENDING,
+    RESERVED,
+    RUNNING,
+    TRANSITIONS,
+)
 from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
@@ -45,6 +52,7 @@ class State(Trials):
     _lock = nullcontext()
 
     __slots__ = (
+        "apart",
         "begun",
         "came",
         "has_queues",
@@ -69,6 +77,7 @@ class State(Trials):
         "running",
         "stages",
         "unsaid",
+        "untold",
         "waiting",
     )
 
@@ -96,6 +105,8 @@ class State(Trials):
         self.came = 0
         #: the units that wait in a queue
         self.queued: dict[str, Unit] = {}
+        #: of these, units that wait by themselves until they may do as much as equal ones
+        self.apart: dict[str, Unit] = {}
         #: the jobs whose victims have to stop
         self.reserved: dict[str, Live] = {}
         #: the most that running jobs would free; None: not counted since a job has left
@@ -103,6 +114,8 @@ class State(Trials):
         #: what is lost when running jobs end; None: not listed
         self.losses: Losses | None = None
         self.running: dict[str, Live] = {}
+        #: the jobs that have stopped, until the reason for which they wait was returned
+        self.untold: dict[str, Live] = {}
         #: the actions that the next decide returns
         self.outbox: list[Action] = []
         #: which job was evicted for which
@@ -272,6 +285,26 @@ class State(Trials):
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
+    def tell_stopped(self) -> None:
+        """Let decide return why jobs wait that have stopped, as far as that is known."""
+        left = {}
+        for name in self.waiting_untold():
+            live = self.jobs[name]
+            refusal = self.waiting.refusal(live.units[0].kind)
+            if refusal is None:
+                left[name] = live
+            else:
+                self.tell(live, refusal)
+        self.log.set(self, "untold", left)
+
+    def waiting_untold(self) -> list[str]:
+        """The jobs that have stopped, and wait for a reason that was not returned."""
+        return [
+            name
+            for name, live in self.untold.items()
+            if self.jobs.get(name) is live and live.state == PENDING
+        ]
+
     def missing(self, live: Live) -> list[str]:
         """The jobs that have to start before a job may."""
         others = () if live.runs else live.job.after
@@ -280,6 +313,18 @@ class State(Trials):
             for name in others
             if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
         ]
+
+    def may_run_on_idle_cells(self, live: Live) -> bool:
+        """Whether a job waits for idle cells as well."""
+        job = live.job
+        may = job.guaranteed and job.preemptible and not job.together
+        return self.lending is not None and may and live.units[0].kind.gpus > 0
+
+    def waits_alone(self, live: Live) -> bool:
+        """Whether a job that has stopped waits by itself, not with equal ones."""
+        starts_with_others = live.job.after or live.job.together
+        # Another unit of the job, on idle cells, is charged to its quota or not.
+        return bool(starts_with_others) or self.may_run_on_idle_cells(live)
 
     def companions(self, live: Live) -> list[Live]:
         """The jobs that do not run and have to start together with a job, in the order of names."""
@@ -324,11 +369,12 @@ class State(Trials):
                 listed[name] = live
             if live.state == RESERVED:
                 continue
-            for unit in live.units:
+            for unit in live.all_units:
                 if not unit.placed:
                     self.queued[unit.name] = unit
-            if live.lent is not None and not live.lent.placed:
-                self.queued[live.lent.name] = live.lent
+            first = live.units[0]
+            if not first.placed and first.kind.is_alone and not self.waits_alone(live):
+                self.apart[first.name] = first
 
     def branch(self) -> "State":
         """A copy that shares nothing."""
@@ -342,11 +388,12 @@ class State(Trials):
         made.waiting = made.stages.listener = self.waiting.branch(made.stages)
         made.came = self.came
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
-        made.queued, made.reserved, made.running = {}, {}, {}
+        made.queued, made.apart, made.reserved, made.running = {}, {}, {}, {}
         made.relief = made.losses = None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)
         made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
         made.precedence = self.precedence.branch(made.log)
         made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
+        made.untold = {name: made.jobs[name] for name in self.waiting_untold()}
         made.note_states()
         return made

@@ -86,6 +86,10 @@ class Waiting:
         line = self._lines.get(kind.number)
         return line is not None and name in line.names
 
+    def is_only(self, kind: Kind) -> bool:
+        """Whether a single unit of a kind waits."""
+        return len(self._lines[kind.number].names) == 1
+
     def refusal(self, kind: Kind) -> Refusal | None:
         """Why a kind is parked; None: it is not."""
         line = self._lines.get(kind.number)

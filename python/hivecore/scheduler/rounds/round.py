@@ -1,6 +1,7 @@
 """A round of decisions, until no unit can start."""
 
 from hivecore.scheduler.actions import Action
+from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
@@ -28,6 +29,8 @@ def decide(state: State, now: float, most: int) -> list[Action]:
 def _decided(state: State, most: int) -> list[Action]:
     moment = state.microseconds
     state.stages.begin_round()
+    if state.apart:
+        rejoin(state)
     if state.reserved:
         start_reserved(state)
         give_up_late(state)
@@ -49,6 +52,8 @@ def _decided(state: State, most: int) -> list[Action]:
         unit.note(state.log)
         unit.departure = departure
         offer(state, unit)
+    if state.untold:
+        state.tell_stopped()
     state.outbox += state.stages.allot(state.now)
     actions, state.outbox = state.outbox, []
     if state.unsaid:

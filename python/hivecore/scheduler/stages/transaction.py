@@ -349,6 +349,10 @@ class Stages(Composed):
 
     # --- quotas
 
+    def may_borrow(self, unit: Unit) -> bool:
+        """Whether a waiting unit may borrow now: no quota has just reclaimed what it had."""
+        return self._quotas is None or self._quotas.part.may_borrow(unit.request)
+
     def is_outside(self, quota: str) -> bool:
         """Whether the usage of a quota reduces the total of the others."""
         return self._quotas is not None and self._quotas.is_outside(quota)

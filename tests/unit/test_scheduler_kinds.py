@@ -1,0 +1,74 @@
+"""Jobs that have stopped wait together with equal jobs, which are tried once for all of them."""
+
+import copy
+
+import pytest
+
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Wait
+
+
+def machines(count):
+    return DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=8) for i in range(count)})
+
+
+def with_quotas(nodes):
+    """Two quotas, each of which is entitled to half of the GPUs and may use all."""
+    gpus = 8 * nodes
+    quotas = [Quota(name, min={"gpu": gpus // 2}, max={"gpu": gpus}) for name in "ab"]
+    tree = QuotaTree(quotas, total={"gpu": gpus}, limit="max")
+    return Scheduler(quotas=tree, devices=machines(nodes), immediate=True)
+
+
+def numbers(scheduler):
+    """By waiting job the number of its kind."""
+    return {unit.owner: unit.kind.number for unit in scheduler._state.queued.values()}
+
+
+def submitted(scheduler, now, *jobs):
+    for job in jobs:
+        scheduler.submit(job, now)
+    return scheduler.decide(now)
+
+
+def test_opportunistic_jobs_that_were_evicted_wait_with_those_that_never_ran():
+    scheduler = Scheduler(devices=machines(4), immediate=True)
+    weak = [Job(f"o{i}", "a", 8, guaranteed=False) for i in range(5)]
+    submitted(scheduler, 0.0, *weak)
+    actions = submitted(scheduler, 1.0, Job("gang", "b", [Role("w", 2, gpus=8)]))
+    gone = [one.job for one in actions if isinstance(one, Preempt)]
+    assert len(gone) == 2 and set(numbers(scheduler)) == {*gone, "o4"}
+    assert len(set(numbers(scheduler).values())) == 1
+    assert all(scheduler.status(name).refusal for name in gone)
+    scheduler.finish("gang", 2.0)
+    starts = [one.job for one in scheduler.decide(2.0) if isinstance(one, Start)]
+    assert starts == gone, "at their old places, before those that came later"
+
+
+@pytest.mark.parametrize("read", [copy.copy, lambda one: Scheduler.from_bytes(one.to_bytes())])
+def test_a_job_that_may_do_less_waits_by_itself_until_the_next_event(read):
+    scheduler = with_quotas(2)
+    jobs = [Job(name, "a", 8) for name in ("first", "second", "third")]
+    submitted(scheduler, 0.0, *jobs)
+    actions = submitted(scheduler, 1.0, Job("owner", "b", 8))
+    assert Preempt("second", "owner", "reclaim") in actions
+    alone, of_all = numbers(scheduler)["second"], numbers(scheduler)["third"]
+    assert alone != of_all
+    scheduler = read(scheduler)
+    assert not submitted(scheduler, 2.0, Job("huge", "b", 99))[1:]
+    assert numbers(scheduler)["second"] == alone, "the quotas do not know of such a job"
+    submitted(scheduler, 3.0, Job("other", "b", 8, guaranteed=False))
+    assert numbers(scheduler)["second"] == of_all
+
+
+def test_of_equal_jobs_that_stop_each_is_told_why_it_waits():
+    scheduler = with_quotas(3)
+    submitted(scheduler, 0.0, *[Job(f"j{i}", "a", 8) for i in range(3)])
+    for node in ("n0", "n1"):
+        scheduler.set_node(node, False, 1.0)
+    for name in ("j0", "j1"):
+        scheduler.fail(name, 2.0)
+    for one in (scheduler, Scheduler.from_bytes(scheduler.to_bytes())):
+        assert [told.job for told in one.decide(3.0) if isinstance(told, Wait)] == ["j0", "j1"]
+    assert scheduler.status("j0").refusal == scheduler.status("j1").refusal
