@@ -70,7 +70,7 @@ def test_an_event_without_a_time_takes_the_one_given():
         ({"event": "set_total", "total": {"gpu": -1}}, ValueError, r"total\['gpu'\]=-1"),
         ({"event": "add_node", "node": "n", "free": {"gpu": 1.0005}}, ValueError, "free"),
         ({"event": "regroup", "seconds": 0}, ValueError, "seconds=0.0: must be positive"),
-        ({"event": "reorder", "order": [[]]}, ValueError, "order: nobody shares"),
+        ({"event": "reorder", "order": [[]]}, ValueError, "order: an entry has no jobs"),
         ({"event": "reorder", "order": ["a", "a"]}, ValueError, "order: job 'a' is named twice"),
         ({"event": "advance", "now": "5"}, TypeError, "now must be a float, not str"),
         ({"event": "advance", "now": True}, TypeError, "now must be a float, not bool"),
