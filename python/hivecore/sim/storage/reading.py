@@ -14,11 +14,11 @@ from math import inf
 
 import numpy as np
 
+from hivecore._sim import FluidClock
 from hivecore.scheduler import Action, Preempt, Reject, Scheduler, SetCache, Start
 from hivecore.sim.progress import Incident
 from hivecore.sim.progress.paced import Paced
 from hivecore.sim.storage.caches import Allotted
-from hivecore.sim.storage.contents import Contents
 from hivecore.sim.storage.rules import Rules
 from hivecore.sim.storage.situation import NOBODY, Situation, in_order
 from hivecore.sim.storage.workload import MB, Indices, StorageCluster, StorageWorkload
@@ -53,7 +53,7 @@ class Reading:
         work: StorageWorkload,
         cluster: StorageCluster,
         rules: Rules,
-        contents: Contents,
+        contents: FluidClock,
         scheduler: Scheduler | None,
         gpus: World | None = None,
     ) -> None:

@@ -10,7 +10,6 @@ from hivecore.queues import TenantQueues
 from hivecore.scheduler import Data, Job, Role, Scheduler, StoragePool
 from hivecore.sim.simulate import simulate
 from hivecore.sim.storage.caches import Allotted, SharedLru
-from hivecore.sim.storage.contents import Contents
 from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.ranked import Ranked, StorageOutcome
@@ -140,7 +139,7 @@ def _amounts(
 
 
 def run_through(
-    work: StorageWorkload, cluster: StorageCluster, rules: Rules, contents: Contents, record: bool
+    work: StorageWorkload, cluster: StorageCluster, rules: Rules, contents: FluidClock, record: bool
 ) -> StorageOutcome:
     """Return what becomes of jobs that read through these caches.
 

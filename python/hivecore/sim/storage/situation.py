@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.storage.contents import Contents
+from hivecore._sim import FluidClock
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 from hivecore.storage import StorageJobs
 
@@ -42,7 +42,7 @@ class Situation:
     start: Floats
     quota: Floats
     allotted: Floats
-    contents: Contents
+    contents: FluidClock
 
     @cached_property
     def left(self) -> Floats:
