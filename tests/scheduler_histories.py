@@ -104,31 +104,14 @@ class History:
         self.nobody_was_overlooked()
 
     def nobody_was_overlooked(self):
-        """If anything may have happened, nobody starts but where others leave. When they have, and
-        all that wait are tried again, nobody else does; and if his own quota has refused him, those
-        who leave have only just started.
-        """
+        """If all that wait are tried again, none starts, and none is evicted."""
         branch = copy.copy(self.scheduler)
-        branch.touch()
-        started = self.starts_need_room(branch)
-        told = {name: branch.status(name).refusal for name in branch}
         state = branch._state
         for kind in [*state.waiting.parked().values()]:
             state.waiting.wake(kind)
             line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
-        self.starts_need_room(branch, told, started)
-
-    def starts_need_room(self, branch, told=(), just_started=frozenset()):
         found = branch.decide(self.now)
-        started = {one.job for one in found if isinstance(one, Start | Promote)}
-        leaving = [one for one in found if isinstance(one, Preempt)]
-        assert leaving or not started
-        if leaving and told:  # what follows may be because of the first
-            name = leaving[0].for_job
-            is_refused = told[name] is not None and told[name].stage == "quotas"
-            victims = {one.job for one in leaving if one.for_job == name}
-            assert not is_refused or victims & just_started
-        return started
+        assert [one for one in found if isinstance(one, Start | Promote | Preempt)] == []
 
     def submit(self, name, **more):
         rng = self.rng

@@ -33,11 +33,6 @@ class _Line:
         self.keys: tuple[Key, ...] = ()
 
 
-def _waits_for_room(keys: Iterable[Key]) -> bool:
-    """Whether keys are also of changes outside of quotas and sharing."""
-    return any(key[0] not in ("quotas", "sharing") for key in keys)
-
-
 class Waiting:
     """The waiting units, by kind."""
 
@@ -118,7 +113,8 @@ class Waiting:
             return
         if refusal.code in LIMITS:
             # Evictions did not help, until the other keys are touched.
-            self._lacks.add(kind, refusal, hindered=_waits_for_room(line.keys))
+            hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
+            self._lacks.add(kind, refusal, hindered=hindered)
 
     def renew(self, lacks: Lacks | None) -> None:
         """Replace the lacks after quotas have changed."""
@@ -159,10 +155,13 @@ class Waiting:
     def touch(self, keys: Iterable[Key]) -> None:
         """Note that changes have happened."""
         for key in keys:
-            if key in self._by_key and key not in self._touched:
+            if (key in self._by_key or self._is_for_lacks(key)) and key not in self._touched:
                 if self._log.is_on:
                     self._log.keep(self._touched, key)
                 self._touched[key] = None
+
+    def _is_for_lacks(self, key: Key) -> bool:
+        return key == OVERUSED and self._lacks is not None and self._lacks.may_reclaim
 
     def touch_all(self) -> None:
         """Note that any change may have happened."""
@@ -189,9 +188,7 @@ class Waiting:
                 found.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
                 if self._lacks.is_one_more_overused():
-                    numbers = self._by_key.get(key, ())
-                    found.update(n for n in numbers if _waits_for_room(self._lines[n].keys))
-                    found.update(self._lacks.able_to_reclaim())
+                    found.update(self._by_key.get(key, ()), self._lacks.able_to_reclaim())
             else:
                 found.update(self._by_key.get(key, ()))
         self._log.set(self, "_touched", {})

@@ -153,6 +153,8 @@ class Lacks:
             others = self._stage.others_below(job.quota, refusal)
             own = self._needs(self._stage.entitled_to(kind), job.quota) if others else None
             urgent = _Urgent(limit, at, needs, own, job.priority, others)
+            if own is not None:
+                self.note_overused()
             if self._log.is_on:
                 self._log.keep(self._urgent, job.quota)
             of_quota = self._urgent.setdefault(job.quota, {})
@@ -238,7 +240,7 @@ class Lacks:
         self._overused = frozenset(self._quotas.keys() & state["overused"])
 
     def note_overused(self) -> None:
-        """Note that placement has refused a kind beside the quotas that are over-used now."""
+        """Note that a kind is refused beside the quotas that are over-used now."""
         self._log.set(self, "_overused", self._overused & frozenset(self._stage.part.overused()))
 
     def is_one_more_overused(self) -> bool:
@@ -264,12 +266,15 @@ class Lacks:
         for limit, table in self._tables.items():
             if table.rows:
                 found += table.able(self._stage.part, limit, self._dimensions)
-        if self._stage.part.overused():
-            found += self.able_to_reclaim()
-        return found
+        return found + self.able_to_reclaim()
+
+    @property
+    def may_reclaim(self) -> bool:
+        """Whether quotas may return something to a kind."""
+        return bool(self._entitled.rows)
 
     def able_to_reclaim(self) -> list[int]:
-        """The refused kinds that are entitled to more."""
-        if not self._entitled.rows:
+        """The refused kinds that are entitled to more, if a quota exceeds its runtime."""
+        if not (self.may_reclaim and self._stage.part.overused()):
             return []
         return self._entitled.able(self._stage.part, "runtime", self._dimensions)

@@ -28,17 +28,20 @@ class QuotaStage(Stage):
 
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
+        #: whether no start exceeds a runtime
+        self._is_kept = tree.limit == "runtime" and tree.check_ancestors
         #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
-        #: the kinds of the units on idle cells, by request
-        self._lent: dict[str, Kind] = {}
+        #: by quota and request, the kinds of the units on idle cells
+        self._lent: dict[str, dict[str, Kind]] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self.forget()
 
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = type(self)(self.part.copy())
-        made.stirred, made._lent = self.stirred.copy(), self._lent.copy()
+        made.stirred = self.stirred.copy()
+        made._lent = {quota: units.copy() for quota, units in self._lent.items()}
         return made
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
@@ -113,7 +116,9 @@ class QuotaStage(Stage):
 
     def note_lent(self, units: Iterable[Unit]) -> None:
         """Note the units on idle cells, while a state is read."""
-        self._lent = {unit.request: unit.kind for unit in units if unit.kind.is_lent}
+        for unit in units:
+            if unit.kind.is_lent:
+                self._lent.setdefault(unit.kind.job.quota, {})[unit.request] = unit.kind
 
     def _stir(self, unit: Unit, is_lent: bool = False) -> None:
         """Note that other units run in the quota of a unit.
@@ -125,12 +130,13 @@ class QuotaStage(Stage):
             if self.log.is_on:
                 self.log.add((self.stirred.discard, quota))
             self.stirred.add(quota)
-        if is_lent or request in self._lent:
+        lent = self._lent.setdefault(quota, {})
+        if is_lent or request in lent:
             if self.log.is_on:
-                self.log.keep(self._lent, request)
-            self._lent[request] = unit.kind
+                self.log.keep(lent, request)
+            lent[request] = unit.kind
             if not is_lent:
-                del self._lent[request]
+                del lent[request]
 
     def settle(self) -> None:
         """Forget which quotas were noted."""
@@ -160,7 +166,7 @@ class QuotaStage(Stage):
         return Refused(refusal, (_ANY,), decision.victims)
 
     def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
-        return (HEADROOM, OVERUSED) if refusal.code in LIMITS else (_ANY,)
+        return (HEADROOM if refusal.code in LIMITS else _ANY,)
 
     def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
         """Why the unit of this name that waits is refused now; None: it is worth another try.
@@ -218,8 +224,8 @@ class QuotaStage(Stage):
         return HEADROOM, _ANY, OVERUSED
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
-        """Its quota may exceed its runtime."""
-        return (OVERUSED,)
+        """Its quota may exceed its runtime, unless that limits it."""
+        return () if self._is_kept else (OVERUSED,)
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and its ancestors."""
@@ -299,8 +305,8 @@ class QuotaStage(Stage):
         in the same quota; without a priority, of another quota that takes nothing back.
         """
         found = Counter(self.part.used_below(quota, priority))
-        for kind in self._lent.values():
-            if kind.job.quota == quota and kind.job.priority >= priority:
+        for kind in self._lent.get(quota, {}).values():
+            if kind.job.priority >= priority:
                 found.update(kind.amounts)
         return dict(found)
 
