@@ -41,6 +41,16 @@ SHARING_ROLES = [
 ]
 
 
+def overlooked(scheduler, now):
+    """The starts and evictions that a scheduler says if all that wait are tried again."""
+    branch = copy.copy(scheduler)
+    state = branch._state
+    for kind in [*state.waiting.parked().values()]:
+        state.waiting.wake(kind)
+        line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
+    return [one for one in branch.decide(now) if isinstance(one, Start | Promote | Preempt)]
+
+
 class History:
     """What happens to one scheduler; the seed says all of it."""
 
@@ -101,17 +111,7 @@ class History:
             verify_actions(actions, self.jobs, before)
         self.scheduler.check()
         assert self.scheduler.decide(self.now) == []
-        self.nobody_was_overlooked()
-
-    def nobody_was_overlooked(self):
-        """If all that wait are tried again, none starts, and none is evicted."""
-        branch = copy.copy(self.scheduler)
-        state = branch._state
-        for kind in [*state.waiting.parked().values()]:
-            state.waiting.wake(kind)
-            line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
-        found = branch.decide(self.now)
-        assert [one for one in found if isinstance(one, Start | Promote | Preempt)] == []
+        assert overlooked(self.scheduler, self.now) == []
 
     def submit(self, name, **more):
         rng = self.rng

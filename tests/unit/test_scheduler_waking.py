@@ -1,6 +1,7 @@
 """A job that waits is tried again as soon as it could start."""
 
-from scheduler_lives import make_scheduler
+from scheduler_histories import overlooked
+from scheduler_lives import machines, make_scheduler
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -14,9 +15,9 @@ def submit(scheduler, *jobs):
 
 
 def decide(scheduler):
-    """What a round starts and evicts; a second one has nothing to do."""
+    """What a round starts and evicts; a second one has nothing to do, even if all are tried."""
     actions = scheduler.decide(scheduler.now)
-    assert scheduler.decide(scheduler.now) == []
+    assert scheduler.decide(scheduler.now) == overlooked(scheduler, scheduler.now) == []
     scheduler.check()
     found = [one for one in actions if isinstance(one, Start | Preempt)]
     return [(type(one).__name__, one.job) for one in found]
@@ -135,3 +136,34 @@ def test_a_job_is_tried_again_when_a_start_lets_cells_propose_victims_that_may_l
     assert submit(scheduler, wants) == []
     more = Job("more", "a", 2, guaranteed=False)
     assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]
+
+
+def test_a_job_without_room_is_tried_again_when_its_quota_is_entitled_to_more():
+    quotas = [
+        Quota(name, max={"gpu": 24}, min={"gpu": least})
+        for name, least in (("a", 6), ("b", 4), ("c", 14))
+    ]
+    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    scheduler = Scheduler(quotas=tree, devices=machines())
+    submit(scheduler, Job("mine", "a", 4), *[Job(f"b{i}", "b", 4) for i in range(3)])
+    weak = [Job(name, "c", gpus, guaranteed=False) for name, gpus in (("c0", 12), ("c1", 6))]
+    weak = [job.replace(roles=[Role("w", job.gpus // 2, gpus=2)]) for job in weak]
+    assert submit(scheduler, *weak, Job("wants", "a", 4)) == []
+    assert submit(scheduler, Job("late", "c", 2, guaranteed=False)) == []
+    scheduler.cancel("c0", 1.0)
+    assert decide(scheduler) == [("Preempt", "b2")]
+
+
+def test_a_job_on_idle_cells_is_promoted_once_another_quota_exceeds_its_runtime():
+    chain = Chain(["gpu", "node"], [4], 3, nodes=["n0", "n1", "n2"])
+    cells = CellCluster(
+        ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}})
+    )
+    tree = QuotaTree([Quota(q, max={"gpu": 12}, min={"gpu": 4}) for q in "ab"], total={"gpu": 12})
+    scheduler = Scheduler(quotas=tree, cells=cells, lending=True, immediate=True)
+    submit(scheduler, Job("holds", "a", 4, quota="b"), Job("firm", "b", 4))
+    assert submit(scheduler, Job("guest", "a", 4)) == [("Start", "guest")]
+    scheduler.set_node("n0", True, 0.0)
+    assert decide(scheduler) == []
+    assert submit(scheduler, Job("more", "a", 4, guaranteed=False)) == [("Preempt", "holds")]
+    assert scheduler.state("guest") == "running"

@@ -109,9 +109,12 @@ class Waiting:
 
     def _note(self, line: _Line) -> None:
         refusal, kind = line.refusal, line.kind
-        if self._lacks is None or refusal is None or refusal.stage != "quotas":
+        if self._lacks is None or refusal is None:
             return
-        if refusal.code in LIMITS:
+        if refusal.stage != "quotas":
+            if OVERUSED in line.keys:
+                self._lacks.add_unplaced(kind)
+        elif refusal.code in LIMITS:
             # Evictions did not help, until the other keys are touched.
             hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
             self._lacks.add(kind, refusal, hindered=hindered)
@@ -187,8 +190,10 @@ class Waiting:
             elif key == HEADROOM and self._lacks is not None:
                 found.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
-                if self._lacks.is_one_more_overused():
-                    found.update(self._by_key.get(key, ()), self._lacks.able_to_reclaim())
+                is_new = self._lacks.is_one_more_overused()
+                found.update(self._lacks.able_to_reclaim(is_new=is_new))
+                if is_new:
+                    found.update(self._by_key.get(key, ()))
             else:
                 found.update(self._by_key.get(key, ()))
         self._log.set(self, "_touched", {})

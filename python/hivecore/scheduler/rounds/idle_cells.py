@@ -12,6 +12,7 @@ from hivecore.scheduler.rounds.starts import (
     start_without,
     tell_to_leave,
 )
+from hivecore.scheduler.rounds.waking import refused_beside
 from hivecore.scheduler.search.victims import Victims, find_victims
 from hivecore.scheduler.stages.transaction import Started
 from hivecore.scheduler.stages.units import Refused, Unit
@@ -72,7 +73,7 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
         may_evict = state.immediate and state.preemption
         if not may_evict:
             return found
-        victims, _ = find_victims(
+        victims, hindered_by = find_victims(
             state.stages, state.jobs, state.running, unit, found, state.now, state.precedence
         )
-        return victims or found
+        return victims or refused_beside(state, found, hindered_by)

@@ -15,11 +15,10 @@ from hivecore.scheduler.rounds.starts import (
     tell_to_leave,
     tell_to_stop,
 )
-from hivecore.scheduler.rounds.waking import may_preempt, might_help
+from hivecore.scheduler.rounds.waking import may_preempt, might_help, refused_beside
 from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims, where_placed
-from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
-from hivecore.scheduler.stages.units import Refused, Unit
+from hivecore.scheduler.stages.units import Key, Refused, Unit
 
 __all__ = ["not_yet", "offer_alone"]
 
@@ -70,17 +69,14 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     victims: Victims = {}
     may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
     if known is None and may:
-        keys = [*refused.keys]
+        hindered_by: tuple[Key, ...] = ()
         if might_help(state, unit, refused):
             victims, hindered_by = find_victims(
                 state.stages, state.jobs, state.running, unit, refused, state.now, state.precedence
             )
-            keys += hindered_by
         elif refused.refusal.stage not in NAME_NOBODY:
-            keys += where_placed(state.stages.released(unit.kind))
-        if state.stages.reclaims and where_placed(keys):
-            keys.append(OVERUSED)
-        refused = refused._replace(keys=tuple(keys))
+            hindered_by = where_placed(state.stages.released(unit.kind))
+        refused = refused_beside(state, refused, hindered_by)
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
         return

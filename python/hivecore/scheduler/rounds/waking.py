@@ -1,5 +1,6 @@
 """Whether units that wait are worth another try."""
 
+from collections.abc import Iterable
 from functools import partial
 
 from hivecore.decisions import Refusal
@@ -7,10 +8,11 @@ from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
-from hivecore.scheduler.search.victims import NAME_NOBODY, might_leave
-from hivecore.scheduler.stages.units import Kind, Refused, Unit
+from hivecore.scheduler.search.victims import NAME_NOBODY, might_leave, where_placed
+from hivecore.scheduler.stages._lacks import OVERUSED
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
-__all__ = ["may_preempt", "might_have_victims", "might_help", "wake"]
+__all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", "wake"]
 
 
 def wake(state: State) -> None:
@@ -50,6 +52,14 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
             return False
         state.relief = Relief(state.stages, others)
     return not state.relief.is_too_little(unit.kind)
+
+
+def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -> Refused:
+    """A refusal with the keys of what has to happen before evictions help."""
+    keys = (*refused.keys, *hindered_by)
+    if state.stages.reclaims and where_placed(keys):
+        keys += (OVERUSED,)
+    return refused._replace(keys=keys)
 
 
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:

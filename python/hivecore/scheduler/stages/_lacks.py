@@ -78,9 +78,16 @@ class _Table:
             self.rows[moved], self._numbers[row] = row, moved
             self._at[row], self._needs[row] = self._at[last], self._needs[last]
 
-    def able(self, tree: QuotaTree, limit: Limit, dimensions: list[str]) -> list[int]:
-        """The kinds for which there is enough."""
+    def able(
+        self, tree: QuotaTree, limit: Limit, dimensions: list[str], number: int | None = None
+    ) -> list[int]:
+        """The kinds for which there is enough.
+
+        :param number: look only at this kind.
+        """
         used = slice(len(self.rows))
+        if number is not None:
+            used = slice(self.rows[number], self.rows[number] + 1)
         has = tree.have_room(limit, self._at[used], self._needs[used], dimensions)
         found: list[int] = self._numbers[used][has].tolist()
         return found
@@ -89,7 +96,8 @@ class _Table:
 class _Urgent(NamedTuple):
     """A kind that may evict jobs."""
 
-    limit: Limit
+    #: None: placement has refused it
+    limit: Limit | None
     quota: int
     needs: list[Amount]
     #: to what its own quota has to be entitled, so that others return something; None: they do not
@@ -105,7 +113,8 @@ class Lacks:
     A guaranteed kind does not need what less important units of its own quota use, as it may evict
     them; nor, where it is refused above its own quota, what opportunistic units of the other quotas
     below that part use. This is computed again where other units run. A kind that is refused above
-    its own quota need only be entitled there: others may have borrowed what it lacks.
+    its own quota, or by placement, need only be entitled there: others may have borrowed what it
+    lacks.
     """
 
     def __init__(self, stage: "QuotaStage") -> None:
@@ -120,9 +129,12 @@ class Lacks:
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
         #: by quota, what its opportunistic units used when last computed
-        self._weak: dict[str, dict[str, Amount]] = {}
+        self._weak: dict[str, Mapping[str, Amount]] = {}
         #: the kinds for which evictions would not help, as far as is known
         self._vain: set[int] = set()
+        #: of these, and of those that placement has refused, the kinds that were entitled to more
+        #: when last computed
+        self._seen: dict[int, None] = {}
         #: the quotas that exceeded their runtimes at the last check, and still do
         self._overused: frozenset[str] = frozenset()
 
@@ -136,7 +148,7 @@ class Lacks:
         made._entitled = self._entitled.copy(stage.log)
         made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
         made._own_quota, made._vain = self._own_quota.copy(), self._vain.copy()
-        made._weak = self._weak.copy()
+        made._weak, made._seen = self._weak.copy(), self._seen.copy()
         return made
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
@@ -152,31 +164,44 @@ class Lacks:
         if job.guaranteed:
             others = self._stage.others_below(job.quota, refusal)
             own = self._needs(self._stage.entitled_to(kind), job.quota) if others else None
-            urgent = _Urgent(limit, at, needs, own, job.priority, others)
             if own is not None:
                 self.note_overused()
-            if self._log.is_on:
-                self._log.keep(self._urgent, job.quota)
-            of_quota = self._urgent.setdefault(job.quota, {})
-            if self._log.is_on:
-                self._log.keep(self._own_quota, number)
-                self._log.keep(of_quota, number)
-            self._own_quota[number] = job.quota
-            of_quota[number] = urgent
-            if hindered:
-                self._set_vain(number, True)
-                if own is not None:
-                    self._entitled.add(number, self._quotas[job.quota], own)
-                for other in others:
-                    self._used_by_weak(other)  # a change of it ends that
-            else:
-                self._spare(number, job.quota, urgent)
+            self._set_vain(number, hindered)
+            self._watch(kind, _Urgent(limit, at, needs, own, job.priority, others))
+
+    def add_unplaced(self, kind: Kind) -> None:
+        """Placement has refused a guaranteed kind, for which others may have to return room."""
+        job = kind.job
+        self.drop(kind.number)
+        if not self._stage.is_kept:
+            own = self._needs(self._stage.entitled_to(kind), job.quota)
+            self._watch(kind, _Urgent(None, 0, [], own, job.priority, ()))
+
+    def _watch(self, kind: Kind, urgent: _Urgent) -> None:
+        number, quota = kind.number, kind.job.quota
+        if self._log.is_on:
+            self._log.keep(self._urgent, quota)
+        of_quota = self._urgent.setdefault(quota, {})
+        if self._log.is_on:
+            self._log.keep(self._own_quota, number)
+            self._log.keep(of_quota, number)
+            self._log.keep(self._seen, number)
+        self._own_quota[number] = quota
+        of_quota[number] = urgent
+        self._spare(number, quota, urgent)
+        self._seen.pop(number, None)
+        if urgent.own and self._is_hindered(number) and self._entitled_now(number):
+            self._seen[number] = None
+
+    def _is_hindered(self, number: int) -> bool:
+        """Whether evictions did not help a kind when they were tried."""
+        return number in self._vain or self._urgent[self._own_quota[number]][number].limit is None
 
     def _needs(self, asked: Mapping[str, Amount], quota: str) -> list[Amount]:
         managed = self._managed[quota]
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 
-    def _used_by_weak(self, quota: str) -> dict[str, Amount]:
+    def _used_by_weak(self, quota: str) -> Mapping[str, Amount]:
         """What the opportunistic units of a quota used when that was looked at last."""
         if quota not in self._weak:
             if self._log.is_on:
@@ -192,16 +217,16 @@ class Lacks:
         (self._vain.add if is_vain else self._vain.discard)(number)
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
-        """Reduce the needs of a kind by what evictions may free."""
-        self._set_vain(number, False)
+        """Reduce the needs of a kind by what evictions may free, if these may help."""
         gone = Counter(self._stage.evictable(quota, urgent.priority))
         if urgent.own is not None:
             self._entitled.drop(number)
             self._entitled.add(number, self._quotas[quota], self._less(urgent.own, gone))
         for other in urgent.others:
             gone.update(self._used_by_weak(other))
-        self._tables[urgent.limit].drop(number)
-        self._tables[urgent.limit].add(number, urgent.quota, self._less(urgent.needs, gone))
+        if urgent.limit is not None and number not in self._vain:
+            self._tables[urgent.limit].drop(number)
+            self._tables[urgent.limit].add(number, urgent.quota, self._less(urgent.needs, gone))
 
     def _less(self, needs: list[Amount], gone: Mapping[str, Amount]) -> list[Amount]:
         pairs = zip(self._dimensions, needs, strict=True)
@@ -229,15 +254,18 @@ class Lacks:
             "vain": sorted(self._vain),
             "stirred": sorted(self._stage.stirred),
             "overused": sorted(self._overused),
+            "seen": sorted(self._seen),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state from plain data, when all waiting kinds are known."""
         for number in self._vain.difference(state["vain"]):
             quota = self._own_quota[number]
+            self._set_vain(number, False)
             self._spare(number, quota, self._urgent[quota][number])
         self._stage.stirred.update(self._quotas.keys() & state["stirred"])
         self._overused = frozenset(self._quotas.keys() & state["overused"])
+        self._seen = dict.fromkeys(self._own_quota.keys() & state.get("seen", self._seen))
 
     def note_overused(self) -> None:
         """Note that a kind is refused beside the quotas that are over-used now."""
@@ -249,8 +277,8 @@ class Lacks:
         self._log.set(self, "_overused", frozenset(self._stage.part.overused()))
         return not self._overused <= before
 
-    def able(self) -> list[int]:
-        """The kinds for which there is enough where they were refused, or might be."""
+    def _refresh(self) -> None:
+        """Compute again what evictions may free, where other units run."""
         stirred = self._stage.stirred
         others = stirred & self._weak.keys()
         if self._log.is_on:
@@ -260,21 +288,39 @@ class Lacks:
         for quota, kinds in self._urgent.items():
             for number, urgent in kinds.items() if others or quota in stirred else ():
                 if quota in stirred or not others.isdisjoint(urgent.others):
+                    self._set_vain(number, False)
                     self._spare(number, quota, urgent)
         self._stage.settle()
+
+    def able(self) -> list[int]:
+        """The kinds for which there is enough where they were refused, or might be."""
+        self._refresh()
         found: list[int] = []
         for limit, table in self._tables.items():
             if table.rows:
                 found += table.able(self._stage.part, limit, self._dimensions)
-        return found + self.able_to_reclaim()
+        return found
 
     @property
     def may_reclaim(self) -> bool:
         """Whether quotas may return something to a kind."""
         return bool(self._entitled.rows)
 
-    def able_to_reclaim(self) -> list[int]:
-        """The refused kinds that are entitled to more, if a quota exceeds its runtime."""
-        if not (self.may_reclaim and self._stage.part.overused()):
+    def able_to_reclaim(self, *, is_new: bool) -> list[int]:
+        """The kinds to which quotas may return something now.
+
+        :param is_new: try also those that were entitled to it when evictions did not help.
+        """
+        if not self._entitled.rows:
             return []
-        return self._entitled.able(self._stage.part, "runtime", self._dimensions)
+        self._refresh()
+        entitled = self._entitled_now()
+        before, seen = self._seen, dict.fromkeys(filter(self._is_hindered, entitled))
+        self._log.set(self, "_seen", seen)
+        return [one for one in entitled if is_new or one not in seen or one not in before]
+
+    def _entitled_now(self, number: int | None = None) -> list[int]:
+        """The kinds, or only this, that are entitled to more, if a quota exceeds its runtime."""
+        if not self._stage.part.overused():
+            return []
+        return self._entitled.able(self._stage.part, "runtime", self._dimensions, number)

@@ -29,7 +29,7 @@ class QuotaStage(Stage):
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
         #: whether no start exceeds a runtime
-        self._is_kept = tree.limit == "runtime" and tree.check_ancestors
+        self.is_kept = tree.limit == "runtime" and tree.check_ancestors
         #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
         #: by quota and request, the kinds of the units on idle cells
@@ -225,7 +225,7 @@ class QuotaStage(Stage):
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
         """Its quota may exceed its runtime, unless that limits it."""
-        return () if self._is_kept else (OVERUSED,)
+        return () if self.is_kept else (OVERUSED,)
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and its ancestors."""
@@ -300,11 +300,11 @@ class QuotaStage(Stage):
             and (part in self._path(name) if part else self.part.quota(name).tree == tree)
         )
 
-    def evictable(self, quota: str, priority: int = LEAST_PRIORITY) -> dict[str, Amount]:
+    def evictable(self, quota: str, priority: int = LEAST_PRIORITY) -> Mapping[str, Amount]:
         """What the units of a quota use that may be evicted for a guaranteed unit of this priority
         in the same quota; without a priority, of another quota that takes nothing back.
         """
-        found = Counter(self.part.used_below(quota, priority))
+        found = Counter[str](self.part.used_below(quota, priority))
         for kind in self._lent.get(quota, {}).values():
             if kind.job.priority >= priority:
                 found.update(kind.amounts)
@@ -329,8 +329,7 @@ class QuotaStage(Stage):
             return True
         for other in self.others_below(own, refusal):
             gone.update(self.evictable(other))
-        part = refusal.part or own
-        return bool(gone) and self._has_room(part, refusal.code, kind.amounts, gone)
+        return bool(gone) and self._has_room(refusal.part or own, refusal.code, kind.amounts, gone)
 
     def _has_room(
         self, quota: str, limit: Limit, amounts: Mapping[str, Amount], gone: Mapping[str, Amount]
