@@ -167,3 +167,11 @@ def test_a_job_on_idle_cells_is_promoted_once_another_quota_exceeds_its_runtime(
     assert decide(scheduler) == []
     assert submit(scheduler, Job("more", "a", 4, guaranteed=False)) == [("Preempt", "holds")]
     assert scheduler.state("guest") == "running"
+
+
+def test_another_job_leaves_where_quotas_propose_a_job_that_must_stay():
+    tree = QuotaTree([Quota("a", max={"gpu": 12})], total={"gpu": 12})
+    scheduler = Scheduler(quotas=tree)
+    submit(scheduler, Job("low", "a", 4), Job("needed", "a", 4))
+    wants = Job("wants", "a", 8, priority=1, after=["needed"])
+    assert submit(scheduler, wants) == [("Preempt", "low")]

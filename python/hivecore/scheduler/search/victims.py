@@ -183,16 +183,15 @@ class _Search:
         tried = self._tried(refused, found, stay, named) if found or stay else refused
         if not isinstance(tried, Refused):
             return self._improved(found if tried else self._least(found))
-        if stay:
+        if stay and tried.cell_victims and not self.needed.isdisjoint(stay):
+            self.hindered_by += (BEGUN,)  # cells may propose other victims then
+        searched: Victims = {}
+        if not (stay and tried.cell_victims) and self._may_help(tried):
+            searched = self._searched(found, self._candidates())
+        if self.has_no_room:
+            self.hindered_by += where_placed(self.stages.released(self.unit.kind))
+        else:
             self.hindered_by += where_placed(tried.keys)
-            if tried.cell_victims and not self.needed.isdisjoint(stay):
-                self.hindered_by += (BEGUN,)  # cells may propose other victims then
-            return {}
-        searched = self._searched(found, self._candidates()) if self._may_help(tried) else {}
-        if not searched:
-            self.hindered_by = where_placed(tried.keys)
-            if self.has_no_room:
-                self.hindered_by = where_placed(self.stages.released(self.unit.kind))
         return searched
 
     def _may_help(self, refused: Refused) -> bool:
