@@ -69,12 +69,12 @@ def on(*nodes):
     return Where(nodes=nodes)
 
 
-def with_a_job_that_stops(gpus):
+def with_a_job_that_stops(gpus, quota="a", **more):
     """It stops on node n0 for a job that is gone."""
     scheduler = make_scheduler(("quotas", "devices"), limit="max")
     roles = [Role(f"r{i}", 1, gpus=size) for i, size in enumerate(gpus)]
-    submit(scheduler, Job("stops", "a", roles, guaranteed=False, where=on("n0", "n1")))
-    gone = Job("gone", "a", 4, where=on("n0"))
+    submit(scheduler, Job("stops", quota, roles, where=on("n0", "n1"), **more))
+    gone = Job("gone", quota, 4, priority=2, where=on("n0"))
     assert submit(scheduler, gone) == [("Preempt", "stops")]
     scheduler.cancel("gone", scheduler.now)
     return scheduler
@@ -84,7 +84,7 @@ PAIR = [Role("w", 2, gpus=4)]
 
 
 def test_a_job_that_waits_for_one_that_stops_is_tried_again_when_a_start_takes_its_quota():
-    scheduler = with_a_job_that_stops([4, 1])
+    scheduler = with_a_job_that_stops([4, 1], guaranteed=False)
     submit(scheduler, Job("weak", "a", 4, guaranteed=False, where=on("n2")))
     assert submit(scheduler, Job("wants", "a", PAIR, where=on("n2", "n3"))) == []
     roles = [Role("x", 1, gpus=4), Role("y", 1, gpus=1)]
@@ -94,7 +94,7 @@ def test_a_job_that_waits_for_one_that_stops_is_tried_again_when_a_start_takes_i
 
 
 def test_a_job_is_tried_again_when_a_start_lets_another_quota_exceed_its_runtime():
-    scheduler = with_a_job_that_stops([4])
+    scheduler = with_a_job_that_stops([4], guaranteed=False)
     submit(scheduler, Job("large", "b", PAIR, where=on("n1", "n2")))
     assert submit(scheduler, Job("wants", "a", PAIR)) == []
     submit(scheduler, Job("weak", "a", 1, guaranteed=False))
@@ -175,3 +175,11 @@ def test_another_job_leaves_where_quotas_propose_a_job_that_must_stay():
     submit(scheduler, Job("low", "a", 4), Job("needed", "a", 4))
     wants = Job("wants", "a", 8, priority=1, after=["needed"])
     assert submit(scheduler, wants) == [("Preempt", "low")]
+
+
+def test_a_job_is_tried_again_though_a_more_important_job_of_its_quota_still_has_to_stop():
+    scheduler = with_a_job_that_stops([4], "b", priority=1)
+    submit(scheduler, Job("large", "a", PAIR, where=on("n1", "n2")))
+    assert submit(scheduler, Job("wants", "b", PAIR)) == []
+    more = Job("more", "a", 4, where=on("n3"))
+    assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]

@@ -141,7 +141,9 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
         state.add(live)
     state.kinds.numbered = as_int(told["kinds"], "kinds", 0, 2**61)
     placed = {unit.name: unit for unit in state.units() if unit.placed}
-    state.stages.note_lent(placed.values())
+    for live in state.jobs.values():
+        if live.for_job or live.lent is not None:
+            state.stages.note_passing(live.placed)
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.untold = {name: state.jobs[name] for name in told.get("untold", ())}

@@ -110,3 +110,4 @@ def tell_to_stop(state: State, victim: Live, winner: str) -> None:
     victim.note(state.log)
     victim.for_job = winner
     state.stages.told_to_stop(victim.job.name)
+    state.stages.note_passing(victim.placed)

@@ -263,7 +263,7 @@ class Lacks:
             quota = self._own_quota[number]
             self._set_vain(number, False)
             self._spare(number, quota, self._urgent[quota][number])
-        self._stage.stirred.update(self._quotas.keys() & state["stirred"])
+        self._stage.stirred = self._quotas.keys() & state["stirred"]
         self._overused = frozenset(self._quotas.keys() & state["overused"])
         self._seen = dict.fromkeys(self._own_quota.keys() & state.get("seen", self._seen))
 

@@ -405,10 +405,10 @@ class Composed(Trials):
         others = (self._storage, self._sharing)
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
-    def note_lent(self, units: Iterable[Unit]) -> None:
-        """Note the units on idle cells, while a state is read."""
+    def note_passing(self, units: Iterable[Unit]) -> None:
+        """Note units that have to stop, or, while a state is read, run on idle cells."""
         if self._quotas is not None:
-            self._quotas.note_lent(units)
+            self._quotas.note_passing(units)
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
         """Restore the other stages, when it is known which jobs run and wait.

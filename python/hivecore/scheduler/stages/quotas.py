@@ -32,8 +32,8 @@ class QuotaStage(Stage):
         self.is_kept = tree.limit == "runtime" and tree.check_ancestors
         #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
-        #: by quota and request, the kinds of the units on idle cells
-        self._lent: dict[str, dict[str, Kind]] = {}
+        #: by quota and request, the kinds of the units on idle cells, and of those that have to stop
+        self._passing: dict[str, dict[str, Kind]] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self.forget()
 
@@ -41,7 +41,7 @@ class QuotaStage(Stage):
         """An adapter of a copy."""
         made = type(self)(self.part.copy())
         made.stirred = self.stirred.copy()
-        made._lent = {quota: units.copy() for quota, units in self._lent.items()}
+        made._passing = {quota: units.copy() for quota, units in self._passing.items()}
         return made
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
@@ -114,29 +114,32 @@ class QuotaStage(Stage):
         self.part.evict(unit.request, reclaimed=reclaimed)
         self._stir(unit)
 
-    def note_lent(self, units: Iterable[Unit]) -> None:
-        """Note the units on idle cells, while a state is read."""
+    def note_passing(self, units: Iterable[Unit]) -> None:
+        """Note units that have to stop, or, while a state is read, run on idle cells."""
         for unit in units:
-            if unit.kind.is_lent:
-                self._lent.setdefault(unit.kind.job.quota, {})[unit.request] = unit.kind
+            self._stir(unit, is_passing=True)
 
-    def _stir(self, unit: Unit, is_lent: bool = False) -> None:
+    def pass_on(self, unit: Unit) -> None:
+        """Note that another unit is charged for what a unit has used."""
+        self._stir(unit)
+
+    def _stir(self, unit: Unit, is_passing: bool = False) -> None:
         """Note that other units run in the quota of a unit.
 
-        :param is_lent: whether the unit runs on idle cells from now on.
+        :param is_passing: whether the unit runs on idle cells, or has to stop, from now on.
         """
         quota, request = unit.kind.job.quota, unit.request
         if quota not in self.stirred:
             if self.log.is_on:
                 self.log.add((self.stirred.discard, quota))
             self.stirred.add(quota)
-        lent = self._lent.setdefault(quota, {})
-        if is_lent or request in lent:
+        passing = self._passing.setdefault(quota, {})
+        if is_passing or request in passing:
             if self.log.is_on:
-                self.log.keep(lent, request)
-            lent[request] = unit.kind
-            if not is_lent:
-                del lent[request]
+                self.log.keep(passing, request)
+            passing[request] = unit.kind
+            if not is_passing:
+                del passing[request]
 
     def settle(self) -> None:
         """Forget which quotas were noted."""
@@ -305,8 +308,9 @@ class QuotaStage(Stage):
         in the same quota; without a priority, of another quota that takes nothing back.
         """
         found = Counter[str](self.part.used_below(quota, priority))
-        for kind in self._lent.get(quota, {}).values():
-            if kind.job.priority >= priority:
+        for kind in self._passing.get(quota, {}).values():
+            known = kind.job.priority if kind.is_lent else kind.quota_request.priority
+            if known >= priority:  # the others are counted already
                 found.update(kind.amounts)
         return dict(found)
 

@@ -271,6 +271,7 @@ class Stages(Composed):
                 self.rename(unit, unit.name, heir, is_placed)
                 if self._quotas is not None:
                     self._quotas.part.exchange(unit.name, heir)
+                    self._quotas.pass_on(unit)
             if end:
                 self.withdraw(unit)
         else:
