@@ -32,7 +32,7 @@ class QuotaStage(Stage):
         self.is_kept = tree.limit == "runtime" and tree.check_ancestors
         #: the quotas in which other units run than at the last `settle`
         self.stirred: set[str] = set()
-        #: by quota and request, the kinds of the units on idle cells, and of those that have to stop
+        #: by quota and request, the kinds of units that are on idle cells or have to stop
         self._passing: dict[str, dict[str, Kind]] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self.forget()
