@@ -44,12 +44,16 @@ def schedule_items(
     """
     assert not (lazy and shrink == "read_first")
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
+    contents = caches_of_items(work, cluster, rules, items, seed, shrink, lazy)
+    return run_through(work, cluster, rules, contents, record=False)
+
+
+def caches_of_items(work, cluster, rules, items=20_000, seed=0, shrink="random", lazy=True):
+    """Empty caches."""
     options = work, cluster, rules.io_mode, items, seed
     if rules.cache.lru:
-        contents = LruItems(*options)
-    else:
-        contents = UniformItems(*options, shrink, lazy, rules.cache.private, rules.warm_up)
-    return run_through(work, cluster, rules, contents, record=False)
+        return LruItems(*options)
+    return UniformItems(*options, shrink, lazy, rules.cache.private, rules.warm_up)
 
 
 class _Readers:
@@ -58,7 +62,7 @@ class _Readers:
     def __init__(self, work, cluster, io_mode, items, seed):
         self.now = self.fetched = self.warming = 0.0
         self.events = 0
-        self.left = work.total_mb.copy()
+        self._total, self.left = work.total_mb, work.total_mb.copy()
         self._done_at = _DONE * work.total_mb
         self._bandwidth, self._io_mode, self._warm_up = cluster.bandwidth_mbps, io_mode, False
         self._items = items
@@ -87,6 +91,9 @@ class _Readers:
 
     def allocate(self, jobs, rates, quota, reclaim, wanted, again=(), *, reference=None):
         """Take over what the scheduler decided."""
+        for job in again:
+            self.left[job], self._ahead[job], self._debt[job] = self._total[job], 0.0, 0.0
+            self._epoch[job], self._position[job], self._order[job] = self._epoch[job] + 1, 0, None
         self._running, self._full, self._reference = jobs, rates, reference
 
     def advance(self, until=inf, events=1_000_000):
@@ -207,7 +214,10 @@ class UniformItems(_Readers):
     def allocate(self, jobs, rates, quota, reclaim, wanted, again=(), *, reference=None):
         """Take over what the scheduler decided, see `_Readers`."""
         self._last_use = self.last_use
-        super().allocate(jobs, rates, quota, reclaim, wanted, reference=reference)
+        super().allocate(jobs, rates, quota, reclaim, wanted, again, reference=reference)
+        for job in again:
+            self._cache.detach(str(job))
+            self._attached.discard(job)
         if self._private:
             for job in set(range(len(self._names))).difference(jobs.tolist()):
                 self._cache.unload(self._names[job])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from storage_items import caches_of_items
 
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -17,6 +18,7 @@ from hivecore.sim.storage import (
     reading_from,
     schedule_storage,
 )
+from hivecore.sim.storage.reading import Reading
 from hivecore.sim.worlds import InterleavedGpus
 from hivecore.traces import generate_storage
 
@@ -124,6 +126,39 @@ def test_a_job_that_was_preempted_reads_all_again_and_finds_its_cache():
     assert outcome.preemptions.tolist() == [1, 0] and outcome.lost.tolist() == [1000.0, 0.0]
     # 50 GB are cached, so that it reads 100 GB at full speed.
     assert outcome.end == pytest.approx([1500.0 + 1000.0, 1500.0])
+
+
+@pytest.mark.parametrize("allots", [True, False])
+def test_jobs_that_begin_again_read_as_real_items_do(allots):
+    """The first job is stopped in its second epoch, while another one reads the same dataset."""
+    jobs = [
+        Job("low", "a", 4, data=Data("x", 60.0)),
+        Job("beside", "a", 4, data=Data("x", 50.0)),
+        Job("high", "a", 4, data=Data("y", 80.0)),
+    ]
+    submit, seconds = [0.0, 500.0, 3000.0], [5000.0, 6000.0, 1500.0]
+    pool = StoragePool({"x": 100.0, "y": 50.0}, 60.0, 70.0, "fifo")
+    found = []
+    for real in (False, True):
+        scheduler = one_node(storage=pool if allots else None)
+        reading = reading_from(pool, jobs, seconds, scheduler if allots else None)
+        if real:
+            told = reading._work, reading._cluster, reading._rules
+            caches = caches_of_items(*told, items=20_000 if allots else 5_000)
+            reading = Reading(*told, caches, reading._scheduler)
+        outcome = simulate(
+            scheduler,
+            jobs,
+            submit,
+            seconds,
+            order=lambda now, scheduler=scheduler: [
+                job for job in ("high", "beside", "low") if job in scheduler
+            ],
+            progress=reading,
+        )
+        assert outcome.preemptions.tolist() == [1, 0, 0]
+        found.append(outcome.end - submit)
+    assert found[0] == pytest.approx(found[1], rel=1e-2)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
