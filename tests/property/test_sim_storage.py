@@ -147,8 +147,8 @@ def seen(now, work, cluster, present, running, quota, **contents):
     """How things are before any job has read anything."""
     nothing = {"cached": np.zeros(len(work.size_mb)), "last_use": np.zeros(len(work.size_mb))}
     none = np.zeros(len(work))
-    found = SimpleNamespace(**{"left": work.total_mb, **nothing, **contents})
-    return Situation(now, work, cluster, present, running, none, none, quota, quota, found)
+    caches = SimpleNamespace(**{"left": work.total_mb, **nothing, **contents})
+    return Situation(now, work, cluster, present, running, none, none, quota, quota, caches)
 
 
 @given(workloads(), clusters)

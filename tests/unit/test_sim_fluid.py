@@ -103,15 +103,15 @@ def test_late_in_time_an_lru_cache_still_holds_no_more_than_its_capacity():
 @pytest.mark.parametrize("policy", ["uniform", "lru"])
 def test_a_job_that_begins_again_finds_what_it_had_cached_and_reads_all_of_it(policy):
     """Two epochs of 100 MB at 10 MB/s: 60 MB are read in vain, and then need not come again."""
-    one = FluidClock([100.0], [0], [200.0], 100.0, 10.0, policy=policy)
-    one.allocate([0], [40.0], [100.0])
-    one.advance(6.0)
-    one.allocate([], [], [100.0], again=[0])
-    one.advance(50.0)
-    one.allocate([0], [40.0], [100.0])
-    assert one.left.tolist() == [200.0]
-    assert one.advance().tolist() == [0]
+    fluid = FluidClock([100.0], [0], [200.0], 100.0, 10.0, policy=policy)
+    fluid.allocate([0], [40.0], [100.0])
+    fluid.advance(6.0)
+    fluid.allocate([], [], [100.0], again=[0])
+    fluid.advance(50.0)
+    fluid.allocate([0], [40.0], [100.0])
+    assert fluid.left.tolist() == [200.0]
+    assert fluid.advance().tolist() == [0]
     # 40 MB/s where it misses 10 of 25, and after this epoch nothing.
-    assert one.now == pytest.approx(50.0 + 4.0 + 2.5)
-    assert one.fetched == pytest.approx(100.0)
-    one.check()
+    assert fluid.now == pytest.approx(50.0 + 4.0 + 2.5)
+    assert fluid.fetched == pytest.approx(100.0)
+    fluid.check()

@@ -138,7 +138,7 @@ def test_jobs_that_begin_again_read_as_real_items_do(allots):
     ]
     submit, seconds = [0.0, 500.0, 3000.0], [5000.0, 6000.0, 1500.0]
     pool = StoragePool({"x": 100.0, "y": 50.0}, 60.0, 70.0, "fifo")
-    found = []
+    seconds_of = []
     for real in (False, True):
         scheduler = one_node(storage=pool if allots else None)
         reading = reading_from(pool, jobs, seconds, scheduler if allots else None)
@@ -157,8 +157,8 @@ def test_jobs_that_begin_again_read_as_real_items_do(allots):
             progress=reading,
         )
         assert outcome.preemptions.tolist() == [1, 0, 0]
-        found.append(outcome.end - submit)
-    assert found[0] == pytest.approx(found[1], rel=1e-2)
+        seconds_of.append(outcome.end - submit)
+    assert seconds_of[0] == pytest.approx(seconds_of[1], rel=1e-2)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -197,10 +197,10 @@ def test_a_job_that_is_refused_is_none_of_those_that_wait():
     pool = StoragePool({"x": 100.0}, 50.0, 25.0, ahead=True)
     scheduler = one_node(storage=pool)
     reading = reading_from(pool, [large, small], [2000.0] * 2, scheduler)
-    found = simulate(
+    outcome = simulate(
         scheduler, [large, small], [0.0, 0.0], [2000.0] * 2, progress=reading, may_refuse=True
     )
-    assert list(found.refused) == ["large"] and found.end[1] == pytest.approx(4000.0)
+    assert list(outcome.refused) == ["large"] and outcome.end[1] == pytest.approx(4000.0)
 
 
 def test_pools_that_cannot_be_read_from_are_refused():
@@ -227,9 +227,9 @@ def test_specs_with_and_without_storage_are_silod_and_alluxio(seed):
     specs = {"silod": SchedulerSpec.of_yaml(SPEC + POOL), "alluxio": SchedulerSpec.of_yaml(SPEC)}
     runs = replay_specs(TraceJobs.of_storage(trace, "lab"), specs)
     cluster = StorageCluster(16, 2000.0, 200.0)
-    for system, found in runs.items():
+    for system, replayed in runs.items():
         same = schedule_storage(StorageWorkload.of(trace), cluster, "fifo", system).end
-        assert found.outcome.end == pytest.approx(same, rel=1e-9)
+        assert replayed.outcome.end == pytest.approx(same, rel=1e-9)
 
 
 # --- any jobs
@@ -268,5 +268,5 @@ def test_all_jobs_end_and_none_is_faster_than_alone(seed, objective):
     scheduler = one_node(sharing=Sharing(3), storage=pool if objective else None)
     gpus = Audited(jobs)
     gpus.reading = reading_from(pool, jobs, duration.tolist(), objective and scheduler, gpus)
-    found = simulate(scheduler, jobs, submit, duration.tolist(), progress=gpus.reading)
-    assert (found.end - found.start >= duration * (1 - 1e-6)).all()
+    outcome = simulate(scheduler, jobs, submit, duration.tolist(), progress=gpus.reading)
+    assert (outcome.end - outcome.start >= duration * (1 - 1e-6)).all()

@@ -117,8 +117,8 @@ def _alone(
         submit, seconds = _times(work)
         reading = reading_from(pool, jobs, seconds)
         scheduler, watch = configure("private", work), _watch(work, progress)
-        found = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
-        start[own], end[own], lost[own] = found.start, found.end, found.lost
+        outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
+        start[own], end[own], lost[own] = outcome.start, outcome.end, outcome.lost
     return DemoRun(start, end, lost, None)
 
 
@@ -142,8 +142,8 @@ def _together(
     submit, seconds = _times(work)
     reading = reading_from(pool, jobs, seconds, scheduler if allots else None, ledger)
     watch = _watch(work, progress)
-    found: Outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
-    return DemoRun(found.start, found.end, found.lost, ledger.books())
+    outcome: Outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
+    return DemoRun(outcome.start, outcome.end, outcome.lost, ledger.books())
 
 
 def _jobs(

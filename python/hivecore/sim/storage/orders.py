@@ -204,7 +204,7 @@ class MaxMin:
 
 
 class OfObjective:
-    """Whom the queues of a scheduler let run; remote IO follows the objective of its storage.
+    """The queues of a scheduler choose the jobs; remote IO follows the objective of its storage.
 
     :param objective: of a `StoragePool`.
     """
@@ -241,7 +241,7 @@ class OfObjective:
             elapsed = np.maximum(situation.now - situation.start[jobs], 0.0)
             alone = (work.total_mb - situation.left)[jobs] / np.maximum(equal, 1e-9)
             columns = columns.replace(elapsed=elapsed, elapsed_alone=np.maximum(alone, 0.0))
-        found = allocate_storage(
+        allocation = allocate_storage(
             columns,
             work.size_mb[situation.live] / MB,
             cluster.cache_gb,
@@ -249,8 +249,8 @@ class OfObjective:
             self._objective,
         )
         if self._objective == "sjf":
-            return _whole(jobs[found.certificate.order])
-        return Grants(jobs, np.ones(len(jobs)), found.rates_mbps, inf)
+            return _whole(jobs[allocation.certificate.order])
+        return Grants(jobs, np.ones(len(jobs)), allocation.rates_mbps, inf)
 
 
 def _whole(jobs: Indices, again: float = inf) -> Grants:

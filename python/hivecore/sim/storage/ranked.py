@@ -71,7 +71,7 @@ class Ranked(Reading):
         return ended, 1
 
     def order(self, now: float) -> Sequence[str]:
-        """Return who comes first; nobody: the queue of the scheduler says it."""
+        """Return the most urgent jobs first; none: the queue of the scheduler decides."""
         order, names, self._is_stale = self._rules.order, self._work.jobs, True
         self._ranked = order.ranked(self._situation())
         if order.takes_turns:  # all will run

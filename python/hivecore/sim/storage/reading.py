@@ -75,7 +75,7 @@ class Reading:
         self._told, self._allotted = np.full(len(work.names), np.nan), np.zeros(len(work.names))
         self._code = {name: code for code, name in enumerate(work.names)}
         self._seen: Situation | None = None
-        #: whether a job has ended at this instant, and whether there is something to decide anew
+        #: whether a job has ended at this instant, and whether the grants are out of date
         self._has_ended, self._is_stale = False, True
 
     def next_end(self, before: float) -> float:
@@ -104,7 +104,7 @@ class Reading:
         )
 
     def _read(self, until: float, events: int) -> tuple[Indices, int]:
-        """Let so many events happen; return the jobs that have ended, and how many there were."""
+        """Let so many events happen; return the jobs that have ended, and how many events did."""
         return self._contents.advance(until, events), events
 
     def next_change(self, before: float) -> float:

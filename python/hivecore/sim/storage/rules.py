@@ -26,8 +26,8 @@ STORAGE_SYSTEMS = tuple(_CACHES)
 class Rules:
     """A rule for GPUs, one for the cache, and one for remote IO.
 
-    :param order: who gets GPUs.
-    :param cache: who gets how much cache.
+    :param order: which jobs get GPUs.
+    :param cache: how much cache each gets.
     :param io_mode: how remote IO is shared out, as for `hivecore.storage.allocate_storage`.
     :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
     """
@@ -68,7 +68,7 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
 def rules_of_pool(pool: StoragePool) -> Rules:
     """Return the rules of a scheduler that allots a pool.
 
-    :param pool: whose objective says how remote IO is shared out.
+    :param pool: its objective decides how remote IO is shared out.
     """
     objective = pool.objective
     cache = Allotted(pool.eps, pool.ahead, objective in ("finish_time", "sjf"))

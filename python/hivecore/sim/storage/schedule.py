@@ -82,10 +82,9 @@ def reading_from(
     :param jobs: all that may run, in order of submission. Those without `Job.data` never wait for
         any.
     :param seconds: that each has to run when nothing slows it.
-    :param scheduler: whose storage the pool is. It allots the cache, by what it is told to be
-        cached, and remote IO follows its objective, by what jobs find cached in their epochs;
-        ``None``: nobody does, so that one LRU cache serves all, and the network is fair to those
-        who read.
+    :param scheduler: it has this pool as its storage and allots the cache, by what it is told to
+        be cached; remote IO follows the objective, by what jobs find cached in their epochs.
+        ``None``: nothing is allotted, one LRU cache serves all, and the network is fair.
     :param gpus: how fast jobs run that never wait for data; ``None``: at full speed.
     :raises ValueError: a job reads what is not there, or the pool has no remote IO.
 
@@ -95,7 +94,7 @@ def reading_from(
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
     >>> from hivecore.sim import simulate
-    >>> jobs = [Job("one", "a", 8, data=Data("images", 100.0))]  # 60 GB in 600 seconds
+    >>> jobs = [Job("first", "a", 8, data=Data("images", 100.0))]  # 60 GB in 600 seconds
     >>> quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
     >>> pool = StoragePool({"images": 20.0}, cache_gb=10.0, bandwidth_mbps=25.0)
     >>> scheduler = Scheduler(quotas=quotas, storage=pool, immediate=True)
