@@ -51,7 +51,16 @@ CHANGES = {
 }
 READS = {
     *("borrowers", "check", "check_ancestors", "copy", "explain", "fits", "from_bytes"),
-    *("have_room", "limit", "members", "overused", "overusers", "owners", "preempt_within"),
+    *(
+        "have_room",
+        "limit",
+        "may_borrow",
+        "members",
+        "overused",
+        "overusers",
+        "owners",
+        "preempt_within",
+    ),
     *("quota", "quotas", "request", "runtime", "runtime_trace", "runtimes", "schedule"),
     *("schedule_many", "status", "to_bytes", "total", "trial", "used_below"),
 }

@@ -1,6 +1,5 @@
 """A start that breaks one rule is found, and the rule is named."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -195,14 +194,14 @@ def test_devices_are_within_the_scope_that_was_asked_for():
 
 def test_whole_gpus_are_a_row_of_the_table():
     table = PartitionTable.of_sets([[0, 1], [2, 3]])
-    machine = replace(NodeDevices.uniform(gpus=4), partitions=table, partition_policy="honor")
+    machine = NodeDevices.uniform(gpus=4).replace(partitions=table, partition_policy="honor")
     case = Case(Scheduler(devices=DeviceCluster({"n": machine})), Job("j", "a", 2))
     assert case.forged(on("n", 1, 2)) == "partition: 'j/pod/0': no row of the table is (1, 2)"
 
 
 def test_a_partition_has_the_bandwidth_that_was_asked_for():
-    rows = [replace(row, bandwidth=100 * row.members[0]) for row in PAIRS.partitions]
-    machine = replace(NodeDevices.uniform(gpus=4), partitions=PartitionTable(rows))
+    rows = [row.replace(bandwidth=100 * row.members[0]) for row in PAIRS.partitions]
+    machine = NodeDevices.uniform(gpus=4).replace(partitions=PartitionTable(rows))
     fast = DeviceRequest("any", gpus=2, bandwidth=150)
     scheduler = Scheduler(devices=DeviceCluster({"n": machine}))
     case = Case(scheduler, Job("j", "a", [Role("pod", devices=fast)]))

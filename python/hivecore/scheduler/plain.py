@@ -300,7 +300,7 @@ def inventory_of_plain(data: Mapping[str, Any]) -> NodeDevices:
 def plain_spec(spec: ClusterSpec) -> _Plain:
     """A specification of cells as plain data.
 
-    >>> from hivecore.cells import ClusterSpec
+    >>> from hivecore.cells import Chain, ClusterSpec
     >>> plain_spec(ClusterSpec({"c": Chain(["gpu", "node"], [8], 2)}, {"a": {"c": {"node": 1}}}))
     {'chains': {'c': {'levels': ['gpu', 'node'], 'fanouts': [8], 'roots': 2, \
 'node_level': 'node'}}, 'virtual_clusters': {'a': {'c': {'node': 1}}}}
