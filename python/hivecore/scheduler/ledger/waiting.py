@@ -190,10 +190,7 @@ class Waiting:
             elif key == HEADROOM and self._lacks is not None:
                 found.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
-                is_new = self._lacks.is_one_more_overused()
-                found.update(self._lacks.able_to_reclaim(is_new=is_new))
-                if is_new:
-                    found.update(self._by_key.get(key, ()))
+                found.update(self._lacks.able_to_reclaim())
             else:
                 found.update(self._by_key.get(key, ()))
         self._log.set(self, "_touched", {})

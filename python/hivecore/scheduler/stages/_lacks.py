@@ -163,8 +163,9 @@ class Lacks:
         self._tables[limit].add(number, at, needs)
         if job.guaranteed:
             others = self._stage.others_below(job.quota, refusal)
-            own = self._needs(self._stage.entitled_to(kind), job.quota) if others else None
-            if own is not None:
+            own = None
+            if others or hindered:
+                own = self._needs(self._stage.entitled_to(kind), job.quota)
                 self.note_overused()
             self._set_vain(number, hindered)
             self._watch(kind, _Urgent(limit, at, needs, own, job.priority, others))
@@ -173,9 +174,8 @@ class Lacks:
         """Placement has refused a guaranteed kind, for which others may have to return room."""
         job = kind.job
         self.drop(kind.number)
-        if not self._stage.is_kept:
-            own = self._needs(self._stage.entitled_to(kind), job.quota)
-            self._watch(kind, _Urgent(None, 0, [], own, job.priority, ()))
+        own = self._needs(self._stage.entitled_to(kind), job.quota)
+        self._watch(kind, _Urgent(None, 0, [], own, job.priority, ()))
 
     def _watch(self, kind: Kind, urgent: _Urgent) -> None:
         number, quota = kind.number, kind.job.quota
@@ -271,7 +271,7 @@ class Lacks:
         """Note that a kind is refused beside the quotas that are over-used now."""
         self._log.set(self, "_overused", self._overused & frozenset(self._stage.part.overused()))
 
-    def is_one_more_overused(self) -> bool:
+    def _is_one_more_overused(self) -> bool:
         """Whether a quota exceeds its runtime that did not at the last check."""
         before = self._overused
         self._log.set(self, "_overused", frozenset(self._stage.part.overused()))
@@ -306,11 +306,11 @@ class Lacks:
         """Whether quotas may return something to a kind."""
         return bool(self._entitled.rows)
 
-    def able_to_reclaim(self, *, is_new: bool) -> list[int]:
-        """The kinds to which quotas may return something now.
-
-        :param is_new: try also those that were entitled to it when evictions did not help.
+    def able_to_reclaim(self) -> list[int]:
+        """The kinds to which quotas may return something now. Those that were entitled to it when
+        evictions did not help are tried when one more quota exceeds its runtime.
         """
+        is_new = self._is_one_more_overused()
         if not self._entitled.rows:
             return []
         self._refresh()
