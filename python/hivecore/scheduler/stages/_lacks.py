@@ -218,12 +218,14 @@ class Lacks:
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
         """Reduce the needs of a kind by what evictions may free, if these may help."""
-        gone = Counter(self._stage.evictable(quota, urgent.priority))
+        gone = self._stage.evictable(quota, urgent.priority)
         if urgent.own is not None:
             self._entitled.drop(number)
             self._entitled.add(number, self._quotas[quota], self._less(urgent.own, gone))
-        for other in urgent.others:
-            gone.update(self._used_by_weak(other))
+        if urgent.others:
+            gone = Counter[str](gone)
+            for other in urgent.others:
+                gone.update(self._used_by_weak(other))  # a change of it is noted
         if urgent.limit is not None and number not in self._vain:
             self._tables[urgent.limit].drop(number)
             self._tables[urgent.limit].add(number, urgent.quota, self._less(urgent.needs, gone))

@@ -133,8 +133,8 @@ class QuotaStage(Stage):
             if self.log.is_on:
                 self.log.add((self.stirred.discard, quota))
             self.stirred.add(quota)
-        passing = self._passing.setdefault(quota, {})
-        if is_passing or request in passing:
+        if is_passing or request in self._passing.get(quota, ()):
+            passing = self._passing.setdefault(quota, {})
             if self.log.is_on:
                 self.log.keep(passing, request)
             passing[request] = unit.kind
@@ -307,8 +307,11 @@ class QuotaStage(Stage):
         """What the units of a quota use that may be evicted for a guaranteed unit of this priority
         in the same quota; without a priority, of another quota that takes nothing back.
         """
-        found = Counter[str](self.part.used_below(quota, priority))
-        for kind in self._passing.get(quota, {}).values():
+        used, passing = self.part.used_below(quota, priority), self._passing.get(quota)
+        if not passing:
+            return used
+        found = Counter[str](used)
+        for kind in passing.values():
             known = kind.job.priority if kind.is_lent else kind.quota_request.priority
             if known >= priority:  # the others are counted already
                 found.update(kind.amounts)
