@@ -42,6 +42,13 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("devices", 4201),
         ("topology and sharing", 4140),
         ("quotas, topology, devices and sharing", 7012),
+        ("cells and sharing", 30223),
+        ("quotas and lending", 30602),
+        ("cells", 40110),
+        ("quotas and lending", 41009),
+        ("all with cells and sharing", 41080),
+        ("quotas, topology and devices", 42043),
+        ("quotas", 42047),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

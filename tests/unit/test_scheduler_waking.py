@@ -183,3 +183,17 @@ def test_a_job_is_tried_again_though_a_more_important_job_of_its_quota_still_has
     assert submit(scheduler, Job("wants", "b", PAIR)) == []
     more = Job("more", "a", 4, where=on("n3"))
     assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]
+
+
+def test_a_job_whose_victims_stop_for_another_is_tried_again_when_cells_propose_others():
+    chain = Chain(["gpu", "pair", "node"], [2, 2], 2, nodes=["n0", "n1"])
+    scheduler = Scheduler(cells=CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})))
+    for name, gpus in (("large", 4), ("stops", 1), ("small", 1)):
+        submit(scheduler, Job(name, "a", gpus, guaranteed=False))
+    where = on(scheduler.status("stops").pods[0].node)
+    gone = Job("gone", "a", [Role("w", 2, gpus=2)], where=where)
+    assert {name for _, name in submit(scheduler, gone)} == {"stops", "small"}
+    scheduler.cancel("gone", 0.0)
+    assert submit(scheduler, Job("wants", "a", [Role("w", 2, gpus=2)])) == []
+    more = Job("more", "a", 2, guaranteed=False)
+    assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]

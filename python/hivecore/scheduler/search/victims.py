@@ -183,7 +183,7 @@ class _Search:
         tried = self._tried(refused, found, stay, named) if found or stay else refused
         if not isinstance(tried, Refused):
             return self._improved(found if tried else self._least(found))
-        if stay and tried.cell_victims and not self.needed.isdisjoint(stay):
+        if tried.cell_victims and any(one in self.needed or self.jobs[one].for_job for one in stay):
             self.hindered_by += (BEGUN,)  # cells may propose other victims then
         searched: Victims = {}
         if not (stay and tried.cell_victims) and self._may_help(tried):
