@@ -26,6 +26,7 @@ class _Line:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
+        #: in no order; all are alike
         self.names: dict[str, None] = {}
         #: why they cannot start; None: they are offered
         self.refusal: Refusal | None = None
@@ -62,9 +63,7 @@ class Waiting:
         """Remove a unit; return whether it was the last of a parked kind."""
         line = self._lines[kind.number]
         if self._log.is_on:
-            # A copy only where the unit is not the first: the order has to be restored.
-            is_first = next(iter(line.names)) == name
-            self._log.add((self._put_name, line, name, None if is_first else line.names.copy()))
+            self._log.add((self._put_name, line, name))
         del line.names[name]
         if line.names:
             return False
@@ -72,8 +71,8 @@ class Waiting:
         del self._lines[kind.number]
         return line.refusal is not None
 
-    def _put_name(self, line: _Line, name: str, names: dict[str, None] | None) -> None:
-        line.names = {name: None, **line.names} if names is None else names
+    def _put_name(self, line: _Line, name: str) -> None:
+        line.names[name] = None
         self._lines[line.kind.number] = line
 
     def has(self, kind: Kind, name: str) -> bool:
@@ -231,7 +230,7 @@ class Waiting:
         lines = [
             [
                 number,
-                list(line.names),
+                sorted(line.names),
                 None if line.refusal is None else [getattr(line.refusal, one) for one in _TEXTS],
                 line.keys,
             ]

@@ -106,8 +106,9 @@ class QuotaStage(Stage):
 
     def withdraw(self, unit: Unit) -> None:
         """The tree forgets the unit."""
+        if self.part.members(unit.request):
+            self._stir(unit)
         self.part.release(unit.request)
-        self._stir(unit)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
         """Admit the unit no more; a reclaimed unit does not borrow again at once."""
