@@ -48,6 +48,7 @@ class Life:
         self.left_behind = []
         self.trials = []
         self.bound = None  # the last decision that was committed
+        self.rooms = []  # by version of the room, what it follows from
 
     # --- what draws decide
 
@@ -380,6 +381,11 @@ class Life:
             if root in self.twin.totals:
                 total = figures.totals[root]
                 assert tree.total(root) == {d: amount for d, amount in total.items() if amount}
+        of = {name: quota.max for name, quota in self.twin.quotas.items()}
+        room = figures.used, figures.runtime, figures.totals, of
+        known = [one for version, one in self.rooms if version == tree.room_version]
+        assert known in ([], [room])
+        self.rooms = self.rooms[-20:] if known else [*self.rooms[-20:], (tree.room_version, room)]
         assert set(tree.owners) == set(self.twin.owners)
         for name, owner in self.twin.owners.items():
             assert tree.members(name) == owner.members

@@ -56,6 +56,7 @@ READS = {
         "limit",
         "may_borrow",
         "members",
+        "room_version",
         "overused",
         "overusers",
         "owners",

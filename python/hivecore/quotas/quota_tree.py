@@ -315,6 +315,15 @@ class QuotaTree(Trials, Stateful):
                 asked = self._names.counted_rows(asked, wanted)
             return self._core.have_room(code, known, quotas, columns, asked.reshape(-1))
 
+    @property
+    def room_version(self) -> tuple[object, int]:
+        """A value that changes whenever an answer of `have_room` may change, and never comes back.
+
+        Cost: that of the runtimes that have moved.
+        """
+        with self._lock:
+            return self._core, self._core.moves()
+
     def _columns(self, dimensions: Iterable[str]) -> list[int]:
         """The places of dimensions in the rows of the kernel."""
         wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]

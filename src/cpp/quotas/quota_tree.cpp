@@ -95,6 +95,7 @@ void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total
     }
     changed.total.assign(total.begin(), total.end());
     changed.is_carved = carved;
+    ++moves_;
     changed.stale = roots_[0].stale = ~Dimensions{0};
     changed.stale_minimums = roots_[0].stale_minimums = ~Dimensions{0};
     something_happened();

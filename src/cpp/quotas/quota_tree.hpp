@@ -143,6 +143,8 @@ class QuotaTree {
     // refresh_all().
     std::vector<std::int64_t> room(Code limit, std::span<const std::int64_t> quotas,
                                    std::span<const std::int64_t> dimensions) const;
+    // Grows whenever room() may say something else, after refresh_all().
+    std::uint64_t moves() const { return moves_; }
     // How the amount of a parent in a dimension is shared out among its children.
     struct Sharing {
         std::int64_t amount = 0;
@@ -285,6 +287,7 @@ class QuotaTree {
         const auto place = at(field, quota, dimension);
         auto& one = nodes_.own(quota / kRows).amounts[place];
         log_.add(Place::kAmount, quota, place, one);
+        moves_ += field == kUsed || field == kRuntime || field == kMax;
         return one;
     }
     std::span<const std::int64_t> row(Field field, QuotaId quota) const {
@@ -370,7 +373,7 @@ class QuotaTree {
     std::vector<OwnerId> free_owners_;
     std::vector<std::int64_t> uses_;
     std::vector<std::int32_t> order_;  // of quotas, parents first; empty: not known
-    std::uint64_t next_start_ = 1, events_ = 1;
+    std::uint64_t next_start_ = 1, events_ = 1, moves_ = 0;
     UndoLog log_;
     Scratch scratch_;
 };

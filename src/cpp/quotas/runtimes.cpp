@@ -150,6 +150,7 @@ void QuotaTree::refresh_children(std::int32_t parent) {
             if (!is_changed) {
                 continue;
             }
+            ++moves_;
             auto& block = nodes_.own(place);
             for (auto i = begin; i < end; ++i) {
                 const auto row = list[i] % kRows;

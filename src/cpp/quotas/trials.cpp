@@ -54,6 +54,7 @@ void QuotaTree::put_back(const UndoLog::Entry& entry) {
     switch (place) {
         case Place::kAmount:
             nodes_.own(index / kRows).amounts[at] = before;
+            ++moves_;
             break;
         case Place::kStale:
             set_stale(index, static_cast<Dimensions>(before));

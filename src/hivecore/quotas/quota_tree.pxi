@@ -82,6 +82,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         void set_scaled_min(int32_t, Values) except +
         void copy_amounts(Values, FieldNumber, int64_t*) noexcept
         vector[int64_t] room(CodeNumber, Values, Values) except +
+        uint64_t moves() noexcept
         SharingRecord sharing(int32_t, int) except +
         int32_t submit(int32_t, Values, const OwnerRecord&) except +
         void release(int32_t) except +
@@ -431,6 +432,13 @@ cdef class QuotaKernel(KernelObject):
                     more = amount[i * width + d]
                     to[i] &= more == 0 or more <= room[place[i] * width + d]
         return found
+
+    def moves(self):
+        """Grows whenever have_room may say something else."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.refresh_all()
+        return self.kernel.moves()
 
     def sharing(self, parent, dimension):
         """(amount, children, requests, minimums, weights, lends, runtimes, rounds) of a parent."""

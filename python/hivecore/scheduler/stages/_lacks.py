@@ -39,6 +39,8 @@ class _Table:
 
     def __init__(self, columns: int, log: UndoLog) -> None:
         self.log = log
+        #: how often rows were added or removed
+        self.version = 0
         self.rows: dict[int, int] = {}
         self._numbers: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self._at: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
@@ -56,6 +58,7 @@ class _Table:
         """A kind needs so much at a quota."""
         if self.log.is_on:
             self.log.add((self.drop, number))
+        self.version += 1
         row = self.rows[number] = len(self.rows)
         if row == len(self._needs):
             self._numbers = np.concatenate([self._numbers, self._numbers])
@@ -72,6 +75,7 @@ class _Table:
             return
         if self.log.is_on:
             self.log.add((self.add, number, self._at[row], self._needs[row].copy()))
+        self.version += 1
         last = len(self.rows)
         if row < last:
             moved = int(self._numbers[last])
@@ -135,6 +139,8 @@ class Lacks:
         #: of these, and of those that placement has refused, the kinds that were entitled to more
         #: when last computed
         self._seen: dict[int, None] = {}
+        #: the result of `able`, and the versions of all from which it follows
+        self._able: tuple[Any, list[int]] = None, []
         #: the quotas that exceeded their runtimes at the last check, and still do
         self._overused: frozenset[str] = frozenset()
 
@@ -287,8 +293,8 @@ class Lacks:
             self._log.keep(self._weak, *others)
         for quota in others:
             del self._weak[quota]
-        for quota, kinds in self._urgent.items():
-            for number, urgent in kinds.items() if others or quota in stirred else ():
+        for quota in self._urgent if others else sorted(stirred & self._urgent.keys()):
+            for number, urgent in self._urgent[quota].items():
                 if quota in stirred or not others.isdisjoint(urgent.others):
                     self._set_vain(number, False)
                     self._spare(number, quota, urgent)
@@ -297,11 +303,15 @@ class Lacks:
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused, or might be."""
         self._refresh()
-        found: list[int] = []
-        for limit, table in self._tables.items():
-            if table.rows:
-                found += table.able(self._stage.part, limit, self._dimensions)
-        return found
+        versions = [table.version for table in self._tables.values()]
+        seen = self._stage.part.room_version, versions
+        if seen != self._able[0]:
+            kinds: list[int] = []
+            for limit, table in self._tables.items():
+                if table.rows:
+                    kinds += table.able(self._stage.part, limit, self._dimensions)
+            self._able = seen, kinds
+        return self._able[1]
 
     @property
     def may_reclaim(self) -> bool:
