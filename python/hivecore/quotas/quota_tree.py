@@ -409,13 +409,24 @@ class QuotaTree(Trials, Stateful):
         least = as_int(priority, "priority", -(2**31), 2**31 - 1)
         found: dict[str, Amount] = {}
         with self._lock:
-            for number in self._core.running(self._names.number(name)):
-                request = self._known(number)
-                if request.preemptible and request.priority < least:
-                    members = self._core.members(number)
-                    for dimension, amount in request.amounts:
-                        found[dimension] = exact(found.get(dimension, 0) + members * amount)
+            for number in self._weaker(self._names.number(name), least):
+                members = self._core.members(number)
+                for dimension, amount in self._known(number).amounts:
+                    found[dimension] = exact(found.get(dimension, 0) + members * amount)
         return found
+
+    def _weaker(self, quota: int, priority: int) -> list[int]:
+        """The owners of a quota that run, may be preempted and are of lower priority, the most
+        important first.
+        """
+        found: list[int] = []
+        for number in reversed(self._core.running(quota)):
+            request = self._known(number)
+            if request.priority >= priority:
+                break
+            if request.preemptible:
+                found.append(number)
+        return found[::-1]
 
     def submit(self, request: QuotaRequest) -> None:
         """An owner asks for a part of a quota from now on.
@@ -650,11 +661,7 @@ class QuotaTree(Trials, Stateful):
             _check_request(request)
         with self._lock, self._asked(request, None) as (named, asks):
             mine = named if isinstance(named, QuotaRequest) else named[0]
-            weaker = [
-                number
-                for number in self._core.running(self._names.number(mine.quota))
-                if (other := self._known(number)).preemptible and other.priority < mine.priority
-            ]
+            weaker = self._weaker(self._names.number(mine.quota), mine.priority)
             beyond = []
             used = [0] * len(allowed)
             for number in weaker:

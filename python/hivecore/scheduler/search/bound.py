@@ -56,7 +56,7 @@ class Relief:
         numbers = self._numbers = {node: i for i, node in enumerate(nodes)}
         standings: dict[_Standing, int] = {}
         known: dict[tuple[int, bool, bool], int] = {}
-        roles: dict[tuple[int, str], int] = {}
+        roles: dict[int, dict[str, int]] = {}
         needs: list[tuple[int, ...]] = []
         pods: list[PlacedPod] = []
         owners: list[int] = []
@@ -74,17 +74,18 @@ class Relief:
                 mine = _Standing(is_evictable, live.is_weak, job.tenant, job.quota, job.priority)
                 number = known[alike] = standings.setdefault(mine, len(standings))
             for unit in live.units if live.lent is None else live.placed:
-                kind = unit.kind
+                by_name = roles.get(unit.kind.number)
+                if by_name is None:
+                    more = needs_by_role(dimensions, unit.kind)
+                    by_name = {name: len(needs) + i for i, name in enumerate(more)}
+                    roles[unit.kind.number] = by_name
+                    needs += more.values()
                 for pod in unit.placed:
                     node = numbers.get(pod.node)
                     if node is not None:
-                        role = roles.get((kind.number, pod.role))
-                        if role is None:
-                            role = roles[kind.number, pod.role] = len(needs)
-                            needs.append(needs_by_role(dimensions, kind)[pod.role])
                         owners.append(number)
                         places.append(node)
-                        of_role.append(role)
+                        of_role.append(by_name[pod.role])
                         pods.append(pod)
         self._standings = [*standings]
         self._owners, self._nodes = np.array(owners, np.int64), np.array(places, np.int64)

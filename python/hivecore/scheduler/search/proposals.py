@@ -13,7 +13,7 @@ Counting does not know everything that the stages ask for: a proposal is tried b
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import combinations
+from itertools import combinations, islice
 from operator import add
 from typing import NamedTuple
 
@@ -142,11 +142,11 @@ class Proposals:
     def _most(self, at: int, size: int, place: frozenset[str]) -> int:
         """For how many pods of a size a place has room when all jobs of the room have left."""
         idle, held = self._room.dimensions[at].idle, self._room.held[at]
-        taken: Mapping[str, int] = self._taken[at] if self._taken else {}
-        return sum(
-            max(idle.get(node, 0) + held.get(node, 0) - taken.get(node, 0), 0) // size
-            for node in place
-        )
+        most = {node: idle.get(node, 0) + held.get(node, 0) for node in place}
+        if self._taken:
+            taken = self._taken[at]
+            most = {node: max(count - taken[node], 0) for node, count in most.items()}
+        return sum([count // size for count in most.values()])
 
     def _slots(self, at: int, size: int) -> dict[str, int]:
         """For how many pods of a size each node has room, if any."""
@@ -189,6 +189,12 @@ class Proposals:
             for weight in weights:
                 yield from self._best_places(weight, places)
             return
+        if sum(map(len, self._needs)) == 1:
+            singles = [self._singles(weight, places[0]) for weight in weights]
+            for _ in range(_MOST_VARIANTS):
+                for of_weight in singles:
+                    yield from islice(of_weight, 1)
+            return
         banned: dict[float, set[str]] = {weight: set() for weight in weights}
         for _ in range(_MOST_VARIANTS):
             for weight, nodes in banned.items():
@@ -196,6 +202,18 @@ class Proposals:
                 if found is not None and found[2]:
                     yield found[1]
                     nodes.add(found[2])
+
+    def _singles(self, weight: float, place: frozenset[str]) -> Iterator[frozenset[str]]:
+        """Sets for a single pod that one dimension counts, the cheapest first."""
+        at, size = next((at, sizes[0]) for at, sizes in enumerate(self._needs) if sizes)
+        lacks = self._lack(at, size, place, ()) > 0
+        steps = self._known_steps(at, size, weight, place) if lacks else []
+        while steps:
+            step = heappop(steps)
+            if step.pods:
+                yield frozenset(step.names)
+            elif (exact := self._first_step(at, size, weight, step.node)) is not None:
+                heappush(steps, exact)
 
     def _best_places(
         self, weight: float, places: Iterable[frozenset[str]]
@@ -245,11 +263,7 @@ class Proposals:
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
-        bounds, first = self._bounds(at, size), ""
-        known = self._first_steps.get((at, size, weight), {})
-        nodes = bounds.keys() & place
-        steps = [step for node in nodes if (step := known.get(node, bounds[node])) is not None]
-        heapify(steps)
+        steps, first = self._known_steps(at, size, weight, place), ""
         while lack > 0 and steps:
             step = heappop(steps)
             if not step.pods:  # a bound
@@ -272,6 +286,14 @@ class Proposals:
                 heappush(steps, more)
         return first if lack <= 0 else None
 
+    def _known_steps(self, at: int, size: int, weight: float, place: frozenset[str]) -> list[_Step]:
+        """The first step of each node, or its bound, as a heap."""
+        bounds, known = self._bounds(at, size), self._first_steps.get((at, size, weight), {})
+        nodes = bounds.keys() & place
+        steps = [step for node in nodes if (step := known.get(node, bounds[node])) is not None]
+        heapify(steps)
+        return steps
+
     def _first_step(self, at: int, size: int, weight: float, node: str) -> _Step | None:
         """The first step of a node; ``None``: there is none."""
         known = self._first_steps.setdefault((at, size, weight), {})
@@ -293,10 +315,10 @@ class Proposals:
                     if held and name in candidates and name not in self._gone
                 ]
                 idle = self._idle(at, node, ()) % size
-                most = min((idle + sum(held for held, _ in jobs)) // size, pods)
+                most = min((idle + sum([held for held, _ in jobs])) // size, pods)
                 if most <= 0:
                     continue
-                wanted, largest = size - idle, max(held for held, _ in jobs)
+                wanted, largest = size - idle, max([held for held, _ in jobs])
                 count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
                 least = [*map(min, zip(*[cost for _, cost in jobs], strict=True))]
                 # Rounding matters to parts of whole numbers, and to fractions.

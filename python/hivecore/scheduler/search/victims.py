@@ -18,7 +18,7 @@ from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
-from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, owner_of
 
 if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
@@ -297,9 +297,12 @@ class _Search:
         live = self.jobs.get(name)
         if live is None or name in self.needed or name in self.above:
             return False
-        if self.above_quota and not live.is_weak and of_quota(live.job.quota) in self.above_quota:
-            return False
-        return live.runs and live.job.preemptible and not live.for_job
+        return live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
+
+    def _may_lose(self, live: "Live") -> bool:
+        """Whether the quota of a job may lose it to that of the job that waits."""
+        above = self.above_quota
+        return not above or live.is_weak or of_quota(live.job.quota) not in above
 
     def _leave(self, stages: Stages, names: Iterable[str]) -> None:
         for name in names:
@@ -312,21 +315,23 @@ class _Search:
     def _candidates(self) -> Victims:
         """The jobs that may be evicted, and why, the least important first."""
         if self._known_candidates is None:
+            stages = self.stages
             borrowed = self._borrowed() if self.job.guaranteed else {}
-            shares = self.stages.by_stages
-            by_kind: dict[tuple[int, str], tuple[str, int, int]] = {}
+            shares, now, needed, above = stages.by_stages, self.now, self.needed, self.above
+            by_kind: dict[tuple[int, str], tuple[str, int, int, int]] = {}
             ranks: list[tuple[int, float, str, str]] = []
             for name, live in self.running.items():
                 alike = live.units[0].kind.number, live.state
-                why, importance, gpus = by_kind.get(alike) or by_kind.setdefault(
+                why, importance, reclaimed, gpus = by_kind.get(alike) or by_kind.setdefault(
                     alike, self._standing(live)
                 )
-                is_lent = name in borrowed and live.job.quota != self.job.quota
-                if is_lent and why != "opportunistic":
-                    why, importance = "reclaim", self._importance(name, "reclaim")
-                may_go = why and self._may_go(name)
-                if may_go and (not shares or self._may_leave_first(name, why)):
-                    ranks.append((importance, (self.now - live.since) * gpus, name, why))
+                if reclaimed and name in borrowed:
+                    why = "reclaim"
+                    importance = reclaimed + (0 if borrowed[name] else _PRIORITIES)
+                if not why or live.for_job or name in needed or name in above:
+                    continue
+                if not shares or self._may_leave_first(name, why):
+                    ranks.append((importance, (now - live.since) * gpus, name, why))
             ranks.sort()
             self._known_candidates = {name: why for _, _, name, why in ranks}
             if not shares:
@@ -337,18 +342,22 @@ class _Search:
                 }
         return self._known_candidates
 
-    def _standing(self, live: "Live") -> tuple[str, int, int]:
-        """Why a running job may be evicted that quotas do not take back, how important it is for
-        that reason, and its GPUs.
+    def _standing(self, live: "Live") -> tuple[str, int, int, int]:
+        """Why jobs of a kind may be evicted that quotas do not take back, how important they are
+        for that reason, and for the other if quotas may take them back; and their GPUs.
         """
-        mine, other = self.job, live.job
-        why = ""
+        mine, other, why = self.job, live.job, ""
+        if not (other.preemptible and self._may_lose(live)):
+            return "", 0, 0, other.gpus
         if live.is_weak:
             why = "opportunistic" if mine.guaranteed else ""
         elif other.priority < mine.priority:
             is_near = _is_on_the_side_of(other, mine, self.stages.reclaims)
             why = "priority" if is_near or self.stages.by_stages else ""
-        return why, self._importance(other.name, why) if why else 0, other.gpus
+        importance = self._importance(other.name, why) if why else 0
+        is_other = why != "opportunistic" and other.quota != mine.quota
+        reclaimed = _PRIORITIES * 2 * _REASONS.index("reclaim") + other.priority
+        return why, importance, reclaimed if is_other else 0, other.gpus
 
     def _may_leave_first(self, name: str, why: str) -> bool:
         """Whether a job that holds GPUs may be evicted with all that share them."""
@@ -391,9 +400,10 @@ class _Search:
         itself; and whether the quotas would evict each of them first.
         """
         if self._known_borrowed is None:
-            can_return = self.stages.reclaims and not self._borrows()
-            others = [live.job for live in self.running.values()] if can_return else []
-            self._known_borrowed = self.stages.overusers(others) if others else {}
+            self._known_borrowed = {}
+            if self.stages.reclaims and not self._borrows():
+                others = [(live.job.name, live.job.quota) for live in self.running.values()]
+                self._known_borrowed = self.stages.overusers(others)
         return self._known_borrowed
 
     def _borrows(self) -> bool:
@@ -403,8 +413,10 @@ class _Search:
             return stages.borrows(self.unit)
         with stages.trial():
             for name, live in self.running.items():
+                if live.job.quota != mine.quota:
+                    continue
                 is_less = live.is_weak or live.job.priority < mine.priority
-                if live.job.quota == mine.quota and is_less and self._may_leave(name):
+                if is_less and self._may_leave(name):
                     stages.uncharge(self._requests(name))
             return stages.borrows(self.unit)
 
@@ -420,7 +432,7 @@ class _Search:
             return True
         with stages.trial():
             for name in sorted(reclaimed, key=lambda name: self.jobs[name].job.gpus):
-                if not stages.overusers([self.jobs[name].job]):
+                if not stages.overusers([(name, self.jobs[name].job.quota)]):
                     return False
                 stages.uncharge(self._requests(name))
             for name in set(names).difference(reclaimed):
@@ -507,14 +519,18 @@ class _Search:
         candidates = self._candidates()
         reclaimed = [name for name in names if candidates[name] == "reclaim"]
         over = self.stages.overuse() if reclaimed else {}
+        known: dict[tuple[Kind, ...], tuple[float, str]] = {}
         for name in reclaimed:
-            borrowed = over.get(self.jobs[name].job.quota)
+            live = self.jobs[name]
+            borrowed = over.get(live.job.quota)
             if borrowed:
-                amounts = Counter[str]()
-                for unit in self.jobs[name].placed:
-                    amounts.update(unit.kind.amounts)
-                load = min(float(amounts[one] / most) for one, most in borrowed.items())
-                found[name] = load, self.jobs[name].job.quota
+                kinds = tuple([unit.kind for unit in live.placed])
+                load = known.get(kinds)
+                if load is None:
+                    amounts = sum((Counter(kind.amounts) for kind in kinds), Counter[str]())
+                    part = min(float(amounts[one] / most) for one, most in borrowed.items())
+                    load = known[kinds] = part, live.job.quota
+                found[name] = load
         return found
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """The parts of a scheduler as one: what all of them say together, and trials of all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
 from typing import Any, Self
@@ -492,11 +492,10 @@ class Composed(Trials):
         """Whether a unit uses, or would use, more than it is entitled to, or is not admitted."""
         return any(one.borrows(unit) for one in self.all)
 
-    def overusers(self, jobs: Iterable[Job]) -> dict[str, bool]:
-        """The jobs of these that use what others are entitled to, and whether each would be evicted
-        first.
+    def overusers(self, names: Collection[tuple[str, str]]) -> dict[str, bool]:
+        """Of jobs, given with their quotas, those that use what others are entitled to, and whether
+        each would be evicted first.
         """
-        names = [(job.name, job.quota) for job in jobs]
         return {name: first for one in self.all for name, first in one.overusers(names).items()}
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
