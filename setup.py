@@ -10,6 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import Cython
 import numpy
 import pybind11
 from Cython.Build import cythonize
@@ -34,6 +35,8 @@ MODULES: dict[str, list[str]] = {
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
 BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
+# What Cython translates calls the declarations of its own NumPy.
+TRANSLATED = f"{BUILD}/cython-{Cython.__version__}-numpy-{numpy.__version__}"
 OPTIONS = {
     "include_dirs": ["src/cpp", "src/hivecore", numpy.get_include(), pybind11.get_include()],
     "define_macros": [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
@@ -86,11 +89,11 @@ def translate(binding: str) -> str:
     """The C++ file below build/ that Cython made of a .pyx; any other source as it is."""
     if not binding.endswith(".pyx"):
         return binding
-    target = Path(BUILD, "cython", binding).with_suffix(".cpp")
+    target = Path(TRANSLATED, binding).with_suffix(".cpp")
     try:
         (module,) = cythonize(
             Extension(f"hivecore.{target.stem}", [binding], language="c++"),
-            build_dir=f"{BUILD}/cython",
+            build_dir=TRANSLATED,
             force=target.exists() and os.path.getmtime(target) < os.path.getmtime(__file__),
             compiler_directives={
                 "language_level": 3,
