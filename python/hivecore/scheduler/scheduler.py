@@ -971,6 +971,8 @@ class Scheduler(Stateful):
             check_waiting(
                 [self._state.queues, self._state.lending], self._state.waiting, self._state.queued
             )
+            if self._state.relief is not None:
+                self._state.relief.check()
 
     def __repr__(self) -> str:
         with self._lock:

@@ -137,7 +137,8 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
     :param end: it requests nothing any more; otherwise it waits.
     :param reclaimed: if it waits: another quota reclaims its resources.
     """
-    state.relief = None
+    state.note_change(unit.owner)
+    state.count_again()
     heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)
     if heir:
         first = state.jobs[heir].units[0]

@@ -109,7 +109,7 @@ class State(Trials):
         self.apart: dict[str, Unit] = {}
         #: the jobs whose victims have to stop
         self.reserved: dict[str, Live] = {}
-        #: the most that running jobs would free; None: not counted since a job has left
+        #: the most that running jobs would free; None: not counted
         self.relief: Relief | None = None
         #: what is lost when running jobs end; None: not listed
         self.losses: Losses | None = None
@@ -142,6 +142,7 @@ class State(Trials):
     def happens(self, moment: float) -> None:
         """Note an external event, at a time that is checked."""
         self.now = moment
+        self.count_again()
         if self.precedence:
             self.precedence.clear()
             self.waiting.touch((OUTSIDE,))
@@ -167,7 +168,7 @@ class State(Trials):
                 del old[name]
             if new is not None:
                 new[name] = live
-        self._note_loss(name)
+        self.note_change(name)
         if step.reads or (step.reads is False and old is self.running):
             self.stages.read(name, step.reads)
         if step.target == GONE:
@@ -181,16 +182,26 @@ class State(Trials):
     def restart(self, live: Live, now: float) -> None:
         """A running job has stopped and starts again elsewhere: it begins from nothing."""
         live.pause(now)
-        self._note_loss(live.job.name)
+        self.note_change(live.job.name)
+        self.count_again()
         for runs in (False, True):
             self.stages.read(live.job.name, runs)
 
-    def _note_loss(self, name: str) -> None:
-        """Note that another time counts as the start of a job, or that it runs no more."""
+    def note_change(self, name: str) -> None:
+        """Note that a running job has another start or other pods, has to stop, or has stopped."""
         if self.losses is not None:
             self.losses.changed.add(name)
             if len(self.losses.changed) > _MOST_CHANGES:
                 self.losses = None
+        if self.relief is not None:
+            self.relief.changed.add(name)
+            if len(self.relief.changed) > _MOST_CHANGES:
+                self.relief = None
+
+    def count_again(self) -> None:
+        """Note that a job has given something back."""
+        if self.relief is not None:
+            self.relief.is_stale = True
 
     def cheapest_ends(self, tenant: str | None) -> Iterator[tuple[float, str]]:
         """See `Losses.cheapest`."""

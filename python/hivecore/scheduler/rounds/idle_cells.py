@@ -49,7 +49,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
         wait(state, live, unit, victims)
         return
     stopping = tell_to_leave(state, victims, live)
-    state.relief = None
+    state.count_again()
     state.stages.vacate(lent)
     lent.note(state.log)
     lent.placed, lent.is_placed = (), False

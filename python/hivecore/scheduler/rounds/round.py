@@ -36,8 +36,9 @@ def _decided(state: State, most: int) -> list[Action]:
         give_up_late(state)
     if state.regroup_for:
         _move_jobs(state)
-    state.relief = None
+    state.count_again()
     if state.order is not None:
+        state.relief = None
         run_in_order(state, state.order)
         most = 0
     while most and state.queued:
@@ -70,5 +71,6 @@ def _move_jobs(state: State) -> None:
     units = {unit.name: unit for unit in state.units() if unit.placed}
     for unit in units.values():
         unit.note(state.log)
+    state.relief = None
     state.outbox += state.stages.regroup(units, state.regroup_for)
     state.regroup_for = 0.0

@@ -39,6 +39,8 @@ def has_started(
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
+    else:
+        state.note_change(live.job.name)
 
 
 def note_begun(state: State, job: Job, start: Start) -> None:
@@ -109,5 +111,6 @@ def tell_to_stop(state: State, victim: Live, winner: str) -> None:
     """Let a job stop for another job; no job joins it any more."""
     victim.note(state.log)
     victim.for_job = winner
+    state.note_change(victim.job.name)
     state.stages.told_to_stop(victim.job.name)
     state.stages.note_passing(victim.placed)

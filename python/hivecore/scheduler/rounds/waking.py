@@ -8,7 +8,7 @@ from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
-from hivecore.scheduler.search.victims import NAME_NOBODY, might_leave, where_placed
+from hivecore.scheduler.search.victims import NAME_NOBODY, where_placed
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
@@ -47,10 +47,7 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
     if refused.refusal.stage not in ("quotas", *NAME_NOBODY) or refused.quota_victims:
         return True
     if state.relief is None:
-        by_quota, others = state.stages.reclaims, state.running.values()
-        if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
-            return False
-        state.relief = Relief(state.stages, others)
+        state.relief = Relief(state.stages, state.running)
     return not state.relief.is_too_little(unit.kind)
 
 

@@ -1,22 +1,24 @@
 """What would be idle at most if every job that may have to leave left, counted by node.
 
 If the nodes together then lack room for the pods of a job, no eviction helps, and none is tried
-(`hivecore.scheduler.stages._counting`). It is counted once for all jobs that wait. A job that
-starts later takes what was idle, and may have to leave itself: the sum stays an upper bound until
-a job gives something back.
+(`hivecore.scheduler.stages._counting`). A job that starts takes what was idle, and may have to
+leave itself: the sum stays an upper bound until a job gives something back. Then what is idle is
+counted again, and the jobs that have changed since are read.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.scheduler.actions import PlacedPod
+from hivecore.errors import InvariantError
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.live import Live
-from hivecore.scheduler.ledger.transitions import LENT
 from hivecore.scheduler.search.room import needs_by_role
+from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Kind
 
@@ -44,75 +46,74 @@ class _Standing(NamedTuple):
 
 
 class Relief:
-    """What running jobs would leave.
+    """What running jobs would leave; what is known of them follows when it is read.
 
-    :param running: the jobs that run now.
+    :param running: the jobs that run, by name.
     """
 
-    def __init__(self, stages: Stages, running: Iterable[Live]) -> None:
-        self._stages, self._reclaims = stages, stages.reclaims
-        dimensions = self._dimensions = stages.dimensions()
-        nodes = dict.fromkeys(node for one in dimensions for node in one.idle)
-        numbers = self._numbers = {node: i for i, node in enumerate(nodes)}
-        standings: dict[_Standing, int] = {}
-        known: dict[tuple[int, bool, bool], int] = {}
-        roles: dict[int, dict[str, int]] = {}
-        needs: list[tuple[int, ...]] = []
-        pods: list[PlacedPod] = []
-        owners: list[int] = []
-        places: list[int] = []
-        of_role: list[int] = []
-        shares = stages.by_stages
-        for live in running if dimensions else ():
-            if shares and not stages.holds(live.job.name):
-                continue
-            alike = live.units[0].kind.number, live.state == LENT, not live.for_job
-            number = known.get(alike)
-            if number is None:
-                job = live.job
-                is_evictable = job.preemptible and not live.for_job
-                mine = _Standing(is_evictable, live.is_weak, job.tenant, job.quota, job.priority)
-                number = known[alike] = standings.setdefault(mine, len(standings))
-            for unit in live.units if live.lent is None else live.placed:
-                by_name = roles.get(unit.kind.number)
-                if by_name is None:
-                    more = needs_by_role(dimensions, unit.kind)
-                    by_name = {name: len(needs) + i for i, name in enumerate(more)}
-                    roles[unit.kind.number] = by_name
-                    needs += more.values()
-                for pod in unit.placed:
-                    node = numbers.get(pod.node)
-                    if node is not None:
-                        owners.append(number)
-                        places.append(node)
-                        of_role.append(by_name[pod.role])
-                        pods.append(pod)
-        self._standings = [*standings]
-        self._owners, self._nodes = np.array(owners, np.int64), np.array(places, np.int64)
-        by_role = np.array(needs, dtype=np.int64).reshape(len(needs), len(dimensions)).T
-        #: of each dimension: what is idle by node, and what each pod gives back
-        self._counts: list[tuple[_Ints, _Ints]] = []
-        for one, column in zip(dimensions, by_role[:, np.array(of_role, np.int64)], strict=True):
-            idle = np.array([one.idle.get(node, 0) for node in nodes], dtype=np.int64)
-            held = column.copy()
-            if one.held is not None:
-                for i in np.flatnonzero(column == 0).tolist():
-                    held[i] = one.held(pods[i])
-            self._counts.append((idle, held))
+    def __init__(self, stages: Stages, running: Mapping[str, Live]) -> None:
+        self._stages, self._running, self._reclaims = stages, running, stages.reclaims
+        #: the jobs that have started, stopped or got other pods, or have to stop, since last read
+        self.changed = set(running)
+        #: whether a job has given something back since idle resources were last counted
+        self.is_stale = True
+        self._numbers: dict[_Standing, int] = {}
+        #: by job, the number of its standing
+        self._of_job: dict[str, int] = {}
+        #: by standing, its jobs
+        self._jobs: list[int] = []
+        #: the jobs whose pods have to be read again
+        self._unread: set[str] = set()
+        self._dimensions: list[Dimension] = []
+        self._forget_pods()
+
+    def _forget_pods(self) -> None:
+        """Read the pods of all jobs again."""
+        #: the nodes of each dimension
+        self._names: list[list[str]] = [[*one.idle] for one in self._dimensions]
+        self._node_numbers = {
+            node: i for i, node in enumerate(dict.fromkeys(chain.from_iterable(self._names)))
+        }
+        self._places: list[_Ints] = [
+            np.array([self._node_numbers[node] for node in nodes], np.int64)
+            for nodes in self._names
+        ]
+        #: idle by dimension and node
+        self._idle = np.zeros((len(self._dimensions), len(self._node_numbers)), np.int64)
+        #: by row: the standing of its job, its node, and what it gives back of each dimension
+        self._pods = np.zeros((2 + len(self._dimensions), 16), np.int64)
+        #: by job, the rows of its pods
+        self._rows: dict[str, list[int]] = {}
+        self._unused: list[int] = []
+        self._end = 0
+        self._unread |= self._running.keys()
 
     def is_too_little(self, kind: Kind) -> bool:
         """Whether a unit of a guaranteed kind could not start even if every job left that may have
         to leave for it.
         """
         job = kind.job
+        if self.is_stale:
+            self._read_jobs()
         lending = self._stages.lending()
-        may_leave = [one.may_leave_for(job, self._reclaims, lending) for one in self._standings]
-        leaving = np.array(may_leave, dtype=bool)[self._owners]
-        nodes = self._nodes[leaving]
-        allowed = [self._numbers[node] for node in job.where.nodes if node in self._numbers]
-        for dimension, (idle, held) in zip(self._dimensions, self._counts, strict=True):
+        may_leave = [
+            jobs > 0 and one.may_leave_for(job, self._reclaims, lending)
+            for one, jobs in zip(self._numbers, self._jobs, strict=True)
+        ]
+        if not any(may_leave):
+            return True
+        if self.is_stale:
+            self._read_pods()
+            self.is_stale = False
+        owners, nodes, *held = self._pods[:, : self._end]
+        leaving = np.array(may_leave, dtype=bool)[owners]
+        nodes = nodes[leaving]
+        allowed = [
+            self._node_numbers[node] for node in job.where.nodes if node in self._node_numbers
+        ]
+        for dimension, idle, column in zip(self._dimensions, self._idle, held, strict=True):
             most = idle.copy()
-            np.add.at(most, nodes, held[leaving])
+            np.add.at(most, nodes, column[leaving])
             if job.where.nodes:
                 most = most[sorted({*allowed})]
             sizes = [dimension.need(role) for role, count in kind.sizes for _ in range(count)]
@@ -120,3 +121,90 @@ class Relief:
                 if int((most // size).sum()) < sum(other >= size for other in sizes):
                     return True
         return False
+
+    def _read_jobs(self) -> None:
+        """Read the standings of the jobs that have changed."""
+        for name in self.changed:
+            before, live = self._of_job.pop(name, None), self._running.get(name)
+            if before is not None:
+                self._jobs[before] -= 1
+            if live is not None:
+                job, may_go = live.job, live.job.preemptible and not live.for_job
+                mine = _Standing(may_go, live.is_weak, job.tenant, job.quota, job.priority)
+                number = self._numbers.setdefault(mine, len(self._jobs))
+                if number == len(self._jobs):
+                    self._jobs.append(0)
+                self._jobs[number] += 1
+                self._of_job[name] = number
+        self._unread |= self.changed
+        self.changed.clear()
+
+    def _read_pods(self) -> None:
+        """Read what is idle, and the pods of the jobs that have changed."""
+        dimensions = self._dimensions = self._stages.dimensions()
+        if self._stages.by_stages or [[*one.idle] for one in dimensions] != self._names:
+            self._forget_pods()
+        for of_nodes, one, places in zip(self._idle, dimensions, self._places, strict=True):
+            of_nodes[places] = np.fromiter(one.idle.values(), np.int64, len(places))
+        for name in self._unread:
+            gone = self._rows.pop(name, [])
+            self._pods[2:, gone] = 0
+            self._unused += gone
+        read = self._unread & self._running.keys()
+        found: list[tuple[int, ...]] = []
+        for name in read:
+            mine: list[int] = []
+            self._rows[name] = mine
+            for pod in self._pods_of(self._running[name]):
+                if self._unused:
+                    mine.append(self._unused.pop())
+                else:
+                    mine.append(self._end)
+                    self._end += 1
+                found.append((self._of_job[name], *pod))
+        self._unread.clear()
+        if self._end > self._pods.shape[1]:
+            more = np.zeros((len(self._pods), self._end), np.int64)
+            self._pods = np.concatenate([self._pods, more], axis=1)
+        if found:
+            rows = [row for name in read for row in self._rows[name]]
+            self._pods[:, rows] = np.array(found, np.int64).T
+
+    def _pods_of(self, live: Live) -> Iterator[tuple[int, ...]]:
+        """By pod of a job that holds resources: its node, and what it gives back."""
+        dimensions, numbers = self._dimensions, self._node_numbers
+        if self._stages.by_stages and not self._stages.holds(live.job.name):
+            return
+        for unit in live.units if live.lent is None else live.placed:
+            needs = needs_by_role(dimensions, unit.kind)
+            for pod in unit.placed:
+                if pod.node in numbers:
+                    yield (
+                        numbers[pod.node],
+                        *[
+                            need or (0 if one.held is None else one.held(pod))
+                            for need, one in zip(needs[pod.role], dimensions, strict=True)
+                        ],
+                    )
+
+    def check(self) -> None:
+        """Compare what is known with what is counted anew, or `InvariantError`."""
+        if self.is_stale or not self.changed:
+            anew = Relief(self._stages, self._running)
+            if self._known() != anew._known():
+                raise InvariantError("what running jobs would free is counted wrongly")
+
+    def _known(self) -> tuple[Any, ...]:
+        self._read_jobs()
+        self._read_pods()
+        self.is_stale = False
+        standings = [*self._numbers]
+        jobs = Counter(standings[number] for number in self._of_job.values())
+        pods = Counter[tuple[Any, ...]]()
+        names = [*self._node_numbers]
+        for name, rows in self._rows.items():
+            for row in rows:
+                owner, node, *held = self._pods[:, row].tolist()
+                pods[name, standings[owner], names[node], *held] += 1
+        counted = [sum(column) for column in self._pods[2:].tolist()]
+        return jobs, pods, counted, self._names, self._idle.tolist()

@@ -23,7 +23,7 @@ from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, own
 if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
 
-__all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave", "where_placed"]
+__all__ = ["NAME_NOBODY", "Victims", "find_victims", "where_placed"]
 
 #: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
@@ -81,19 +81,6 @@ def find_victims(
 def where_placed(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Those of these keys that say where there is room."""
     return tuple(key for key in keys if key[0] in _WHO_PLACE)
-
-
-def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
-    """Whether a running job might be evicted for a guaranteed job, at a glance.
-
-    :param by_quota: quotas take back what they have lent.
-    """
-    mine = other.job
-    if not mine.preemptible or other.for_job or _is_needed(mine.name, job):
-        return False
-    if other.is_weak or (by_quota and mine.quota != job.quota):
-        return True
-    return mine.priority < job.priority and _is_on_the_side_of(mine, job, by_quota)
 
 
 def _is_on_the_side_of(mine: Job, job: Job, by_quota: bool) -> bool:
