@@ -4,7 +4,7 @@ import pytest
 from scheduler_lives import machines, make_scheduler
 
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
+from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Role, Scheduler, Start, Where
 from hivecore.scheduler.rounds import offers as module
 from hivecore.topology import NetworkTopology
 
@@ -160,4 +160,31 @@ def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
     actions = scheduler.decide(1.0)
     assert sum(isinstance(one, Preempt) for one in actions) == 4 and searched
     assert scheduler.state("whole") == "running"
+    scheduler.check()
+
+
+@pytest.mark.parametrize("change", ["a pod fails", "a job moves", "its victims stop"])
+def test_what_jobs_would_leave_follows_them(change, searched):
+    scheduler = make_scheduler(("topology",), immediate=False)
+    running(scheduler, Job("f", "b", 2, preemptible=False, where=Where(nodes=["n3"])))
+    roles = [Role("w", 2, gpus=2, min_pods=1)]
+    running(scheduler, Job("elastic", "b", roles, guaranteed=False, where=Where(nodes=["n0"])))
+    running(scheduler, Job("other", "b", 4, guaranteed=False, where=Where(nodes=["n1"])))
+    scheduler.submit(Job("vast", "a", [Role("w", 4, gpus=4)]), 1.0)
+    scheduler.decide(1.0)
+    assert searched == [] and scheduler._state.relief is not None
+    if change == "a pod fails":
+        scheduler.fail("elastic", 2.0, "w/1")
+    elif change == "a job moves":
+        before = scheduler.status("elastic").pods
+        after = tuple(PlacedPod(pod.role, pod.index, "n2") for pod in before)
+        scheduler.move(Move("elastic", after, before), 2.0)
+    else:
+        scheduler.submit(Job("large", "a", [Role("w", 3, gpus=4)]), 2.0)
+        assert any(isinstance(one, Preempt) for one in scheduler.decide(2.0))
+        scheduler.check()
+        for name in ("elastic", "other"):
+            scheduler.stopped(name, 3.0)
+    scheduler.check()
+    scheduler.decide(4.0)
     scheduler.check()
