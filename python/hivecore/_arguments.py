@@ -3,9 +3,11 @@
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+_Kind = TypeVar("_Kind")
 
 
 def as_int(value: Any, name: str, low: int, high: int) -> int:
@@ -107,6 +109,15 @@ def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
     return tuple(value)
+
+
+def tuple_of(value: Any, name: str, kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """The sequence as a tuple, all elements of which have to be of a class."""
+    given = as_tuple(value, name)
+    for one in given:
+        if not isinstance(one, kind):
+            raise TypeError(f"{name} must hold {kind.__name__}, not {type(one).__name__}")
+    return given
 
 
 def as_dict(value: object, name: str) -> Mapping[Any, Any]:

@@ -122,7 +122,7 @@ def test_amounts_may_be_numbers_of_numpy_and_pairs():
 
 WRONG = {
     "quotas": (lambda _: QuotaTree(4), TypeError, "quotas must be a sequence"),
-    "quotas of names": (lambda _: QuotaTree(["a"]), TypeError, "quotas must hold Quotas, not str"),
+    "quotas of names": (lambda _: QuotaTree(["a"]), TypeError, "quotas must hold Quota, not str"),
     "quotas twice": (
         lambda _: QuotaTree([Quota("a", max={}), Quota("a", max={"x": 1})]),
         ValueError,

@@ -107,7 +107,7 @@ def test_all_violations_are_found_tree_by_tree_from_the_top_down():
 def test_what_are_no_quotas_of_different_names_is_refused():
     with pytest.raises(ValueError, match="quotas: 'a' is there twice"):
         quota_rules([quota("a"), quota("a")])
-    with pytest.raises(TypeError, match="quotas must hold Quotas, not str"):
+    with pytest.raises(TypeError, match="quotas must hold Quota, not str"):
         quota_rules(["a"])
     with pytest.raises(TypeError, match="quotas"):
         quota_rules(7)

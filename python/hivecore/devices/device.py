@@ -19,6 +19,7 @@ __all__ = [
     "MOST_DEVICES",
     "TYPES",
     "Device",
+    "Numbered",
     "OfType",
     "VirtualFunction",
     "VirtualFunctionGroup",
@@ -94,13 +95,22 @@ class OfType(Record, frozen=True):
 
     type: Annotated[str, one_of(TYPES)]
 
+    if TYPE_CHECKING:
+        amounts: Amounts
 
-class _Numbered(OfType, frozen=True):
+    def _check(self) -> None:
+        Record._check(self)
+        force_setattr(self, "amounts", as_amounts(self.amounts, "amounts", AMOUNTS[self.type]))
+
+
+class Numbered(OfType, frozen=True):
+    """A record of a device, of which a node has one of each number."""
+
     minor: Annotated[int, within(0, _MOST_ID)]
     amounts: Annotated[Amounts, any_value]
 
 
-class Device(_Numbered, frozen=True, kw_only=True):
+class Device(Numbered, frozen=True, kw_only=True):
     """A GPU, NIC, FPGA, or the host itself, as one record of a node's inventory.
 
     :param type: "gpu", "rdma" (a NIC), "fpga" or "host" (the node's processors and memory, as a
@@ -157,4 +167,3 @@ class Device(_Numbered, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check()
-        force_setattr(self, "amounts", as_amounts(self.amounts, "amounts", AMOUNTS[self.type]))

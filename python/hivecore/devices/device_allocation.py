@@ -1,15 +1,14 @@
 """The amounts of one device that an owner has."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from hivecore._record import any_value, force_setattr, within
-from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
-from hivecore.devices.device import AMOUNTS, OfType, VirtualFunction
+from hivecore.devices._pairs import AmountsLike
+from hivecore.devices.device import Numbered, VirtualFunction
 
 __all__ = ["DeviceAllocation"]
 
 
-class DeviceAllocation(OfType, frozen=True):
+class DeviceAllocation(Numbered, frozen=True):
     """A device, and its amounts that are allocated.
 
     :param type: "gpu", "rdma", "fpga" or "host".
@@ -21,8 +20,6 @@ class DeviceAllocation(OfType, frozen=True):
     :param template: the template of a share of a GPU, see `ShareTemplates`; "": there is none.
     """
 
-    minor: Annotated[int, within(0, 2**31 - 1)]
-    amounts: Annotated[Amounts, any_value]
     function: VirtualFunction | None = None
     exclusive: Literal["device", "pcie"] | None = None
     template: str = ""
@@ -41,6 +38,5 @@ class DeviceAllocation(OfType, frozen=True):
 
     def __post_init__(self) -> None:
         self._check()
-        force_setattr(self, "amounts", as_amounts(self.amounts, "amounts", AMOUNTS[self.type]))
         if self.template and self.type != "gpu":
             raise ValueError(f"template={self.template!r}: only GPUs have any")

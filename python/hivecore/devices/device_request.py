@@ -12,15 +12,15 @@ from hivecore._arguments import (
     as_name,
     as_text,
     as_tuple,
+    tuple_of,
 )
-from hivecore._record import any_value, force_setattr, within
+from hivecore._record import any_value, within
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
     AmountsLike,
-    as_amounts,
 )
-from hivecore.devices.device import AMOUNTS, MOST_DEVICES, TYPES, OfType
+from hivecore.devices.device import MOST_DEVICES, TYPES, OfType
 from hivecore.devices.label_expression import Selector, SelectorLike, as_selector
 
 __all__ = ["SCOPES", "DeviceNeed", "DeviceRequest", "Scope"]
@@ -84,13 +84,11 @@ class DeviceNeed(_Counted, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check()
-        amounts = as_amounts(self.amounts, "amounts", AMOUNTS[self.type])
-        force_setattr(self, "amounts", amounts)
-        if not amounts:
+        if not self.amounts:
             raise ValueError("amounts: a device gives something, or is not needed")
-        share = dict(amounts).get("memory_ratio", 0)
-        as_int(share, "amounts['memory_ratio']", 0, 100)
-        if share and "memory" in dict(amounts):
+        amounts = dict(self.amounts)
+        as_int(amounts.get("memory_ratio", 0), "amounts['memory_ratio']", 0, 100)
+        if amounts.get("memory_ratio") and "memory" in amounts:
             raise ValueError("amounts: either 'memory' or 'memory_ratio', not both")
         if self.every and self.count != 1:
             raise ValueError(f"count={self.count}: not together with every=True")
@@ -204,10 +202,7 @@ class DeviceRequest(_Remembering):
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "name", as_name(name, "name"))
-        made = [*as_tuple(needs, "needs")]
-        for need in made:
-            if not isinstance(need, DeviceNeed):
-                raise TypeError(f"needs must hold DeviceNeed, not {type(need).__name__}")
+        made = [*tuple_of(needs, "needs", DeviceNeed)]
         if as_int(gpus, "gpus", 0, MOST_DEVICES):
             amounts = _gpu_amounts(core, memory, memory_percent)
             wishes = _as_wishes(gpu_wishes, "gpu_wishes")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hivecore._arguments import as_int, as_tuple
+from hivecore._arguments import as_int, tuple_of
 from hivecore._record import Record
 from hivecore.devices.device import (
     MOST_DEVICES,
@@ -22,11 +22,8 @@ _KNOWN_MODELS = ("H100", "H800", "H20")  # Koordinator's list
 
 
 def _as_devices(value: Any, name: str) -> tuple[Device, ...]:
-    devices = as_tuple(value, name)
-    for device in devices:
-        if not isinstance(device, Device):
-            raise TypeError(f"{name} must hold Device, not {type(device).__name__}")
-    devices = tuple(sorted(devices, key=lambda device: (TYPES.index(device.type), device.minor)))
+    given = tuple_of(value, name, Device)
+    devices = tuple(sorted(given, key=lambda device: (TYPES.index(device.type), device.minor)))
     _check_numbers(devices)
     _check_places(devices)
     return devices

@@ -16,7 +16,7 @@ A set of NUMA nodes is an int, with a bit for each of the machine's in ascending
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from hivecore._arguments import as_choice, as_int, as_mapping, as_text, as_tuple
+from hivecore._arguments import as_choice, as_int, as_mapping, as_text, as_tuple, tuple_of
 from hivecore._record import Record
 from hivecore.devices.numa_hints import MOST_NUMA_NODES, NumaHint
 
@@ -117,10 +117,7 @@ def _checked_hints(resources: object, bits: Mapping[int, int]) -> list[list[_Hin
         argument = f"resources[{as_text(name, 'resources')!r}]"
         if given is None:
             continue
-        hints = as_tuple(given, argument)
-        for hint in hints:
-            if not isinstance(hint, NumaHint):
-                raise TypeError(f"{argument} must hold NumaHint, not {type(hint).__name__}")
+        hints = tuple_of(given, argument, NumaHint)
         found.append(
             [
                 _Hint(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hivecore._arguments import as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_choice, as_int, as_text, as_tuple, tuple_of
 from hivecore._record import Record, within
 
 __all__ = ["Partition", "PartitionTable"]
@@ -48,10 +48,7 @@ class Partition(Record, frozen=True):
 
 
 def _rows(value: Any, name: str) -> tuple[Partition, ...]:
-    rows = as_tuple(value, name)
-    for row in rows:
-        if not isinstance(row, Partition):
-            raise TypeError(f"{name} must hold Partition, not {type(row).__name__}")
+    rows = tuple_of(value, name, Partition)
     if len({row.members for row in rows}) != len(rows):
         raise ValueError(f"{name}: a set of GPUs is there twice")
     return rows

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hivecore._arguments import as_int, as_name, as_tuple
+from hivecore._arguments import as_int, as_name, as_tuple, tuple_of
 from hivecore.devices._owners import Charges, Held, left_of
 from hivecore.devices._pairs import MOST
 from hivecore.devices.device import AMOUNTS, TYPES, share_of_memory
@@ -143,9 +143,7 @@ def check_allocations(
     given: tuple[DeviceAllocation, ...], name: str
 ) -> tuple[DeviceAllocation, ...]:
     """They are what they should be, of each device at most one."""
-    for one in given:
-        if not isinstance(one, DeviceAllocation):
-            raise TypeError(f"{name} must hold DeviceAllocation, not {type(one).__name__}")
+    tuple_of(given, name, DeviceAllocation)
     if len({(one.type, one.minor) for one in given}) != len(given):
         raise ValueError(f"{name}: a device is named twice")
     return given

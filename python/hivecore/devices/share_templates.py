@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_choice, as_tuple
+from hivecore._arguments import as_choice, as_tuple, tuple_of
 from hivecore._record import Name, Record
 from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
 from hivecore.devices.device import AMOUNTS
@@ -37,10 +37,7 @@ class ShareTemplate(Record, frozen=True):
 
 
 def _by_name(value: Any, name: str) -> tuple[ShareTemplate, ...]:
-    templates = as_tuple(value, name)
-    for template in templates:
-        if not isinstance(template, ShareTemplate):
-            raise TypeError(f"{name} must hold ShareTemplate, not {type(template).__name__}")
+    templates = tuple_of(value, name, ShareTemplate)
     if len({template.name for template in templates}) != len(templates):
         raise ValueError(f"{name}: two have the same name")
     return tuple(sorted(templates, key=lambda template: template.name))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
-from hivecore._arguments import as_int, as_mapping, as_tuple
+from hivecore._arguments import as_int, as_mapping, tuple_of
 from hivecore._record import Record, any_value, force_setattr, sorted_names, within
 from hivecore.devices._pairs import MOST
 from hivecore.devices.device import MOST_DEVICES
@@ -79,10 +79,7 @@ class TaskMix:
     def of(cls, requests: Iterable[DeviceRequest]) -> Self:
         """Each class as often as these requests are of it."""
         weights: dict[Task, int] = {}
-        for request in as_tuple(requests, "requests"):
-            if not isinstance(request, DeviceRequest):
-                kind = type(request).__name__
-                raise TypeError(f"requests must hold DeviceRequest, not {kind}")
+        for request in tuple_of(requests, "requests", DeviceRequest):
             task = Task.of(request)
             weights[task] = weights.get(task, 0) + 1
         return cls(weights)

@@ -10,7 +10,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Literal
 
-from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple, tuple_of
 from hivecore._record import Name, Record, within
 from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
@@ -341,9 +341,7 @@ def _cheapest_first(
 
 def _by_name(running: Iterable[RunningPod]) -> dict[str, RunningPod]:
     found: dict[str, RunningPod] = {}
-    for pod in as_tuple(running, "running"):
-        if not isinstance(pod, RunningPod):
-            raise TypeError(f"running must hold RunningPods, not {type(pod).__name__}")
+    for pod in tuple_of(running, "running", RunningPod):
         if pod.name in found:
             raise ValueError(f"running: pod {pod.name!r} is there twice")
         found[pod.name] = pod

@@ -21,7 +21,7 @@ from hivecore.quotas._fields import Field
 from hivecore.quotas._names import FirstFraction, Names
 from hivecore.quotas._saved import decode, encode
 from hivecore.quotas.explanation import explain
-from hivecore.quotas.quota import Quota
+from hivecore.quotas.quota import Quota, quotas_by_name
 from hivecore.quotas.quota_decision import QuotaDecision, made_decision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
@@ -1088,13 +1088,7 @@ def _stale(request: QuotaRequest) -> StaleDecisionError:
 
 def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
     """The quotas so that each follows its parent, if that is among them."""
-    named: dict[str, Quota] = {}
-    for quota in quotas:
-        if not isinstance(quota, Quota):
-            raise TypeError(f"quotas must hold Quotas, not {type(quota).__name__}")
-        if quota.name in named:
-            raise ValueError(f"quotas: {quota.name!r} is there twice")
-        named[quota.name] = quota
+    named = quotas_by_name(quotas)
     found: dict[str, Quota] = {}
     for name in sorted(named):
         path: dict[str, None] = {}

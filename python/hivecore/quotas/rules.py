@@ -6,11 +6,11 @@ find such trees before jobs wait.
 
 from collections.abc import Iterable, Mapping
 
-from hivecore._arguments import as_bool, as_tuple
+from hivecore._arguments import as_bool
 from hivecore._record import Record
 from hivecore._thousandths import exact
 from hivecore.quotas._amounts import Amount
-from hivecore.quotas.quota import Quota
+from hivecore.quotas.quota import Quota, quotas_by_name
 
 __all__ = ["RuleViolation", "quota_rules"]
 
@@ -63,7 +63,7 @@ def quota_rules(
     min - lab: min of gpu is 16, those below it have 20 in all: speech 8, vision 12
     """
     same = as_bool(same_dimensions, "same_dimensions")
-    named = _by_name(quotas)
+    named = quotas_by_name(quotas)
     below: dict[str, list[Quota]] = {}
     for name in sorted(named):
         below.setdefault(named[name].parent, []).append(named[name])
@@ -80,17 +80,6 @@ def quota_rules(
         where = " / ".join(paths[name])
         found += [RuleViolation(name, rule, f"{where}: {text}") for rule, text in messages]
     return tuple(found)
-
-
-def _by_name(quotas: Iterable[Quota]) -> dict[str, Quota]:
-    named: dict[str, Quota] = {}
-    for quota in as_tuple(quotas, "quotas"):
-        if not isinstance(quota, Quota):
-            raise TypeError(f"quotas must hold Quotas, not {type(quota).__name__}")
-        if quota.name in named:
-            raise ValueError(f"quotas: {quota.name!r} is there twice")
-        named[quota.name] = quota
-    return named
 
 
 def _path(name: str, named: Mapping[str, Quota]) -> list[str]:
