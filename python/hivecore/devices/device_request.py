@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from hivecore._arguments import (
@@ -202,21 +203,16 @@ class DeviceRequest(_Remembering):
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "name", as_name(name, "name"))
-        made = [*tuple_of(needs, "needs", DeviceNeed)]
-        if as_int(gpus, "gpus", 0, MOST_DEVICES):
-            amounts = _gpu_amounts(core, memory, memory_percent)
-            wishes = _as_wishes(gpu_wishes, "gpu_wishes")
-            made.append(DeviceNeed("gpu", gpus, amounts, **wishes))
-        elif core is not None or memory is not None or memory_percent is not None:
-            raise ValueError("gpus=0: a share of a GPU takes at least one")
-        made += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
-        made += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
-        host = {
-            "cpu": as_int(cpu_milli, "cpu_milli", 0, MOST),
-            "memory": as_int(host_memory, "host_memory", 0, MOST),
-        }
-        if any(host.values()):
-            made.append(DeviceNeed("host", 1, host))
+        made = tuple_of(needs, "needs", DeviceNeed)
+        numbers = (gpus, core, memory, memory_percent, nics, nic_percent, fpgas, fpga_percent)
+        counted = *numbers, cpu_milli, host_memory
+        if gpu_wishes or nic_wishes or fpga_wishes:
+            made += _needs_of(*counted, gpu_wishes, nic_wishes, fpga_wishes)
+        else:
+            try:
+                made += _known_needs(*counted)
+            except TypeError:  # an argument may be wrong, and no key of a cache
+                made += _needs_of(*counted)
         set_field(self, "needs", _as_needs(made))
         set_field(self, "same_pcie", as_bool(same_pcie, "same_pcie"))
         set_field(self, "joint", self._as_joint(joint))
@@ -345,8 +341,46 @@ def _devices(type: str, name: str, count: object, share: int, wishes: Any) -> li
     return [DeviceNeed(type, number, amounts, **wished)]
 
 
-def _as_needs(needs: list[DeviceNeed]) -> tuple[DeviceNeed, ...]:
-    """The needs in the order of the types; one of each."""
+def _needs_of(
+    gpus: int,
+    core: int | None,
+    memory: int | None,
+    memory_percent: int | None,
+    nics: int | Literal["all"],
+    nic_percent: int,
+    fpgas: int | Literal["all"],
+    fpga_percent: int,
+    cpu_milli: int,
+    host_memory: int,
+    gpu_wishes: Any = (),
+    nic_wishes: Any = (),
+    fpga_wishes: Any = (),
+) -> tuple[DeviceNeed, ...]:
+    """The needs by the arguments of a `DeviceRequest`."""
+    found: list[DeviceNeed] = []
+    if as_int(gpus, "gpus", 0, MOST_DEVICES):
+        amounts = _gpu_amounts(core, memory, memory_percent)
+        found.append(DeviceNeed("gpu", gpus, amounts, **_as_wishes(gpu_wishes, "gpu_wishes")))
+    elif core is not None or memory is not None or memory_percent is not None:
+        raise ValueError("gpus=0: a share of a GPU takes at least one")
+    found += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
+    found += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
+    host = {
+        "cpu": as_int(cpu_milli, "cpu_milli", 0, MOST),
+        "memory": as_int(host_memory, "host_memory", 0, MOST),
+    }
+    if any(host.values()):
+        found.append(DeviceNeed("host", 1, host))
+    return tuple(found)
+
+
+#: Clusters have few kinds of pods, and a need takes 5 us to check.
+_known_needs = lru_cache(1024, typed=True)(_needs_of)
+
+
+def _as_needs(needs: tuple[DeviceNeed, ...]) -> tuple[DeviceNeed, ...]:
+    if len(needs) == 1 and needs[0].type != "host":
+        return needs
     types = [need.type for need in needs]
     if len(set(types)) != len(types):
         raise ValueError("needs: a type is asked for twice")
