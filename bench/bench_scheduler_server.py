@@ -30,7 +30,7 @@ from bench_hived_server import Client, connect, start
 from bench_scheduler import fill, made, quantiles, quota, tenant
 from harness import command_line, save
 
-from hivecore.scheduler import Job, Role, Scheduler, plain_job
+from hivecore.scheduler import Job, Role, Scheduler, plain_record
 
 EVENTS = "/v1/events"
 GANG = [Role("worker", 1, gpus=8)]
@@ -51,7 +51,7 @@ class Gangs:
         self.number += 1
         i = self.number
         job = Job(f"g{i}", tenant(i), GANG, quota=quota(i))
-        submit = {"event": "submit", "job": plain_job(job)}
+        submit = {"event": "submit", "job": plain_record(job)}
         return submit, {"event": "finish", "job": job.name}
 
     async def live(self, client: Client) -> tuple[float, float]:

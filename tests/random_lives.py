@@ -2,7 +2,7 @@
 
 from scheduler_lives import DATA, NODES, ROLES, TENANTS, change_parts, enforced, make_job
 
-from hivecore.scheduler import FreeNodes, plain_action
+from hivecore.scheduler import FreeNodes, plain_record
 
 __all__ = ["live"]
 
@@ -44,5 +44,5 @@ def live(scheduler, rng, steps, first=0):
                 scheduler.move(moves, now)
         else:
             most = rng.choice([None, None, 1])
-            said += [plain_action(action) for action in scheduler.decide(now, most)]
+            said += [plain_record(action) for action in scheduler.decide(now, most)]
     return said

@@ -23,7 +23,7 @@ from hivecore import cli
 from hivecore.interop.events.process import opened, read_scheduler
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
-from hivecore.scheduler import Scheduler, event_of_plain, plain_action, plain_job, replay
+from hivecore.scheduler import Scheduler, event_of_plain, plain_record, replay
 
 LIMIT = 20_000
 TOKEN = "0123456789abcdef-secret"
@@ -411,7 +411,7 @@ def history(rng, count):
             roles = rng.choice(sorted(set(ROLES) - {"huge"}))
             made = make_job(name, rng.choice(TENANTS), roles, guaranteed=rng.random() < 0.7)
             names.append(name)
-            found.append({"event": "submit", "now": now, "job": plain_job(made)})
+            found.append({"event": "submit", "now": now, "job": plain_record(made)})
         elif draw < 0.95:
             event = rng.choice(["finish", "finish", "cancel", "fail", "stopped"])
             found.append({"event": event, "now": now, "job": rng.choice(names[-8:])})
@@ -427,7 +427,7 @@ def said_by(scheduler, events):
     for event in events:
         said += take(scheduler, [event_of_plain(event)], 0.0).actions
     return [
-        {"number": number, "now": now, **plain_action(action)}
+        {"number": number, "now": now, **plain_record(action)}
         for number, (now, action) in enumerate(said, 1)
     ]
 

@@ -23,7 +23,7 @@ from hivecore.interop.kubernetes import json_text
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
 from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.scheduler import Scheduler, plain_inventory, plain_spec, recover
+from hivecore.scheduler import Scheduler, plain_record, recover
 
 ALL = COMPOSITIONS["all with cells"]
 
@@ -331,7 +331,7 @@ def test_nodes_quotas_and_cells_change_and_what_has_to_stop_is_told(caller):
     caller.take(submit("gang", pods=2, gpus=4))
     _, job = caller.ask("/v1/jobs/gang")
     node = job["pods"][0][2]
-    comes = {"event": "add_node", "node": node, "inventory": plain_inventory(MACHINE)}
+    comes = {"event": "add_node", "node": node, "inventory": plain_record(MACHINE)}
     status, found = caller.ask(
         "/v1/events",
         [
@@ -340,7 +340,7 @@ def test_nodes_quotas_and_cells_change_and_what_has_to_stop_is_told(caller):
             comes,
             {"event": "set_quota", "quota": {"name": "a", "parent": "all", "max": {"gpu": 7}}},
             {"event": "set_total", "total": {"gpu": 12}},
-            {"event": "reconfigure", "spec": plain_spec(SPECS["a has less"])},
+            {"event": "reconfigure", "spec": plain_record(SPECS["a has less"])},
         ],
     )
     assert status == 200
@@ -584,13 +584,13 @@ EVENTS = [
         "node": "n4",
         "labels": {"rack": "r2"},
         "free": {"gpu": 4},
-        "inventory": plain_inventory(MACHINE),
+        "inventory": plain_record(MACHINE),
     },
-    {"event": "add_node", "node": "n5", "inventory": plain_inventory(MACHINE)},
+    {"event": "add_node", "node": "n5", "inventory": plain_record(MACHINE)},
     {"event": "add_node", "node": "n4", "labels": {"rack": "r2"}, "free": {"gpu": 4}},
     {"event": "set_quota", "quota": {"name": "a", "max": {"gpu": 4}, "parent": "all"}},
     {"event": "set_total", "total": {"gpu": 8}},
-    {"event": "reconfigure", "spec": plain_spec(SPECS["two chains"])},
+    {"event": "reconfigure", "spec": plain_record(SPECS["two chains"])},
     {
         "event": "move",
         "moves": [

@@ -14,8 +14,7 @@ from tests.records import RECORDS
 import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
-from hivecore.scheduler import Action, action_of_plain, plain_action
-from hivecore.scheduler.plain import plain, record_of_plain
+from hivecore.scheduler import Action, action_of_plain, plain_record, record_of_plain
 
 KINDS = sorted(RECORDS, key=lambda kind: kind.__name__)
 every_record = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -40,19 +39,19 @@ def test_the_table_has_every_public_record_with_plain_fields():
 @given(st.data())
 def test_a_record_comes_back_from_json_pickle_and_copies(kind, data):
     record = data.draw(RECORDS[kind])
-    again = record_of_plain(kind, json.loads(json.dumps(plain(record))), "record")
+    again = record_of_plain(kind, json.loads(json.dumps(plain_record(record))), "record")
     for other in (again, pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
         assert other == record and hash(other) == hash(record) and repr(other) == repr(record)
     assert record.replace() == record
     if kind in get_args(Action):
-        assert action_of_plain(json.loads(json.dumps(plain_action(record)))) == record
+        assert action_of_plain(json.loads(json.dumps(plain_record(record)))) == record
 
 
 @every_record
 @examples(15)
 @given(st.data())
 def test_a_field_of_a_wrong_type_is_named(kind, data):
-    told = plain(data.draw(RECORDS[kind]))
+    told = plain_record(data.draw(RECORDS[kind]))
     names = [name for name in kind.__struct_fields__ if name not in kind._hidden]
     name = data.draw(st.sampled_from(names))
     told[names.index(name) if isinstance(told, list) else name] = data.draw(WRONG)
@@ -64,7 +63,7 @@ def test_a_field_of_a_wrong_type_is_named(kind, data):
 @examples(5)
 @given(st.data())
 def test_what_is_missing_or_unknown_is_named(kind, data):
-    told = plain(data.draw(RECORDS[kind]))
+    told = plain_record(data.draw(RECORDS[kind]))
     with pytest.raises(TypeError, match=r"^record must be"):
         record_of_plain(kind, None, "record")
     if isinstance(told, list):

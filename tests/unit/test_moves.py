@@ -22,7 +22,7 @@ from hivecore.scheduler import (
     Start,
     Where,
     action_of_plain,
-    plain_action,
+    plain_record,
     plan_moves,
     read_log,
     replay,
@@ -310,7 +310,7 @@ def test_a_log_with_a_move_that_cannot_be_is_named(tmp_path):
     path = tmp_path / "log"
     scheduler, _ = filled(("topology",), {"a": (2, "n0")}, log=path)
     (move,) = scheduler.plan_moves(FreeNodes(["n0"])).moves
-    scheduler._note("move", moves=[plain_action(Move("a", move.before, move.pods))])
+    scheduler._note("move", moves=[plain_record(Move("a", move.before, move.pods))])
     scheduler.close()
     with pytest.raises(CorruptStateError, match="has started or moved since"):
         replay(path)
@@ -330,7 +330,7 @@ def test_who_has_moved_counts_as_started_and_is_told_its_remote_io_again():
 def test_a_move_is_plain_data_and_back():
     pods = (PlacedPod("w", 0, "n1", (("gpu", (2, 3)),)),)
     move = Move("train", pods, (PlacedPod("w", 0, "n0", (("gpu", (0, 1)),)),))
-    plain = plain_action(move)
+    plain = plain_record(move)
     assert plain["action"] == "move" and plain["before"] == [["w", 0, "n0", {"gpu": [0, 1]}]]
     assert action_of_plain(plain) == move
 

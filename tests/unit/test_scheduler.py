@@ -32,9 +32,8 @@ from hivecore.scheduler import (
     Wait,
     Where,
     action_of_plain,
-    job_of_plain,
-    plain_action,
-    plain_job,
+    plain_record,
+    record_of_plain,
 )
 from hivecore.storage import StorageJobs, allocate_storage
 from hivecore.topology import NetworkTopology
@@ -594,9 +593,9 @@ JOBS = [
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_jobs_are_plain_data_and_back(job):
-    plain = plain_job(job)
-    again = job_of_plain(json.loads(json.dumps(plain)))
-    assert plain_job(again) == plain
+    plain = plain_record(job)
+    again = record_of_plain(Job, json.loads(json.dumps(plain)))
+    assert plain_record(again) == plain
     assert plain.keys() <= {"name", "tenant", "roles", *job.__struct_fields__}
     assert again.replace(roles=job.roles) == job
     for one, other in zip(job.roles, again.roles, strict=True):
@@ -623,7 +622,7 @@ def test_jobs_are_plain_data_and_back(job):
 )
 def test_plain_data_that_are_no_job_are_refused(plain, error, message):
     with pytest.raises(error, match=message):
-        job_of_plain(plain)
+        record_of_plain(Job, plain)
 
 
 def test_actions_are_plain_data_and_back():
@@ -636,7 +635,7 @@ def test_actions_are_plain_data_and_back():
     ):
         scheduler.submit(job, now=0)
         for action in scheduler.decide(0):
-            assert action_of_plain(plain_action(action)) == action
+            assert action_of_plain(plain_record(action)) == action
             assert isinstance(action, (Start, Preempt, Wait, Reject))
     with pytest.raises(ValueError, match="action='halt'"):
         action_of_plain({"action": "halt"})

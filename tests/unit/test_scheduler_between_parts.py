@@ -18,7 +18,7 @@ from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where, recover
 from hivecore.scheduler.ledger.waiting import Waiting
-from hivecore.scheduler.plain import plain_quota, quota_of_plain
+from hivecore.scheduler.plain import plain_record, record_of_plain
 from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.transaction import Stages
@@ -1026,7 +1026,7 @@ def test_quotas_and_nodes_with_fractions_are_read_from_the_log(tmp_path):
     scheduler.set_quota(quota, 1.0)
     scheduler.set_total({"gpu": 2.7}, 2.0)
     scheduler.add_node("n1", 3.0, labels={}, free={"gpu": 0.7})
-    assert quota_of_plain(json.loads(json.dumps(plain_quota(quota)))) == quota
+    assert record_of_plain(Quota, json.loads(json.dumps(plain_record(quota)))) == quota
     scheduler.close()
     again = recover(path)
     assert again.quotas.quota("t") == quota

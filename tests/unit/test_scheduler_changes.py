@@ -44,17 +44,12 @@ from hivecore.scheduler import (
     action_of_plain,
     diff_log,
     event_of_plain,
-    inventory_of_plain,
     log_standing,
-    plain_action,
-    plain_inventory,
-    plain_quota,
-    plain_spec,
-    quota_of_plain,
+    plain_record,
     read_log,
+    record_of_plain,
     recover,
     replay,
-    spec_of_plain,
 )
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
@@ -709,7 +704,7 @@ FULL = NodeDevices(
 
 @pytest.mark.parametrize("inventory", [FULL, MACHINE, NodeDevices(())])
 def test_an_inventory_is_plain_data_and_back(inventory):
-    assert inventory_of_plain(plain_inventory(inventory)) == inventory
+    assert record_of_plain(NodeDevices, plain_record(inventory)) == inventory
 
 
 @pytest.mark.parametrize(
@@ -721,19 +716,19 @@ def test_an_inventory_is_plain_data_and_back(inventory):
     ],
 )
 def test_a_quota_is_plain_data_and_back(quota):
-    assert quota_of_plain(plain_quota(quota)) == quota
+    assert record_of_plain(Quota, plain_record(quota)) == quota
 
 
 @pytest.mark.parametrize("name", sorted(SPECS))
 def test_a_specification_of_cells_is_plain_data_and_back(name):
-    assert spec_of_plain(plain_spec(SPECS[name])) == SPECS[name]
+    assert record_of_plain(ClusterSpec, plain_record(SPECS[name])) == SPECS[name]
 
 
 def test_a_specification_with_all_that_it_can_have_is_plain_data_and_back():
     chain = Chain(["gpu", "node"], [2], 2, "node", ["x", "y"], [[0, 1], [4, 5]])
     spec = ClusterSpec({"c": chain, "d": chain}, {"a": {}}, {"a": {"pin": ("c", "node", 1)}})
-    assert spec_of_plain(plain_spec(spec)) == spec
-    assert list(spec_of_plain(plain_spec(spec)).chains) == ["c", "d"]
+    assert record_of_plain(ClusterSpec, plain_record(spec)) == spec
+    assert list(record_of_plain(ClusterSpec, plain_record(spec)).chains) == ["c", "d"]
 
 
 def test_a_stop_is_plain_data_and_back():
@@ -741,7 +736,7 @@ def test_a_stop_is_plain_data_and_back():
     run(scheduler, Job("j", "a", 4))
     scheduler.remove_node("n0", 1.0)
     stop = scheduler.decide(1.0)[0]
-    assert action_of_plain(plain_action(stop)) == stop
+    assert action_of_plain(plain_record(stop)) == stop
 
 
 @pytest.mark.parametrize(
@@ -773,7 +768,7 @@ def test_a_stop_is_plain_data_and_back():
         (
             {
                 "event": "reconfigure",
-                "spec": {**plain_spec(SPECS["as before"]), "virtual_clusters": {"a": {"x": {}}}},
+                "spec": {**plain_record(SPECS["as before"]), "virtual_clusters": {"a": {"x": {}}}},
             },
             ValueError,
             "no chain 'x'",

@@ -21,7 +21,7 @@ from hivecore.scheduler import (
     Where,
     diff_log,
     event_of_plain,
-    plain_job,
+    plain_record,
     recover,
     replay,
 )
@@ -360,7 +360,7 @@ def test_a_job_that_waits_for_nodes_makes_nobody_leave():
 def test_an_event_with_a_constraint_that_no_part_enforces_is_refused_and_the_others_are_taken():
     scheduler = Scheduler(devices=machines())
     jobs = [Job("near", "t", 1, where=Where(must="rack")), Job("any", "t", 1)]
-    events = [{"event": "submit", "job": plain_job(job)} for job in jobs]
+    events = [{"event": "submit", "job": plain_record(job)} for job in jobs]
     actions, errors = take(scheduler, map(event_of_plain, events), now=1.0)
     assert [item.job for _, item in actions] == ["any"]
     assert [(item.event, item.status) for item in errors] == [(0, 409)]

@@ -15,7 +15,7 @@ from hivecore.scheduler import (
     Sharing,
     TenantSummary,
     event_of_plain,
-    plain_job,
+    plain_record,
     read_log,
 )
 
@@ -47,7 +47,7 @@ def test_what_a_log_says_is_read_as_the_event_that_it_was(tmp_path):
 def test_an_event_without_a_time_takes_the_one_given():
     scheduler = Scheduler()
     event_of_plain({"event": "submit", "job": TRAIN}).tell(scheduler, now=7.0)
-    assert (scheduler.now, plain_job(scheduler.job("train"))["name"]) == (7.0, "train")
+    assert (scheduler.now, plain_record(scheduler.job("train"))["name"]) == (7.0, "train")
 
 
 @pytest.mark.parametrize(

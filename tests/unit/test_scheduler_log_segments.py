@@ -21,7 +21,7 @@ from hivecore.scheduler import (
     diff_log,
     explain_log,
     log_standing,
-    plain_action,
+    plain_record,
     read_log,
     recover,
     replay,
@@ -94,7 +94,7 @@ def test_segments_say_what_the_whole_log_says(seed, tmp_path):
             said += live(scheduler, random.Random(f"{seed} {part}"), 20, 20 * part)
             if name == "cut" and part < 3:
                 scheduler.snapshot()
-        said += [plain_action(one) for one in scheduler.decide(scheduler.now)]
+        said += [plain_record(one) for one in scheduler.decide(scheduler.now)]
         scheduler.close()
     whole, cut = (tmp_path / name / "log" for name in ("whole", "cut"))
     assert len(older(tmp_path / "cut")) == 3
@@ -107,7 +107,7 @@ def test_segments_say_what_the_whole_log_says(seed, tmp_path):
     assert list(again) == list(both[0])
     assert again.logged == both[0].logged
     assert again.last_action == len(said)
-    assert list(map(plain_action, again.actions(since=len(said)))) == []
+    assert list(map(plain_record, again.actions(since=len(said)))) == []
     assert lives_on_alike(again, both[0].copy(), seed)
     again.decide(again.now)
     again.close()

@@ -24,7 +24,7 @@ from hivecore.scheduler import (
     Wait,
     Where,
     action_of_plain,
-    plain_action,
+    plain_record,
     recover,
     replay,
 )
@@ -395,14 +395,14 @@ def test_readers_who_share_gpus_have_their_own_part_of_remote_io():
 def test_a_start_that_shares_is_read_back_from_its_plain_data():
     scheduler = small()
     start = started(scheduler, Job("late", "a", 4, stages=COMPUTES))
-    plain = plain_action(start)
+    plain = plain_record(start)
     assert plain["shares_with"] == ["host"] and len(plain["offsets"]) == 2
     assert action_of_plain(plain) == start
     for wrong in ({"offsets": [0]}, {"shares_with": []}, {"offsets": [0, 9]}):
         with pytest.raises(ValueError, match="offsets"):
             action_of_plain(plain | wrong)
     alone = Start("host", start.pods)
-    assert set(plain_action(alone)) == {"action", "job", "pods"}
+    assert set(plain_record(alone)) == {"action", "job", "pods"}
 
 
 def test_a_log_of_jobs_that_share_is_run_again(tmp_path):
@@ -541,7 +541,7 @@ def test_jobs_that_are_in_each_others_way_change_places(parts, how):
         (other,) = move.shares_with
         assert {move.job[0], other[0]} == {"r", "c"}
         assert where(scheduler, other) == where(scheduler, move.job) == move.pods
-        assert action_of_plain(plain_action(move)) == move
+        assert action_of_plain(plain_record(move)) == move
         assert len(move.offsets) == 2
     assert scheduler.decide(1.0) == []
     scheduler = how(scheduler)

@@ -14,9 +14,9 @@ from hivecore.scheduler import (
     Scheduler,
     Start,
     Wait,
-    job_of_plain,
+    record_of_plain,
 )
-from hivecore.scheduler import plain_job as plain
+from hivecore.scheduler import plain_record as plain
 
 
 def limited(most=8, **settings):
@@ -260,7 +260,7 @@ def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
 
 def test_they_are_explained_logged_and_read_again(tmp_path):
     job = pair()[0]
-    assert job_of_plain(plain(job)) == job
+    assert record_of_plain(Job, plain(job)) == job
     scheduler = limited()
     submit(scheduler, Job("other", "a", 2), *pair())
     told = scheduler.explain("two")

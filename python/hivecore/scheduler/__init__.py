@@ -28,18 +28,7 @@ from hivecore.scheduler.history import (
 from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log import LogRecord, read_log, recover, replay
 from hivecore.scheduler.moves import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
-from hivecore.scheduler.plain import (
-    action_of_plain,
-    inventory_of_plain,
-    job_of_plain,
-    plain_action,
-    plain_inventory,
-    plain_job,
-    plain_quota,
-    plain_spec,
-    quota_of_plain,
-    spec_of_plain,
-)
+from hivecore.scheduler.plain import action_of_plain, plain_record, record_of_plain
 from hivecore.scheduler.scheduler import Scheduler
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.storage import StoragePool
@@ -85,18 +74,11 @@ __all__ = [
     "diff_log",
     "event_of_plain",
     "explain_log",
-    "inventory_of_plain",
-    "job_of_plain",
     "log_standing",
-    "plain_action",
-    "plain_inventory",
-    "plain_job",
-    "plain_quota",
-    "plain_spec",
+    "plain_record",
     "plan_moves",
-    "quota_of_plain",
     "read_log",
+    "record_of_plain",
     "recover",
     "replay",
-    "spec_of_plain",
 ]

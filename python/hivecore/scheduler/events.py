@@ -21,7 +21,7 @@ from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Move
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.orders.ordering import as_order
-from hivecore.scheduler.plain import action_of_plain, record_of_plain, spec_of_plain
+from hivecore.scheduler.plain import action_of_plain, record_of_plain
 from hivecore.scheduler.stages.storage import Observed
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _moves(value: Any, name: str) -> tuple[Move, ...]:
 
 def _spec(value: Any, name: str) -> ClusterSpec:
     try:
-        return spec_of_plain(value)
+        return record_of_plain(ClusterSpec, value, name)
     except KeyError as error:
         raise ValueError(f"{name}: {error.args[0]}") from None
 

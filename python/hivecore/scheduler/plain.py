@@ -24,24 +24,10 @@ from hivecore.devices import (
     PartitionTable,
     ShareTemplates,
 )
-from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Action, PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = [
-    "action_of_plain",
-    "inventory_of_plain",
-    "job_of_plain",
-    "plain",
-    "plain_action",
-    "plain_inventory",
-    "plain_job",
-    "plain_quota",
-    "plain_spec",
-    "quota_of_plain",
-    "record_of_plain",
-    "spec_of_plain",
-]
+__all__ = ["action_of_plain", "plain_record", "record_of_plain"]
 
 _R = TypeVar("_R")
 _Plain = dict[str, Any]
@@ -127,7 +113,7 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
     if Decimal in _options(hint):
         return as_number, None
     if isinstance(option, type) and (issubclass(option, Record) or option is DeviceRequest):
-        return plain, lambda value, name: record_of_plain(option, value, name)
+        return plain_record, lambda value, name: record_of_plain(option, value, name)
     if origin is Mapping:
         write, read = _ways(inner[1])
         return _each_by_name(write), read and _reads(read, dict)
@@ -164,7 +150,7 @@ def _reads(read: _Read, kind: type) -> _Read:
 def _plain_selector(rules: Any) -> Any:
     if rules and all(type(rule) is tuple for rule in rules):
         return dict(rules)
-    return [list(rule) if type(rule) is tuple else plain(rule) for rule in rules]
+    return [list(rule) if type(rule) is tuple else plain_record(rule) for rule in rules]
 
 
 def _selector(value: Any, name: str) -> Any:
@@ -176,11 +162,21 @@ def _selector(value: Any, name: str) -> Any:
     ]
 
 
-def plain(record: Any) -> Any:
-    """A record as plain data."""
+def plain_record(record: Any) -> Any:
+    """A job, an action, a quota, an inventory or another record as plain data.
+
+    What is as by default is left out. Actions have their names before their fields.
+
+    >>> from hivecore.scheduler import Job, Preempt, plain_record
+    >>> plain_record(Job("train", "vision", 2, priority=1))
+    {'name': 'train', 'tenant': 'vision', 'roles': [{'name': 'pod', 'gpus': 2}], 'priority': 1}
+    >>> plain_record(Preempt("spare", "train", "opportunistic"))
+    {'action': 'preempt', 'job': 'spare', 'for_job': 'train', 'why': 'opportunistic'}
+    """
     kind: type = type(record)
     form = _forms.get(kind) or _form_of(kind)
-    found = {}
+    action = _KINDS.get(kind)
+    found = {} if action is None else {"action": action}
     for name, default, write in form.write:
         value = getattr(record, name)
         if kind in _ROWS or (value is not default and value != default):
@@ -192,22 +188,31 @@ def plain(record: Any) -> Any:
     return list(found.values()) if kind in _ROWS else found
 
 
-def record_of_plain(kind: type[_R], data: Any, what: str) -> _R:
+def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
     """The record of a class that plain data describe.
 
-    :param what: the data, as errors name them.
+    :param what: the data, as errors name them; "": by the class.
     :raises ValueError: something is missing, unknown or out of range.
     :raises TypeError: something is of a wrong type.
+    :raises KeyError: a specification of cells names an unknown chain, level or tenant.
+
+    >>> from hivecore.scheduler import Job, record_of_plain
+    >>> record_of_plain(Job, {"name": "train", "tenant": "vision", "roles": [{"name": "pod"}]}).gpus
+    1
     """
     known: type = kind
+    what = what or known.__name__.lower()
     form = _forms.get(known) or _form_of(known)
+    given: Mapping[str, Any]
     if known in _ROWS:
         row = as_tuple(data, what)
         if len(row) != len(form.read):
             raise ValueError(f"{what}: must be {', '.join(form.read)}")
-        given: Mapping[str, Any] = dict(zip(form.read, row, strict=True))
+        given = dict(zip(form.read, row, strict=True))
     else:
         given = as_mapping(data, what)
+        if known in _KINDS and given.get("action") == _KINDS[known]:
+            given = {name: value for name, value in given.items() if name != "action"}
     for name in form.required:
         if name not in given:
             raise ValueError(f"{what}: {name!r} is missing")
@@ -225,92 +230,9 @@ def record_of_plain(kind: type[_R], data: Any, what: str) -> _R:
     return record
 
 
-def plain_job(job: Job) -> _Plain:
-    """A job as plain data; what is as by default is left out.
-
-    >>> from hivecore.scheduler import Job, plain_job
-    >>> plain_job(Job("train", "vision", 2, priority=1))
-    {'name': 'train', 'tenant': 'vision', 'roles': [{'name': 'pod', 'gpus': 2}], 'priority': 1}
-    """
-    return plain(job)  # type: ignore[no-any-return]
-
-
-def job_of_plain(data: Mapping[str, Any]) -> Job:
-    """The job of plain data.
-
-    :raises ValueError: something is missing, unknown or out of range.
-    :raises TypeError: something is of a wrong type.
-    """
-    return record_of_plain(Job, data, "job")
-
-
-def plain_action(action: Action) -> _Plain:
-    """An action as plain data.
-
-    >>> from hivecore.scheduler import Preempt, plain_action
-    >>> plain_action(Preempt("spare", "train", "opportunistic"))
-    {'action': 'preempt', 'job': 'spare', 'for_job': 'train', 'why': 'opportunistic'}
-    """
-    return {"action": _KINDS[type(action)], **plain(action)}
-
-
 def action_of_plain(data: Mapping[str, Any]) -> Action:
-    """The action of plain data; of a `Start` without its decisions.
-
-    :raises ValueError: something is missing, unknown or out of range.
-    :raises TypeError: something is of a wrong type.
-    """
-    given = dict(as_mapping(data, "action"))
-    kind = given.pop("action", None)
-    if kind not in _ACTIONS:
-        raise ValueError(f"action={kind!r}: there is no such action")
-    return record_of_plain(_ACTIONS[kind], given, "action")  # type: ignore[no-any-return]
-
-
-def plain_quota(quota: Quota) -> _Plain:
-    """A quota as plain data; what is as by default is left out.
-
-    >>> from hivecore.quotas import Quota
-    >>> plain_quota(Quota("vision", max={"gpu": 8}, lends=False))
-    {'name': 'vision', 'max': {'gpu': 8}, 'lends': False}
-    """
-    return plain(quota)  # type: ignore[no-any-return]
-
-
-def quota_of_plain(data: Mapping[str, Any]) -> Quota:
-    """The quota of plain data; errors as of `job_of_plain`."""
-    return record_of_plain(Quota, data, "quota")
-
-
-def plain_inventory(inventory: NodeDevices) -> _Plain:
-    """What a node has as plain data; what is as by default is left out.
-
-    >>> from hivecore.devices import Device, NodeDevices
-    >>> plain_inventory(NodeDevices([Device("gpu", 0, {"core": 100}, numa=0)], model="H20"))
-    {'devices': [{'type': 'gpu', 'minor': 0, 'amounts': {'core': 100}, 'numa': 0}], 'model': 'H20'}
-    """
-    return plain(inventory)  # type: ignore[no-any-return]
-
-
-def inventory_of_plain(data: Mapping[str, Any]) -> NodeDevices:
-    """What a node has, of plain data; errors as of `job_of_plain`."""
-    return record_of_plain(NodeDevices, data, "inventory")
-
-
-def plain_spec(spec: ClusterSpec) -> _Plain:
-    """A specification of cells as plain data.
-
-    >>> from hivecore.cells import Chain, ClusterSpec
-    >>> plain_spec(ClusterSpec({"c": Chain(["gpu", "node"], [8], 2)}, {"a": {"c": {"node": 1}}}))
-    {'chains': {'c': {'levels': ['gpu', 'node'], 'fanouts': [8], 'roots': 2, \
-'node_level': 'node'}}, 'virtual_clusters': {'a': {'c': {'node': 1}}}}
-    """
-    return plain(spec)  # type: ignore[no-any-return]
-
-
-def spec_of_plain(data: Mapping[str, Any]) -> ClusterSpec:
-    """The specification of plain data; errors as of `job_of_plain`.
-
-    :raises KeyError: an unknown chain, level or tenant is named.
-    """
-    return record_of_plain(ClusterSpec, data, "spec")
+    """The action of plain data; of a `Start` without its decisions. Errors: `record_of_plain`."""
+    name = as_mapping(data, "action").get("action")
+    if name not in _ACTIONS:
+        raise ValueError(f"action={name!r}: there is no such action")
+    return record_of_plain(_ACTIONS[name], data, "action")  # type: ignore[no-any-return]

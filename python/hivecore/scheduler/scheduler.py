@@ -43,10 +43,7 @@ from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import (
     action_of_plain,
-    plain_action,
-    plain_inventory,
-    plain_quota,
-    plain_spec,
+    plain_record,
 )
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
@@ -470,7 +467,7 @@ class Scheduler(Stateful):
                 self._state.happens(moment)
                 for live in lives:
                     self._state.restart(live, moment)
-            self._note("move", moves=[plain_action(one) for one in given])
+            self._note("move", moves=[plain_record(one) for one in given])
 
     def _movable(self, move: Move) -> Live:
         if not isinstance(move, Move):
@@ -544,7 +541,7 @@ class Scheduler(Stateful):
             told = {
                 "labels": labels and dict(labels),
                 "free": free,
-                "inventory": inventory and plain_inventory(inventory),
+                "inventory": inventory and plain_record(inventory),
             }
             told = {name: value for name, value in told.items() if value is not None}
             self._note("add_node", node=node, **told)
@@ -607,7 +604,7 @@ class Scheduler(Stateful):
                 tree.set_quota(quota)
                 hold_nothing(self._state)
                 renew(self._state)
-            self._note("set_quota", quota=plain_quota(quota))
+            self._note("set_quota", quota=plain_record(quota))
 
     def set_total(
         self, total: AmountsLike, now: float, *, tree: str = "", carved: bool = False
@@ -664,7 +661,7 @@ class Scheduler(Stateful):
                 self._state.stages.forget()
                 self._state.stages.shun_missing(cells.nodes)
                 renew(self._state)
-            self._note("reconfigure", spec=plain_spec(spec))
+            self._note("reconfigure", spec=plain_record(spec))
             return changes
 
     def regroup(self, now: float, seconds: float) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Start, plain_action
+from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Start, plain_record
 
 __all__ = ["plain_explanation", "plain_job_status", "plain_status"]
 
@@ -45,7 +45,7 @@ def plain_job_status(job: str, status: JobStatus) -> dict[str, Any]:
     ('running', 5.0, [['pod', 0, '', {}]])
     """
     told = {field: getattr(status, field) for field in _TOLD}
-    return {"job": job, **told, "pods": plain_action(Start(job, status.pods))["pods"]}
+    return {"job": job, **told, "pods": plain_record(Start(job, status.pods))["pods"]}
 
 
 def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
-from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_action
+from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_record
 
 __all__ = ["MAX_STEP", "Fsync", "SchedulerService"]
 
@@ -243,7 +243,7 @@ class SchedulerService:
         for index, event in enumerate(events):
             metrics.happened("refused" if index in refused else event.name)
         for now, action in found.actions:
-            plain = plain_action(action)
+            plain = plain_record(action)
             self._told.add(now, plain)
             metrics.decided("decide", plain["action"])
             if isinstance(action, Wait):
@@ -316,7 +316,7 @@ class SchedulerService:
         async with self._branches:
             branch, now = await self._branch()
             found = await asyncio.to_thread(take, branch, events, now)
-        actions = [{"now": now, **plain_action(action)} for now, action in found.actions]
+        actions = [{"now": now, **plain_record(action)} for now, action in found.actions]
         return {"now": branch.now, "actions": actions, "errors": _errors(found)}
 
 

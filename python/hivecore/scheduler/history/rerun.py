@@ -20,7 +20,6 @@ from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
 from hivecore.scheduler.history.standing import follow
 from hivecore.scheduler.log import LogRecord, replayed
-from hivecore.scheduler.plain import job_of_plain
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -83,7 +82,7 @@ def _note(told: Told, record: LogRecord) -> None:
     recorder, fields = told.recorder, record.fields
     what: Any = None
     if record.event == "submit":
-        what = recorder.key(job_of_plain(fields["job"]).name)
+        what = recorder.key(fields["job"]["name"])
     elif record.event == "cancel":
         what = recorder.key(fields["job"])
         runs = recorder.jobs[what].runs

@@ -8,8 +8,9 @@ from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.log import LogRecord, replayed
-from hivecore.scheduler.plain import action_of_plain, job_of_plain
+from hivecore.scheduler.plain import action_of_plain, record_of_plain
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -151,7 +152,7 @@ def follow(recorder: Recorder, scheduler: "Scheduler", record: LogRecord) -> Non
     if record.event == "begin":
         recorder.found(scheduler)
     elif record.event == "submit":
-        recorder.submitted(job_of_plain(fields["job"]), now)
+        recorder.submitted(record_of_plain(Job, fields["job"]), now)
     elif record.event == "decide":
         recorder.decided(scheduler, [action_of_plain(one) for one in fields["actions"]], now)
     elif record.event == "remove_node":

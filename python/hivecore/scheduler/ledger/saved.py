@@ -14,6 +14,7 @@ from hivecore.errors import CorruptStateError
 from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action, PlacedPod, Reject
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.precedence import Precedence
@@ -21,10 +22,7 @@ from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import (
     action_of_plain,
-    job_of_plain,
-    plain,
-    plain_action,
-    plain_job,
+    plain_record,
     record_of_plain,
 )
 from hivecore.scheduler.stages.devices import memory_of_gpus
@@ -62,13 +60,13 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "logged": logged,
         "kinds": state.kinds.numbered,
         "waiting": state.waiting.plain(),
-        "outbox": [plain_action(action) for action in state.outbox],
+        "outbox": [plain_record(action) for action in state.outbox],
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
     if untold := state.waiting_untold():
         told["untold"] = untold
     if pending:
-        told["pending"] = [plain_action(action) for action in pending]
+        told["pending"] = [plain_record(action) for action in pending]
     if state.precedence:
         told["precedence"] = state.precedence.plain()
     if stages.hosts:
@@ -183,11 +181,11 @@ def _plain_live(live: Live) -> dict[str, Any]:
     """A job with its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
-        "job": plain_job(live.job),
+        "job": plain_record(live.job),
         "state": live.state,
         "since": live.since,
         "attained": live.attained,
-        "told": live.told and plain(live.told),
+        "told": live.told and plain_record(live.told),
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
@@ -204,13 +202,13 @@ def _plain_unit(unit: Unit) -> list[Any]:
         unit.pods,
         None if departure is None else departure[1:],
         unit.is_placed,
-        [plain(pod) for pod in unit.placed],
+        [plain_record(pod) for pod in unit.placed],
     ]
 
 
 def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
     kinds = state.kinds
-    job = job_of_plain(data["job"])
+    job = record_of_plain(Job, data["job"])
 
     def unit_of(one: list[Any], is_lent: bool) -> Unit:
         name, number, is_alone, pods, departure, is_placed, placed = one

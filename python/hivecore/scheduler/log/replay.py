@@ -20,7 +20,7 @@ from hivecore.scheduler.log.files import OwnFile
 from hivecore.scheduler.log.reader import Line, LogRecord, Submitted, read_lines
 from hivecore.scheduler.log.segments import older_segments
 from hivecore.scheduler.log.writer import LogWriter, decided
-from hivecore.scheduler.plain import job_of_plain, plain_action
+from hivecore.scheduler.plain import plain_record, record_of_plain
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -174,7 +174,7 @@ class _Rerun:
                 now, most, text = decision
                 actions = scheduler.decide(now, most)
                 if decided(now, most, actions) != text:
-                    _compare([plain_action(one) for one in actions], line.record.fields["actions"])
+                    _compare([plain_record(one) for one in actions], line.record.fields["actions"])
                 return
             submitted = line.submitted()
             if submitted is not None:
@@ -192,7 +192,7 @@ class _Rerun:
                 self.scheduler._outbox = scheduler._outbox
         elif event == "decide":
             actions = scheduler.decide(now, fields.get("most"))
-            _compare([plain_action(one) for one in actions], fields["actions"])
+            _compare([plain_record(one) for one in actions], fields["actions"])
         elif event in _OF_JOB and len(fields) == 1:
             getattr(scheduler, event)(fields["job"], now)
         else:
@@ -204,7 +204,7 @@ class _Rerun:
         if like is None:
             if len(self._jobs) >= _MOST_JOBS:
                 self._jobs.clear()
-            job = job_of_plain(line.record.fields["job"])
+            job = record_of_plain(Job, line.record.fields["job"])
             # An estimate among what is alike is the same for all.
             self._jobs[submitted.alike] = job if run_time is None else job.replace(run_time=None)
             return job

@@ -24,7 +24,7 @@ from zlib import crc32
 from hivecore.scheduler.actions import Action, Start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log.files import GivenFile, LogFile, OwnFile
-from hivecore.scheduler.plain import plain_action, plain_job
+from hivecore.scheduler.plain import plain_record
 
 __all__ = ["VERSION", "LogWriter", "decided"]
 
@@ -128,7 +128,7 @@ class LogWriter:
             once.
         """
         if job.stages or job.data is not None or job.after or job.together:
-            body = _encode(plain_job(job))
+            body = _encode(plain_record(job))
         else:
             alike = self._alike.get(kind)
             if alike is None:
@@ -141,7 +141,7 @@ class LogWriter:
         """What jobs of its kind have in common."""
         if len(self._alike) >= _MOST_KINDS:
             self._alike.clear()
-        plain = plain_job(job)
+        plain = plain_record(job)
         plain.pop("run_time", None)
         del plain["name"]
         return f",{_encode(plain)[1:-1]}"
@@ -187,7 +187,7 @@ def decided(now: float, most: int | None, actions: list[Action]) -> str:
     limit = "" if most is None else f',"most":{most}'
     said = ",".join(
         [
-            _start(action) if isinstance(action, Start) else _encode(plain_action(action))
+            _start(action) if isinstance(action, Start) else _encode(plain_record(action))
             for action in actions
         ]
     )
@@ -197,7 +197,7 @@ def decided(now: float, most: int | None, actions: list[Action]) -> str:
 def _start(start: Start) -> str:
     """Its plain data as JSON; there are so many that it is worth a way of its own."""
     if start.shares_with:
-        return _encode(plain_action(start))
+        return _encode(plain_record(start))
     pods = [
         f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{_devices(pod.minors)}}}]"
         for pod in start.pods
