@@ -347,11 +347,6 @@ class Scheduler(Stateful):
             state.tell(live, refusal)
         return kind
 
-    def _note_job(self, event: str, job: str) -> None:
-        if self._log is not None:
-            self._logged += 1
-            self._log.of_job(event, job, self._state.now)
-
     def _note(self, event: str, **fields: Any) -> None:
         if self._log is not None:
             self._logged += 1
@@ -376,7 +371,7 @@ class Scheduler(Stateful):
                 with self._state.transaction():
                     self._state.happens(moment)
                     end(self._state, live)
-            self._note_job("finish", job)
+            self._note("finish", job=job)
 
     def cancel(self, job: str, now: float) -> None:
         """Remove a job, whether it runs or waits.
@@ -390,7 +385,7 @@ class Scheduler(Stateful):
             with self._state.transaction():
                 self._state.happens(moment)
                 end(self._state, live)
-            self._note_job("cancel", job)
+            self._note("cancel", job=job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
         """A running job has failed: it waits again, at its old place in the queue.
@@ -436,7 +431,7 @@ class Scheduler(Stateful):
             with self._state.transaction():
                 self._state.now = moment
                 has_stopped(self._state, live)
-            self._note_job("stopped", job)
+            self._note("stopped", job=job)
 
     def move(self, moves: Move | Iterable[Move], now: float) -> None:
         """Jobs have stopped and continue elsewhere, as a plan of `plan_moves` says.

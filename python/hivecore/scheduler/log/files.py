@@ -16,36 +16,20 @@ the failed write has left before it.
 
 import io
 import os
+import re
 import stat
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Self
 
-from hivecore.scheduler.log.segments import older_segments, segment_path
-
-__all__ = ["GivenFile", "LogFile", "OwnFile", "is_new_log", "sync_folder"]
+__all__ = ["GivenFile", "OwnFile", "is_new_log", "older_segments"]
 
 _BEGINNING = b'{"n":0,"event":"begin",'
 _BLANK = b"\0\r\n"
 _LINE = b'{"n":'
+_SEGMENT = re.compile(r"\.(\d{12,19})")  # behind the name: the number of its first line
 _FAR = 2**62  # where Windows locks a byte: others may read all that stands before
-
-
-class LogFile(Protocol):
-    """What a log needs of a file."""
-
-    def write(self, text: bytes, /) -> None:
-        """Append all of the text and hand it to the system.
-
-        :raises OSError: not all of it was taken. The next call has to begin with the same text.
-        """
-
-    def descriptor(self) -> int:
-        """A new descriptor of the file, by which it can be synchronised with the disk."""
-
-    def close(self) -> None:
-        """Nothing more is written."""
 
 
 class OwnFile:
@@ -99,22 +83,23 @@ class OwnFile:
         self._is_torn = False
 
     def write(self, text: bytes) -> None:
-        """See `LogFile.write`; a failed write leaves the file as it was, or is cut off later."""
+        """Append all of the text and hand it to the system.
+
+        :raises OSError: not all of it was taken. The file is as it was, or is cut off later.
+        """
         if self._descriptor < 0:
             raise OSError(f"{self.path}: the log is closed")
         if self._is_torn:
             self._cut()
-        done = 0
         try:
-            while done < len(text):  # a full disk takes a part before it refuses
-                done += os.write(self._descriptor, text[done:] if done else text)
+            _write(self._descriptor, text)
         except BaseException as error:
             self._is_torn = True
             with suppress(OSError):
                 self._cut()
             _name_file(error, self._name)
             raise
-        self._end += done
+        self._end += len(text)
 
     def rotate(self, line: bytes, number: int) -> None:
         """Begin a new segment; what was written so far is an older one from now on.
@@ -135,11 +120,9 @@ class OwnFile:
             os.lseek(descriptor, 0, os.SEEK_SET)
             if hasattr(os, "fchmod"):
                 os.fchmod(descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
-            done = 0
-            while done < len(line):
-                done += os.write(descriptor, line[done:])
+            _write(descriptor, line)
             os.fsync(descriptor)
-            _link(self.path, segment_path(self.path, number))
+            _link(self.path, Path(f"{self.path}.{number:012d}"))
             os.replace(part, self.path)
         except BaseException as error:
             if is_mine:
@@ -149,19 +132,25 @@ class OwnFile:
             _name_file(error, part)
             raise
         old = self._descriptor
-        self._descriptor, self._end, self._is_new = descriptor, done, True
+        self._descriptor, self._end, self._is_new = descriptor, len(line), True
         with suppress(OSError):  # it is on the disk
             os.close(old)
 
     def descriptor(self) -> int:
-        """See `LogFile.descriptor`; that of a new file is in its folder then, on the disk."""
-        if self._is_new:
-            sync_folder(os.path.dirname(self.path))
-            self._is_new = False
+        """A new descriptor, by which the file can be synchronised with the disk, where its folder
+        has its name by then.
+        """
+        if self._is_new and os.name != "nt":  # a folder cannot be opened there
+            folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        self._is_new = False
         return os.dup(self._descriptor)
 
     def close(self) -> None:
-        """See `LogFile.close`; another scheduler may have the file then."""
+        """Nothing more is written; another scheduler may have the file."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -181,7 +170,7 @@ class GivenFile:
         self._taken = 0  # bytes of the text that a failed call has left
 
     def write(self, text: bytes) -> None:
-        """See `LogFile.write`."""
+        """As of `OwnFile`; after an error the next call has to begin with the same text."""
         while self._taken < len(text):
             begin, end_of_line = self._position(), text.index(b"\n", self._taken) + 1
             line = text[self._taken : end_of_line]
@@ -209,7 +198,7 @@ class GivenFile:
             return None
 
     def descriptor(self) -> int:
-        """See `LogFile.descriptor`."""
+        """A new descriptor, by which the file can be synchronised with the disk."""
         return os.dup(self._file.fileno())
 
     def close(self) -> None:
@@ -258,15 +247,25 @@ def _check_new(path: "str | os.PathLike[str]") -> None:
         raise FileExistsError(f"{path}: there is a file, which is not overwritten")
 
 
-def sync_folder(path: "str | os.PathLike[str]") -> None:
-    """Have the names of the files in a folder on the disk."""
-    if os.name == "nt":
-        return  # a folder cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def older_segments(path: "str | os.PathLike[str]") -> dict[int, Path]:
+    """The older segments of a log, by the number that each begins with, in order.
+
+    The newest has the name of the log, and each older one its number behind that.
+    """
+    newest = Path(path)
+    found = {}
+    for file in newest.parent.iterdir():
+        end = _SEGMENT.fullmatch(file.name.removeprefix(newest.name))
+        # A snapshot that a crash has cut short leaves two names of the newest one.
+        if end and file.name != end[0] and not (newest.exists() and file.samefile(newest)):
+            found[int(end[1])] = file
+    return dict(sorted(found.items()))
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    done = 0
+    while done < len(text):  # a full disk takes a part before it refuses
+        done += os.write(descriptor, text[done:] if done else text)
 
 
 def _link(path: str, name: Path) -> None:

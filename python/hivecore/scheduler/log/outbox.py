@@ -49,9 +49,3 @@ class Outbox:
         if after + 1 < first:
             raise LookupError(f"since={after}: the oldest action that is known is {first}")
         return list(islice(self._kept, after + 1 - first, None))
-
-    def copy(self) -> "Outbox":
-        """An independent equal."""
-        made = Outbox(self.last)
-        made._kept, made.pending = self._kept.copy(), list(self.pending)
-        return made

@@ -1,4 +1,9 @@
-"""Reading the decision log, line by line, each checked when its turn comes."""
+"""Reading the decision log, line by line, each checked when its turn comes.
+
+A log is cut into segments by snapshots. Each begins with the state of the scheduler at that time,
+with the number and the hash of the line before and the number of the last action before it: so
+segments are known to follow each other, and one can be run again without the older ones.
+"""
 
 import json
 import os
@@ -8,17 +13,21 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from zlib import crc32
 
+from msgspec import Struct
+
 from hivecore._arguments import as_object
 from hivecore.errors import CorruptStateError
-from hivecore.scheduler.log.segments import older_segments, read_beginning
+from hivecore.scheduler.log.files import older_segments
 from hivecore.scheduler.log.writer import VERSION
 
-__all__ = ["Line", "LogRecord", "Submitted", "read_actions", "read_lines", "read_log"]
+__all__ = ["Line", "LogRecord", "read_actions", "read_lines", "read_log"]
 
 _TAIL = len(',"hash":"01234567"}\n')
-_DECIDE, _SUBMIT = ',"event":"decide","now":', ',"event":"submit","now":'
-_JOB, _RUN_TIME = '"job":{"name":', ',"run_time":'
-_decode = json.JSONDecoder().raw_decode
+_BEGINNING = re.compile(
+    rb'\{"n":(\d{1,19}),"event":"begin","version":\d+'
+    rb'(?:,"after":"([0-9a-f]{8})","last_action":(\d{1,19}))?,"state":"'
+)
+_HASH = re.compile(rb',"hash":"([0-9a-f]{8})"}\n$')
 
 
 class LogRecord(NamedTuple):
@@ -39,19 +48,7 @@ class LogRecord(NamedTuple):
     fields: dict[str, Any]
 
 
-class Submitted(NamedTuple):
-    """A line that tells a job, as a writer puts it: what differs among jobs of a kind comes first.
-
-    :param alike: the text of all else.
-    """
-
-    now: float
-    name: str
-    run_time: float | None
-    alike: str
-
-
-class Line:
+class Line(Struct):
     """A line whose checksum is right.
 
     :param number: how many there have been in the log, from 0 for the first.
@@ -59,19 +56,15 @@ class Line:
     :param end: where it ends in the file.
     :param first: the number with which its file begins.
     :param file: the name of its file if that is an older segment.
-
-    Most lines are of few forms and need not be read as JSON: `decision` and `submitted` look at the
-    first characters only.
     """
 
-    __slots__ = ("_record", "end", "file", "first", "hash", "number", "text")
-
-    def __init__(
-        self, number: int, text: str, hash: int, end: int, first: int = 0, file: str = ""
-    ) -> None:
-        self.number, self.text, self.hash, self.end = number, text, hash, end
-        self.first, self.file = first, file
-        self._record: LogRecord | None = None
+    number: int
+    text: str
+    hash: int
+    end: int
+    first: int
+    file: str
+    _record: LogRecord | None = None
 
     @property
     def record(self) -> LogRecord:
@@ -80,7 +73,7 @@ class Line:
         :raises CorruptStateError: nothing that could be.
         """
         if self._record is None:
-            self._record = _record(self)
+            self._record = self._read()
         return self._record
 
     @property
@@ -88,39 +81,21 @@ class Line:
         """Its place, as a message names it."""
         return _where(self.file, self.number - self.first)
 
-    def decision(self) -> tuple[float, int | None, str] | None:
-        """Of a round of decisions, as a writer puts it: the time, the bound of attempts, and all
-        behind the number; ``None``: it is something else.
-        """
-        head = f'{{"n":{self.number}'
-        if not self.text.startswith(_DECIDE, len(head)) or not self.text.startswith(head):
-            return None
-        told = self.text[len(head) + 1 :]
-        now, _, rest = told[len(_DECIDE) - 1 :].partition(",")
-        most = rest.removeprefix('"most":').partition(",")[0] if rest.startswith('"most":') else ""
+    def _read(self) -> LogRecord:
+        where, number, is_first = self.where, self.number, self.number == self.first
         try:
-            return float(now), int(most) if most else None, told
-        except ValueError:
-            return None
-
-    def submitted(self) -> Submitted | None:
-        """Of a job that comes, as a writer puts it; ``None``: it is something else."""
-        head = f'{{"n":{self.number}'
-        if not self.text.startswith(_SUBMIT, len(head)) or not self.text.startswith(head):
-            return None
-        now, _, rest = self.text[len(head) + len(_SUBMIT) :].partition(",")
-        if not rest.startswith(_JOB):
-            return None
-        try:
-            name, end = _decode(rest, len(_JOB))
-            run_time = None
-            if rest.startswith(_RUN_TIME, end):
-                end += len(_RUN_TIME)
-                estimate = rest[end:].partition(",")[0]
-                run_time, end = float(estimate), end + len(estimate)
-            return Submitted(float(now), str(name), run_time, rest[end:])
-        except ValueError:
-            return None
+            fields = json.loads(f"{self.text}}}", object_pairs_hook=as_object)
+            told, event = fields.pop("n"), fields.pop("event")
+            now = float(fields.pop("now", 0.0))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CorruptStateError(f"{where}: {error}") from None
+        if told != number:
+            raise CorruptStateError(f"{where}: is number {told}, not {number}")
+        if (event == "begin") != is_first:
+            raise CorruptStateError(f"{where}: a log begins with its state, and once")
+        if is_first and (version := fields.get("version")) != VERSION:
+            raise CorruptStateError(f"{where}: version {version}, this release reads {VERSION}")
+        return LogRecord(number - self.first + 1, number, event, now, fields)
 
 
 def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
@@ -144,7 +119,7 @@ def read_lines(path: "str | os.PathLike[str]", first: int = 0) -> Iterator[Line]
     real = Path(os.path.realpath(path))
     with real.open("rb") as newest:  # first: what is older than this one stays as it is
         older = older_segments(real)
-        beginning = read_beginning(newest) if not older or _begins_whole(newest) else None
+        beginning = _beginning(newest) if not older or _begins_whole(newest) else None
         last: Line | None = None
         for number, segment in older.items():
             if number < first or (beginning is not None and number >= beginning.number):
@@ -172,7 +147,7 @@ def read_actions(
     damage: CorruptStateError | None = None
     for segment in (real, *reversed(older_segments(real).values())):
         with segment.open("rb") as file:
-            beginning = read_beginning(file)
+            beginning = _beginning(file)
         if beginning is None or (since is not None and since < beginning.last_action):
             oldest = oldest if beginning is None else beginning.last_action
             continue
@@ -182,23 +157,36 @@ def read_actions(
         except CorruptStateError as error:  # then the one before has all that is needed
             damage = damage or error
             continue
-        return beginning.last_action, _actions(lines)
-    if damage is not None:
-        raise damage
-    raise LookupError(f"since={since}: the oldest action that is known is {oldest + 1}")
+        decisions = (line.record for line in lines if line.record.event == "decide")
+        return beginning.last_action, (
+            (record.now, action) for record in decisions for action in record.fields["actions"]
+        )
+    raise damage or LookupError(f"since={since}: the oldest action that is known is {oldest + 1}")
 
 
-def _actions(lines: Iterator[Line]) -> Iterator[tuple[float, dict[str, Any]]]:
-    for line in lines:
-        record = line.record
-        if record.event == "decide":
-            for action in record.fields["actions"]:
-                yield record.now, action
+class _Beginning(NamedTuple):
+    """What the first line of a segment says: the number and the hash of the last line before it,
+    which the first segment does not have, and the number of the last action before it.
+    """
+
+    number: int
+    after: int | None
+    last_action: int
+
+
+def _beginning(file: IO[bytes]) -> _Beginning | None:
+    """What a segment begins with; ``None``: its first line is damaged. The file is read again."""
+    found = _BEGINNING.match(file.read(256))
+    file.seek(0)
+    if found is None:
+        return None
+    number, after, last_action = found.groups()
+    return _Beginning(int(number), None if after is None else int(after, 16), int(last_action or 0))
 
 
 def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
     """The lines of a segment, but for its beginning if there is a line before it."""
-    beginning = read_beginning(file)
+    beginning = _beginning(file)
     first = 0 if beginning is None else beginning.number
     last_hash, end = 0, 0
     for index, line in enumerate(file):
@@ -216,9 +204,10 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
             body = _repeated(line, first + index)[:-_TAIL]
             last_hash = crc32(body, known)
         if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash:
-            if index > 0 or before is None:
+            told = _HASH.search(line)
+            if index > 0 or before is None or told is None:
                 raise CorruptStateError(f"{where}: its checksum is another")
-            first, last_hash = before.number, _hash_of(line, where)  # its state is not needed
+            first, last_hash = before.number, int(told[1], 16)  # its state is not needed
             continue
         if index == 0 and before is not None:
             if beginning is None or beginning[:2] != (before.number, before.hash):
@@ -253,32 +242,5 @@ def _begins_whole(file: IO[bytes]) -> bool:
     return line[-_TAIL:] == b',"hash":"%08x"}\n' % crc32(line[:-_TAIL])
 
 
-def _hash_of(line: bytes, where: str) -> int:
-    """The hash that a damaged line has, by which those after it can be checked."""
-    found = re.search(rb',"hash":"([0-9a-f]{8})"}\n$', line)
-    if found is None:
-        raise CorruptStateError(f"{where}: its checksum is another")
-    return int(found[1], 16)
-
-
 def _where(file: str, index: int) -> str:
     return f"{file}: line {index + 1}" if file else f"line {index + 1}"
-
-
-def _record(line: Line) -> LogRecord:
-    where, number = line.where, line.number
-    try:
-        fields = json.loads(f"{line.text}}}", object_pairs_hook=as_object)
-        told, event = fields.pop("n"), fields.pop("event")
-        now = float(fields.pop("now", 0.0))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptStateError(f"{where}: {error}") from None
-    if told != number:
-        raise CorruptStateError(f"{where}: is number {told}, not {number}")
-    is_first = number == line.first
-    if (event == "begin") != is_first:
-        raise CorruptStateError(f"{where}: a log begins with its state, and once")
-    if is_first and fields.get("version") != VERSION:
-        version = fields.get("version")
-        raise CorruptStateError(f"{where}: version {version}, this release reads {VERSION}")
-    return LogRecord(number - line.first + 1, number, event, now, fields)

@@ -1,11 +1,14 @@
 """Running a decision log again, and going on with it after a crash.
 
 What the scheduler says is compared with the log as text: it is written anew, by the same code. Only
-where the texts differ, as those of another release may, are the data compared. Of jobs that differ
-only in their names and estimates one is read.
+where the texts differ, as those of another release may, are the data compared. Most lines are of
+few forms and need not be read as JSON: of jobs that differ only in their names and estimates one is
+read.
 """
 
+import json
 import os
+import re
 import warnings
 from base64 import b64decode
 from collections.abc import Iterator
@@ -16,9 +19,8 @@ from hivecore._arguments import as_float, as_int
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.events import event_of_plain
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.log.files import OwnFile
-from hivecore.scheduler.log.reader import Line, LogRecord, Submitted, read_lines
-from hivecore.scheduler.log.segments import older_segments
+from hivecore.scheduler.log.files import OwnFile, older_segments
+from hivecore.scheduler.log.reader import Line, LogRecord, read_lines
 from hivecore.scheduler.log.writer import LogWriter, decided
 from hivecore.scheduler.plain import plain_record, record_of_plain
 
@@ -28,8 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["recover", "replay", "replayed"]
 
 _MOST_JOBS = 4096
-#: The events that there are most of, beside those that are looked at as text.
-_OF_JOB = frozenset(("finish", "cancel", "stopped"))
+#: The time, and the bound of attempts.
+_DECIDED = re.compile(r'\{"n":\d+,"event":"decide","now":([^,]+),(?:"most":(\d+),)?')
+#: The number, the time, the name and the estimate of a job, and what it has in common with others.
+_SUBMITTED = re.compile(
+    r'\{"n":(\d+),"event":"submit","now":([^,]+),'
+    r'"job":\{"name":("(?:[^"\\]|\\.)*")(?:,"run_time":([^,]+))?(,.*)'
+)
 
 
 def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Scheduler":
@@ -40,21 +47,29 @@ def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Sc
     :raises CorruptStateError: the log is damaged, or the scheduler says something else; the message
         names the line.
     """
-    rerun = _Rerun()
-    for _ in rerun.lines(path, until):
-        pass
-    assert rerun.scheduler is not None
-    return rerun.scheduler
+    for step in _steps(path, until):
+        scheduler = step[0]
+    return scheduler
 
 
 def replayed(
     path: "str | os.PathLike[str]", *, until: float | None = None
 ) -> "Iterator[tuple[Scheduler, LogRecord]]":
     """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
-    rerun = _Rerun()
-    for line in rerun.lines(path, until):
-        assert rerun.scheduler is not None
-        yield rerun.scheduler, line.record
+    for scheduler, line in _steps(path, until):
+        yield scheduler, line.record
+
+
+def _steps(
+    path: "str | os.PathLike[str]", until: float | None
+) -> "Iterator[tuple[Scheduler, Line]]":
+    rerun, last = _Rerun(), None if until is None else as_float(until, "until")
+    for line in read_lines(path):
+        if last is not None:
+            record = line.record
+            if record.event not in ("begin", "state") and record.now > last:
+                return
+        yield rerun.repeat(line), line
 
 
 def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Scheduler":
@@ -72,18 +87,16 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
     """
     file = OwnFile.existing(path)
     try:
-        rerun, last = _run_again(path) if state is None else _run_on(path, state)
+        scheduler, last = _run_again(path) if state is None else _run_on(path, state)
         file.cut_at(last.end)
     except BaseException:
         file.close()
         raise
-    assert rerun.scheduler is not None
-    log = LogWriter(file, last.number, last.hash, last.first)
-    rerun.scheduler._go_on(log, last.number)
-    return rerun.scheduler
+    scheduler._go_on(LogWriter(file, last.number, last.hash, last.first), last.number)
+    return scheduler
 
 
-def _run_again(path: "str | os.PathLike[str]") -> "tuple[_Rerun, Line]":
+def _run_again(path: "str | os.PathLike[str]") -> "tuple[Scheduler, Line]":
     """The newest segment run again, with those before it whose states are needed; the last line."""
     real = Path(os.path.realpath(path))
     damage: CorruptStateError | None = None
@@ -91,124 +104,113 @@ def _run_again(path: "str | os.PathLike[str]") -> "tuple[_Rerun, Line]":
         rerun, lines = _Rerun(), read_lines(real, first)
         try:
             last = next(lines)
-            rerun.repeat(last)
+            scheduler = rerun.repeat(last)
         except CorruptStateError as error:
             damage = damage or error
             continue
         source = last.file
         for last in lines:
-            rerun.repeat(last)
+            scheduler = rerun.repeat(last)
         if damage is not None:
             warnings.warn(f"{path}: {damage}; goes on from {source}", stacklevel=3)
-        return rerun, last
+        return scheduler, last
     assert damage is not None
     raise damage
 
 
-def _run_on(path: "str | os.PathLike[str]", state: bytes) -> "tuple[_Rerun, Line]":
+def _run_on(path: "str | os.PathLike[str]", state: bytes) -> "tuple[Scheduler, Line]":
     """What came after a state run again; the last line."""
     from hivecore.scheduler.scheduler import Scheduler
 
-    rerun = _Rerun()
-    scheduler = rerun.scheduler = Scheduler.from_bytes(state)
-    outbox, since = scheduler._outbox, scheduler.logged
-    last: Line | None = None
-    said = 0
+    scheduler = Scheduler.from_bytes(state)
+    rerun, outbox, since = _Rerun(scheduler), scheduler._outbox, scheduler.logged
+    number, said = -1, 0
     for last in read_lines(path):
-        if last.number > since:
-            rerun.repeat(last)
+        number = last.number
+        if number > since:
+            scheduler = rerun.repeat(last)
             continue
-        record = last.record
-        if record.event == "begin":
-            said = record.fields.get("last_action", 0)
-        elif record.event == "decide":
-            said += len(record.fields["actions"])
-        if last.number == since:
+        fields = last.record.fields
+        if last.record.event == "begin":
+            said = fields.get("last_action", 0)
+        elif last.record.event == "decide":
+            said += len(fields["actions"])
+        if number == since:
             outbox.last = said - len(outbox.pending)
-    if last is None or last.number < since:
-        number = -1 if last is None else last.number
+    if number < since:
         raise CorruptStateError(f"state: is of event {since}, and the log ends with {number}")
-    return rerun, last
+    return scheduler, last
 
 
 class _Rerun:
     """A scheduler that is told again what a log tells."""
 
-    def __init__(self) -> None:
-        self.scheduler: Scheduler | None = None
+    def __init__(self, scheduler: "Scheduler | None" = None) -> None:
+        self._scheduler = scheduler
         #: by the text of what jobs have in common, one of them
         self._jobs: dict[str, Job] = {}
 
-    def lines(self, path: "str | os.PathLike[str]", until: float | None) -> Iterator[Line]:
-        """Those of a log, each when it has been repeated."""
-        last = None if until is None else as_float(until, "until")
-        for line in read_lines(path):
-            if last is not None:
-                record = line.record
-                if record.event not in ("begin", "state") and record.now > last:
-                    break
-            self.repeat(line)
-            yield line
-
-    def repeat(self, line: Line) -> None:
+    def repeat(self, line: Line) -> "Scheduler":
         """Tell it what a line tells, or see that it says what the line says."""
-        told = self.scheduler
+        scheduler = self._scheduler
         try:
-            if told is not None:
-                told._is_rerun = True
-            self._tell(line)
+            if scheduler is None or line.number == line.first:
+                scheduler = self._adopt(line)
+            else:
+                scheduler._is_rerun = True
+                scheduler = self._tell(scheduler, line)
         except (KeyError, TypeError, ValueError, CorruptStateError, StaleDecisionError) as error:
             text = str(error.args[0] if error.args else error)
             where = f"{line.where}: "
             raise CorruptStateError(text if text.startswith(where) else where + text) from None
         finally:
-            if told is not None:
-                told._is_rerun = False
+            if scheduler is not None:
+                scheduler._is_rerun = False
+        self._scheduler = scheduler
+        return scheduler
 
-    def _tell(self, line: Line) -> None:
-        scheduler = self.scheduler
-        if scheduler is not None:
-            scheduler._outbox.deliver()  # the call that this line is of has returned it
-            decision = line.decision()
-            if decision is not None:
-                now, most, text = decision
-                actions = scheduler.decide(now, most)
-                if decided(now, most, actions) != text:
-                    _compare([plain_record(one) for one in actions], line.record.fields["actions"])
-                return
-            submitted = line.submitted()
-            if submitted is not None:
-                scheduler.submit(self._job(submitted, line), submitted.now)
-                return
-        event, now, fields = line.record[2:]
-        if scheduler is None or event in ("begin", "state"):
-            from hivecore.scheduler.scheduler import Scheduler
+    def _adopt(self, line: Line) -> "Scheduler":
+        from hivecore.scheduler.scheduler import Scheduler
 
-            self.scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
-            outbox = self.scheduler._outbox
-            last = as_int(fields.get("last_action", 0), "last_action", 0, 2**62)
-            outbox.last = max(0, last - len(outbox.pending))
-            if scheduler is not None and event == "state":
-                self.scheduler._outbox = scheduler._outbox
-        elif event == "decide":
-            actions = scheduler.decide(now, fields.get("most"))
-            _compare([plain_record(one) for one in actions], fields["actions"])
-        elif event in _OF_JOB and len(fields) == 1:
-            getattr(scheduler, event)(fields["job"], now)
+        fields = line.record.fields
+        found = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
+        last = as_int(fields.get("last_action", 0), "last_action", 0, 2**62)
+        found._outbox.last = max(0, last - len(found._outbox.pending))
+        return found
+
+    def _tell(self, scheduler: "Scheduler", line: Line) -> "Scheduler":
+        scheduler._outbox.deliver()  # the call that this line is of has returned it
+        if (form := _SUBMITTED.match(line.text)) and int(form[1]) == line.number:
+            scheduler.submit(self._job(line, *form.groups()[2:]), float(form[2]))
+            return scheduler
+        now: float
+        if form := _DECIDED.match(line.text):
+            now, most = float(form[1]), None if form[2] is None else int(form[2])
         else:
-            event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
+            event, now, fields = line.record[2:]
+            if event == "state":
+                found = self._adopt(line)
+                found._outbox = scheduler._outbox
+                return found
+            if event != "decide":
+                event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
+                return scheduler
+            most = fields.get("most")
+        actions = scheduler.decide(now, most)
+        if f'{{"n":{line.number},{decided(now, most, actions)}' != line.text:
+            _compare([plain_record(one) for one in actions], line.record.fields["actions"])
+        return scheduler
 
-    def _job(self, submitted: Submitted, line: Line) -> Job:
-        name, run_time = submitted.name, submitted.run_time
-        like = self._jobs.get(submitted.alike)
-        if like is None:
-            if len(self._jobs) >= _MOST_JOBS:
-                self._jobs.clear()
-            job = record_of_plain(Job, line.record.fields["job"])
-            # An estimate among what is alike is the same for all.
-            self._jobs[submitted.alike] = job if run_time is None else job.replace(run_time=None)
-            return job
-        return like.replace(name=name, **({} if run_time is None else {"run_time": run_time}))
+    def _job(self, line: Line, name: str, estimate: str | None, alike: str) -> Job:
+        more = {} if estimate is None else {"run_time": float(estimate)}
+        like = self._jobs.get(alike)
+        if like is not None:
+            return like.replace(name=json.loads(name), **more)
+        if len(self._jobs) >= _MOST_JOBS:
+            self._jobs.clear()
+        job = record_of_plain(Job, line.record.fields["job"])
+        self._jobs[alike] = job.replace(run_time=None) if more else job
+        return job
 
 
 def _compare(said: list[Any], logged: list[Any]) -> None:

@@ -23,7 +23,7 @@ from zlib import crc32
 
 from hivecore.scheduler.actions import Action, Start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.log.files import GivenFile, LogFile, OwnFile
+from hivecore.scheduler.log.files import GivenFile, OwnFile
 from hivecore.scheduler.plain import plain_record
 
 __all__ = ["VERSION", "LogWriter", "decided"]
@@ -51,14 +51,11 @@ class LogWriter:
         last: int = 0,
         first: int = 0,
     ) -> None:
-        self._file: LogFile | None = None
+        self._file: OwnFile | GivenFile | None = None
         self._lines: list[bytes] = []
-        if isinstance(file, OwnFile):
-            self._file = file
-        elif isinstance(file, (str, os.PathLike)):
-            self._file = OwnFile(file)
-        else:
-            self._file = GivenFile(file)
+        if isinstance(file, (str, os.PathLike)):
+            file = OwnFile(file)
+        self._file = file if isinstance(file, OwnFile) else GivenFile(file)
         self._process = os.getpid()
         self._number, self._hash = number, last
         self.first = first
@@ -132,28 +129,19 @@ class LogWriter:
         else:
             alike = self._alike.get(kind)
             if alike is None:
-                alike = self._alike[kind] = self._put_into_words(job)
+                if len(self._alike) >= _MOST_KINDS:
+                    self._alike.clear()
+                plain = plain_record(job.replace(run_time=None))
+                del plain["name"]
+                alike = self._alike[kind] = f",{_encode(plain)[1:-1]}"
             estimate = "" if job.run_time is None else f',"run_time":{job.run_time!r}'
             body = f'{{"name":{quoted(job.name)}{estimate}{alike}}}'
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
-
-    def _put_into_words(self, job: Job) -> str:
-        """What jobs of its kind have in common."""
-        if len(self._alike) >= _MOST_KINDS:
-            self._alike.clear()
-        plain = plain_record(job)
-        plain.pop("run_time", None)
-        del plain["name"]
-        return f",{_encode(plain)[1:-1]}"
 
     def event(self, event: str, now: float, **fields: Any) -> None:
         """Something else has happened."""
         more = "".join([f',"{name}":{_encode(value)}' for name, value in fields.items()])
         self._write(f'"event":"{event}","now":{now!r}{more}')
-
-    def of_job(self, event: str, job: str, now: float) -> None:
-        """Something has happened to a job."""
-        self._write(f'"event":"{event}","now":{now!r},"job":{quoted(job)}')
 
     def decided(self, now: float, most: int | None, actions: list[Action]) -> None:
         """What the scheduler said."""
