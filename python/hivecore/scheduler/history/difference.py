@@ -1,18 +1,21 @@
 """A log under another configuration: who starts sooner, who later."""
 
 import os
+from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING
 
 from hivecore._record import Record
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
-from hivecore.scheduler.history.rerun import read_told, rerun
+from hivecore.scheduler.history.rerun import Told, rerun
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobDifference", "LogDifference", "LogFigures", "diff_log"]
+
+_ENDS = {"finish", "cancel"}
 
 
 class JobDifference(Record, frozen=True):
@@ -161,7 +164,7 @@ def diff_log(
         raise TypeError(f"scheduler must be a Scheduler, not {type(given).__name__}")
     if len(scheduler):
         raise ValueError(f"scheduler: has {len(scheduler)} jobs, allowed is none")
-    told = read_told(path, until)
+    told = Told(path, until)
     begin, end = told.recorder.begin, told.end
     if scheduler.now > begin:
         raise ValueError(f"scheduler: its time is {scheduler.now!r}, the log begins at {begin!r}")
@@ -169,11 +172,8 @@ def diff_log(
     after, skipped = rerun(told, scheduler)
     logged = told.recorder.jobs
     jobs = tuple(_job(key, one, after.jobs[key]) for key, one in logged.items())
-    endless = sum(
-        1
-        for key, one in after.jobs.items()
-        if one.runs and one.runs[-1].end is None and not _has_end(logged[key])
-    )
+    running = [key for key, one in after.jobs.items() if one.runs and one.runs[-1].end is None]
+    endless = sum(not {run.how for run in logged[key].runs} & _ENDS for key in running)
     return LogDifference(
         begin,
         end,
@@ -190,10 +190,6 @@ def _job(key: str, before: JobHistory, after: JobHistory) -> JobDifference:
     return JobDifference(key, job.tenant, job.gpus, before.submitted, before.started, after.started)
 
 
-def _has_end(history: JobHistory) -> bool:
-    return any(run.how in ("finish", "cancel") for run in history.runs)
-
-
 def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
     waits, changes = [], {recorder.begin: 0}
     for one in recorder.jobs.values():
@@ -206,9 +202,13 @@ def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
         changes[one.submitted] = changes.get(one.submitted, 0) + 1
         if one.runs or one.gone is not None:
             changes[until] = changes.get(until, 0) - 1
-    used = _area(recorder.usage, end)
+    until_next = [*[time for time, _ in recorder.usage[1:]], end]
+    used = sum(
+        held * (last - first)
+        for (first, held), last in zip(recorder.usage, until_next, strict=True)
+    )
     possible = gpus * (end - recorder.begin)
-    histories = recorder.jobs.values()
+    histories, times = recorder.jobs.values(), sorted(changes)
     return LogFigures(
         started=sum(bool(one.runs) for one in histories),
         rejected=sum(bool(one.rejected) for one in histories),
@@ -218,19 +218,5 @@ def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
         gpu_seconds=used,
         utilisation=used / possible if possible else 0.0,
         usage=tuple(recorder.usage),
-        waiting=_sums(changes),
+        waiting=tuple(zip(times, accumulate(map(changes.__getitem__, times)), strict=True)),
     )
-
-
-def _area(usage: list[tuple[float, int]], end: float) -> float:
-    """What is in use, times how long."""
-    ends = [time for time, _ in usage[1:]] + [end]
-    return sum(used * (last - first) for (first, used), last in zip(usage, ends, strict=True))
-
-
-def _sums(changes: dict[float, int]) -> tuple[tuple[float, int], ...]:
-    found, total = [], 0
-    for time, change in sorted(changes.items()):
-        total += change
-        found.append((time, total))
-    return tuple(found)

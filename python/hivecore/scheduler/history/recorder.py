@@ -1,17 +1,20 @@
 """When jobs came, started, stopped and ended, noted from what a scheduler shows after each call."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hivecore.scheduler.actions import Action, Preempt, Reject, Start
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.log import LogRecord
+from hivecore.scheduler.plain import record_of_plain
 
 if TYPE_CHECKING:
-    from hivecore.scheduler.ledger.live import Live
     from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobHistory", "Recorder", "Run"]
+
+_OF_JOB = "finish", "cancel", "fail", "stopped"
+_OF_RUNS = "preempt", "start"
 
 
 @dataclass(slots=True)
@@ -53,12 +56,6 @@ class JobHistory:
         return self.runs[0].start if self.runs else None
 
 
-def _holds(scheduler: "Scheduler", name: str) -> bool:
-    """Whether it has stopped, and holds what it had until others have stopped as well."""
-    live = scheduler._state.jobs.get(name)
-    return live is not None and live.runs and live.has_stopped
-
-
 class Recorder:
     """Notes what becomes of jobs; those of one name, one after the other, are apart.
 
@@ -71,13 +68,13 @@ class Recorder:
         self.jobs: dict[str, JobHistory] = {}
         #: pairs of a time and the GPUs in use from then on
         self.usage: list[tuple[float, int]] = [(begin, 0)]
+        #: by key and time of the order to stop: when it stopped, and the number of that event
+        self.stops: dict[tuple[str, float], tuple[float, int]] = {}
         self._named: dict[str, str] = {}
         self._held: dict[str, int] = {}
         self._stopping: dict[str, float] = {}
         #: those that have stopped, and hold what they had until others have
         self._halted: set[str] = set()
-        #: by key and time of the order to stop: when it stopped, and the number of that event
-        self.stops: dict[tuple[str, float], tuple[float, int]] = {}
 
     @property
     def stopping(self) -> set[tuple[str, float]]:
@@ -88,11 +85,29 @@ class Recorder:
         """That of the latest job of a name."""
         return self._named.get(name, name)
 
-    def found(self, scheduler: "Scheduler") -> None:
-        """Those that are there at the beginning."""
-        for name in scheduler:
-            self.submitted(scheduler.job(name), self.begin)
-            self.see(scheduler, name, self.begin)
+    def follow(self, scheduler: "Scheduler", record: LogRecord) -> None:
+        """Note what a line of a log has changed.
+
+        :param scheduler: as it is after it.
+        """
+        event, now, fields = record.event, record.now, record.fields
+        if event == "begin":
+            for name in scheduler:
+                self.submitted(scheduler.job(name), self.begin)
+                self.see(scheduler, name, self.begin)
+        elif event == "submit":
+            job = fields["job"]
+            is_there = job["name"] in scheduler
+            self.submitted(
+                scheduler.job(job["name"]) if is_there else record_of_plain(Job, job), now
+            )
+        elif event == "decide":
+            self.decided(scheduler, fields["actions"], now)
+        elif event == "remove_node":
+            self.see_all(scheduler, now, record.number)
+        elif event in _OF_JOB:
+            how = "preempt" if event == "stopped" else event
+            self.see(scheduler, fields["job"], now, how, record.number)
 
     def submitted(self, job: Job, now: float) -> str:
         """A job has come.
@@ -107,16 +122,18 @@ class Recorder:
         self.jobs[key] = JobHistory(job, now)
         return key
 
-    def decided(self, scheduler: "Scheduler", actions: Iterable[Action], now: float) -> None:
-        """The scheduler has said something."""
+    def decided(
+        self, scheduler: "Scheduler", actions: Sequence[Mapping[str, Any]], now: float
+    ) -> None:
+        """The scheduler has decided on these actions, as plain data."""
         self._halted = {name for name in self._halted if _holds(scheduler, name)}
-        for action in actions:
-            if isinstance(action, Reject):
-                history = self.jobs[self.key(action.job)]
-                history.rejected, history.gone = action.reason, now
-            elif isinstance(action, Preempt):
-                self._stopping[action.job] = now
-        for name in {one.job: None for one in actions if isinstance(one, (Preempt, Start))}:
+        for one in actions:
+            if one["action"] == "reject":
+                history = self.jobs[self.key(one["job"])]
+                history.rejected, history.gone = one["reason"], now
+            elif one["action"] == "preempt":
+                self._stopping[one["job"]] = now
+        for name in {one["job"]: None for one in actions if one["action"] in _OF_RUNS}:
             self.see(scheduler, name, now)
             live = scheduler._state.jobs.get(name)
             if live is None or not live.for_job:
@@ -141,16 +158,28 @@ class Recorder:
             self._halted.discard(name)
             if latest is not None and how in ("finish", "cancel"):
                 latest.how = how  # it ended before it could wait again
-        is_open = latest is not None and latest.end is None
         since = None if running is None else max(self.begin, running.since)
+        is_open = latest is not None and latest.end is None
         if latest is not None and is_open and since != latest.start:
-            self._close(name, latest, now, how, line)
+            told = self._stopping.pop(name, None)
+            if told is not None:
+                self.stops[self.key(name), told] = now, line
+            is_victim = told is not None and how == "fail"
+            latest.end, latest.how, latest.line = now, "preempt" if is_victim else how, line
             is_open = False
         if since is not None and not is_open:
             history.runs.append(Run(since))
         if how in ("finish", "cancel") and history.gone is None:
             history.gone = now
-        self._use(name, running, now, scheduler._holds(name))
+        held = 0
+        if running is not None and scheduler._holds(name):
+            held = sum(unit.kind.gpus for unit in running.placed)
+        if more := held - self._held.get(name, 0):
+            self._held[name] = held
+            used = self.usage[-1][1] + more
+            if self.usage[-1][0] == now:
+                self.usage.pop()
+            self.usage.append((now, used))
 
     def see_all(self, scheduler: "Scheduler", now: float, line: int) -> None:
         """A node is gone, and all that ran there has stopped; as of `see`."""
@@ -159,24 +188,8 @@ class Recorder:
             if runs and runs[-1].end is None:
                 self.see(scheduler, name, now, "node", line)
 
-    def _close(self, name: str, run: Run, now: float, how: str, line: int) -> None:
-        told = self._stopping.pop(name, None)
-        if told is not None:
-            self.stops[self.key(name), told] = now, line
-            if how == "fail":
-                how = "preempt"
-        run.end, run.how, run.line = now, how, line
 
-    def _use(self, name: str, running: "Live | None", now: float, holds: bool) -> None:
-        held = 0
-        if running is not None:
-            held = sum(unit.kind.gpus for unit in running.placed) if holds else 0
-        before = self._held.get(name, 0)
-        if held == before:
-            return
-        self._held[name] = held
-        used = self.usage[-1][1] + held - before
-        if self.usage[-1][0] == now:
-            self.usage[-1] = now, used
-        else:
-            self.usage.append((now, used))
+def _holds(scheduler: "Scheduler", name: str) -> bool:
+    """Whether it has stopped, and holds what it had until others have stopped as well."""
+    live = scheduler._state.jobs.get(name)
+    return live is not None and live.runs and live.has_stopped

@@ -10,21 +10,19 @@ time, so that the same scheduler does the same again.
 """
 
 import os
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from hivecore.scheduler.actions import Preempt
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
-from hivecore.scheduler.history.standing import follow
 from hivecore.scheduler.log import LogRecord, replayed
+from hivecore.scheduler.plain import plain_record
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
-__all__ = ["Told", "read_told", "rerun"]
+__all__ = ["Told", "rerun"]
 
 #: What happens to the parts.
 _CHANGES = "set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
@@ -34,68 +32,55 @@ _FIRST = -1  # among the events of a time
 _GRACE = 30.0  # seconds; that of Kubernetes
 
 
-@dataclass(slots=True)
 class Told:
-    """What a log tells.
+    """What a log tells, which is run again for it."""
 
-    :param recorder: what became of its jobs.
-    :param gpus: of its cluster.
-    :param end: the time of its last event.
-    :param events: those that do not follow from decisions: time, number, kind, and what it is of.
-    :param prompt: whether there was a decision whenever something had happened, and not only now
-        and then.
-    :param skipped: how many events another scheduler cannot know of.
-    """
+    def __init__(self, path: "str | os.PathLike[str]", until: float | None = None) -> None:
+        steps = replayed(path, until=until)
+        scheduler, record = next(steps)
+        begin = self.end = scheduler.now
+        #: the GPUs of its cluster
+        self.gpus = gpus_of(scheduler)
+        #: what became of its jobs
+        self.recorder = Recorder(begin)
+        self.recorder.follow(scheduler, record)
+        #: what does not follow from decisions: time, number, kind, and what it is of
+        self.events: list[tuple[float, int, str, Any]] = [
+            (begin, _FIRST, "submit", key) for key in self.recorder.jobs
+        ]
+        if self.events:
+            self.events.append((begin, _FIRST, "decide", None))
+        #: how many events another scheduler cannot know of
+        self.skipped = 0
+        happened: set[float] = set()
+        decided: set[float] = set()
+        for scheduler, record in steps:
+            self.recorder.follow(scheduler, record)
+            (decided if record.event == "decide" else happened).add(record.now)
+            self.end = max(self.end, scheduler.now)
+            self._note(record)
+        #: whether a decision followed whenever something had happened, and not only now and then
+        self.prompt = 2 * len(happened & decided) >= len(happened)
 
-    recorder: Recorder
-    gpus: int = 0
-    end: float = 0.0
-    events: list[tuple[float, int, str, Any]] = field(default_factory=list)
-    prompt: bool = True
-    skipped: int = 0
-
-
-def read_told(path: "str | os.PathLike[str]", until: float | None = None) -> Told:
-    """Run a log again, and note what it tells."""
-    steps = replayed(path, until=until)
-    scheduler, record = next(steps)
-    begin = scheduler.now
-    told = Told(Recorder(begin), gpus_of(scheduler), begin)
-    follow(told.recorder, scheduler, record)
-    for key in told.recorder.jobs:
-        told.events.append((begin, _FIRST, "submit", key))
-    if told.events:
-        told.events.append((begin, _FIRST, "decide", None))
-    happened: set[float] = set()
-    decided: set[float] = set()
-    for scheduler, record in steps:
-        follow(told.recorder, scheduler, record)
-        (decided if record.event == "decide" else happened).add(record.now)
-        told.end = max(told.end, scheduler.now)
-        _note(told, record)
-    told.prompt = 2 * len(happened & decided) >= len(happened)
-    return told
-
-
-def _note(told: Told, record: LogRecord) -> None:
-    """Keep an event that does not follow from decisions."""
-    recorder, fields = told.recorder, record.fields
-    what: Any = None
-    if record.event == "submit":
-        what = recorder.key(fields["job"]["name"])
-    elif record.event == "cancel":
-        what = recorder.key(fields["job"])
-        runs = recorder.jobs[what].runs
-        if runs and runs[-1].line == record.number:
-            return  # the end of a run
-    elif record.event in _CHANGES:
-        what = event_of_plain({"event": record.event, **fields})
-    elif record.event == "decide":
-        what = fields.get("most")
-    elif record.event != "advance":
-        told.skipped += record.event in _NOT_FOR_OTHERS
-        return
-    told.events.append((record.now, record.number, record.event, what))
+    def _note(self, record: LogRecord) -> None:
+        """Keep an event that does not follow from decisions."""
+        event, fields = record.event, record.fields
+        what: Any = None
+        if event == "submit":
+            what = self.recorder.key(fields["job"]["name"])
+        elif event == "cancel":
+            what = self.recorder.key(fields["job"])
+            runs = self.recorder.jobs[what].runs
+            if runs and runs[-1].line == record.number:
+                return  # the end of a run
+        elif event in _CHANGES:
+            what = event_of_plain({"event": event, **fields})
+        elif event == "decide":
+            what = fields.get("most")
+        elif event != "advance":
+            self.skipped += event in _NOT_FOR_OTHERS
+            return
+        self.events.append((record.now, record.number, event, what))
 
 
 def rerun(told: Told, scheduler: "Scheduler") -> tuple[Recorder, int]:
@@ -109,30 +94,26 @@ def rerun(told: Told, scheduler: "Scheduler") -> tuple[Recorder, int]:
 
 class _Rerun:
     def __init__(self, told: Told, scheduler: "Scheduler") -> None:
-        self.told, self.scheduler = told, scheduler
-        self.recorder = Recorder(told.recorder.begin)
+        self.told, self.scheduler, logged = told, scheduler, told.recorder
+        self.recorder = Recorder(logged.begin)
         self.queue: list[tuple[float, int, int, str, Any]] = []
         self.pushed = self.skipped = 0
-        self.lives = {key: _lives(one) for key, one in told.recorder.jobs.items()}
+        self.lives = {key: _lives(one) for key, one in logged.jobs.items()}
         #: which of its runs was the first of the present life, by key
-        self.first = dict.fromkeys(told.recorder.jobs, 0)
+        self.first = dict.fromkeys(logged.jobs, 0)
         self.running: dict[str, Run] = {}
         #: by name the key of the latest job
         self.latest: dict[str, str] = {}
-        #: who was told to stop, and when, and had not by the end of the log
-        self.never_stopped = told.recorder.stopping
-        stops = told.recorder.stops
-        times = [stop - ordered for (_, ordered), (stop, _) in stops.items()]
+        #: those that had to stop, and when, and had not by the end of the log
+        self.never_stopped = logged.stopping
+        times = [stop - ordered for (_, ordered), (stop, _) in logged.stops.items()]
         self.grace = sum(times) / max(1, len(times)) or _GRACE
 
     def run(self) -> tuple[Recorder, int]:
-        for now, number, kind, what in self.told.events:
-            self.push(now, number, kind, what)
+        for event in self.told.events:
+            self.push(*event)
         is_new = False
-        while self.queue:
-            now = self.queue[0][0]
-            if now > self.told.end:
-                break
+        while self.queue and (now := self.queue[0][0]) <= self.told.end:
             while self.queue and self.queue[0][0] == now:
                 _, number, _, kind, what = heappop(self.queue)
                 if kind == "decide":
@@ -151,20 +132,26 @@ class _Rerun:
 
     def happen(self, kind: str, what: Any, now: float, number: int) -> bool:
         """Tell the scheduler; whether there was anything to tell."""
-        scheduler = self.scheduler
         if kind == "submit":
             self.submit(what, now)
-        elif kind == "cancel":
-            if what not in scheduler:
-                return False
-            scheduler.cancel(what, now)
-            self.see(what, now, "cancel", number)
+        elif kind == "advance":
+            self.scheduler.advance(now)
         elif kind in _CHANGES:
             return self.change(what, now, number)
-        elif kind == "advance":
-            scheduler.advance(now)
+        elif kind == "cancel":
+            if what not in self.scheduler:
+                return False
+            self.scheduler.cancel(what, now)
+            self.see(what, now, "cancel", number)
         else:
-            return self.end(what, now, number)
+            key, run, how = what
+            if self.running.get(key) is not run:
+                return False  # it has ended otherwise
+            getattr(self.scheduler, "stopped" if how == "preempt" else how)(key, now)
+            if how != "preempt":
+                self.lives[key].pop()
+                self.first[key] = len(self.recorder.jobs[key].runs)
+            self.see(key, now, how, number)
         return True
 
     def change(self, event: SchedulerEvent, now: float, number: int) -> bool:
@@ -196,30 +183,15 @@ class _Rerun:
         else:
             self.scheduler.submit(named, now)
 
-    def end(self, what: tuple[str, Run, str], now: float, number: int) -> bool:
-        """The end of a run, if it has not ended otherwise."""
-        key, run, how = what
-        if self.running.get(key) is not run:
-            return False
-        if how == "preempt":
-            self.scheduler.stopped(key, now)
-        else:
-            getattr(self.scheduler, how)(key, now)
-            self.lives[key].pop()
-            self.first[key] = len(self.recorder.jobs[key].runs)
-        self.see(key, now, how, number)
-        return True
-
     def decide(self, now: float, most: int | None = None) -> None:
-        actions = self.scheduler.decide(now, most)
+        actions = [plain_record(one) for one in self.scheduler.decide(now, most)]
         self.recorder.decided(self.scheduler, actions, now)
-        for name in {one.job: None for one in actions if hasattr(one, "job")}:
-            self.follow(name)
-        for victim in [one.job for one in actions if isinstance(one, Preempt)]:
+        for key in {one["job"]: None for one in actions if "job" in one}:
+            self.follow(key)
+        for victim in [one["job"] for one in actions if one["action"] == "preempt"]:
             run = self.running.get(victim)
-            if (victim, now) in self.never_stopped:
-                continue
-            if run is not None and self.scheduler._state.jobs[victim].for_job:
+            is_stopping = run is not None and self.scheduler._state.jobs[victim].for_job
+            if is_stopping and (victim, now) not in self.never_stopped:
                 usual = now + self.grace, _FIRST
                 stop, number = self.told.recorder.stops.get((victim, now), usual)
                 self.push(stop, number, "end", (victim, run, "preempt"))
@@ -262,17 +234,16 @@ def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
 
     :param logged: the runs in the log until the same end.
     """
-    if len(runs) == len(logged) and all(map(_alike, runs, logged)):
-        assert logged[-1].end is not None
-        return logged[-1].end, logged[-1].line
-    left = sum(map(_length, logged)) - sum(map(_length, runs[:-1]))
+    pairs = zip(runs, logged, strict=False)
+    if len(runs) == len(logged) and all(
+        mine.start == other.start and mine.end in (None, other.end) for mine, other in pairs
+    ):
+        return _ended(logged[-1]), logged[-1].line
+    left = sum(_ended(run) - run.start for run in logged)
+    left -= sum(_ended(run) - run.start for run in runs[:-1])
     return runs[-1].start + max(0.0, left), _FIRST
 
 
-def _alike(run: Run, logged: Run) -> bool:
-    return run.start == logged.start and run.end in (None, logged.end)
-
-
-def _length(run: Run) -> float:
+def _ended(run: Run) -> float:
     assert run.end is not None
-    return run.end - run.start
+    return run.end

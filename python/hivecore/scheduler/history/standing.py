@@ -8,16 +8,12 @@ from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
-from hivecore.scheduler.job import Job
-from hivecore.scheduler.log import LogRecord, replayed
-from hivecore.scheduler.plain import action_of_plain, record_of_plain
+from hivecore.scheduler.log import replayed
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
-__all__ = ["JobStanding", "LogStanding", "explain_log", "follow", "log_standing"]
-
-_OF_JOB = ("finish", "cancel", "fail", "stopped")
+__all__ = ["JobStanding", "LogStanding", "explain_log", "log_standing"]
 
 
 class JobStanding(Record, frozen=True):
@@ -83,7 +79,7 @@ def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) 
     >>> standing.in_use, [(one.job, one.state, one.since) for one in standing.jobs]
     (6, [('a', 'running', 0.0), ('b', 'pending', 5.0)])
     """
-    scheduler, recorder, number, now = _until(path, until)
+    scheduler, recorder, number = _until(path, until)
     jobs = []
     for name in scheduler:
         live = scheduler._state.jobs[name]
@@ -95,9 +91,8 @@ def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) 
     histories = recorder.jobs.values()
     rejected = sum(bool(one.rejected) for one in histories)
     gone = sum(one.gone is not None for one in histories)
-    used = recorder.usage[-1][1]
-    found = tuple(jobs)
-    return LogStanding(now, number, gpus_of(scheduler), used, found, gone - rejected, rejected)
+    gpus, used = gpus_of(scheduler), recorder.usage[-1][1]
+    return LogStanding(scheduler.now, number, gpus, used, tuple(jobs), gone - rejected, rejected)
 
 
 def explain_log(path: "str | os.PathLike[str]", job: str, *, at: float) -> JobExplanation:
@@ -111,7 +106,7 @@ def explain_log(path: "str | os.PathLike[str]", job: str, *, at: float) -> JobEx
     Cost: that of a `replay` until then, and of `Scheduler.explain`.
     """
     name = as_name(job, "job")
-    scheduler, recorder, _, _ = _until(path, at)
+    scheduler, recorder, _ = _until(path, at)
     if name in scheduler:
         return scheduler.explain(name)
     history = recorder.jobs.get(recorder.key(name))
@@ -133,30 +128,10 @@ def _end(history: JobHistory) -> str:
 
 def _until(
     path: "str | os.PathLike[str]", until: float | None
-) -> "tuple[Scheduler, Recorder, int, float]":
-    steps = replayed(path, until=until)
-    scheduler, record = next(steps)
-    recorder = Recorder(scheduler.now)
-    follow(recorder, scheduler, record)
-    for scheduler, record in steps:
-        follow(recorder, scheduler, record)
-    return scheduler, recorder, record.number, scheduler.now
-
-
-def follow(recorder: Recorder, scheduler: "Scheduler", record: LogRecord) -> None:
-    """Note what a line of a log has changed.
-
-    :param scheduler: as it is after it.
-    """
-    fields, now = record.fields, record.now
-    if record.event == "begin":
-        recorder.found(scheduler)
-    elif record.event == "submit":
-        recorder.submitted(record_of_plain(Job, fields["job"]), now)
-    elif record.event == "decide":
-        recorder.decided(scheduler, [action_of_plain(one) for one in fields["actions"]], now)
-    elif record.event == "remove_node":
-        recorder.see_all(scheduler, now, record.number)
-    elif record.event in _OF_JOB:
-        how = "preempt" if record.event == "stopped" else record.event
-        recorder.see(scheduler, fields["job"], now, how, record.number)
+) -> "tuple[Scheduler, Recorder, int]":
+    recorder: Recorder | None = None
+    for scheduler, record in replayed(path, until=until):
+        recorder = recorder or Recorder(scheduler.now)
+        recorder.follow(scheduler, record)
+    assert recorder is not None
+    return scheduler, recorder, record.number
