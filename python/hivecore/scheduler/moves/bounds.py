@@ -10,13 +10,12 @@ Steps are made convex, which only lowers them, so the cheapest can be taken one 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nsmallest
-from itertools import pairwise
+from itertools import count, pairwise
 from math import gcd, inf
 from typing import NamedTuple
 
-from hivecore.scheduler.moves.packing import may_pack
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.units import Unit
 
@@ -25,6 +24,8 @@ __all__ = ["Counting", "Problem"]
 #: Costs are whole numbers; parts of them are rounded down to parts of this.
 _PARTS = 2**20
 _MOST_STATES = 4096
+_MOST_PODS = 64  # of which it is tried whether they find room together
+_MOST_STEPS = 500
 _Steps = list[int]
 
 
@@ -48,8 +49,9 @@ class Counting:
     """
 
     def __init__(self, room: Room, problem: Problem, costs: Mapping[str, int]) -> None:
-        self.room, self.problem, self.costs = room, problem, costs
-        self._domain = {node: i for i, nodes in enumerate(problem.within) for node in nodes}
+        self._room, self._costs = room, costs
+        self._forced, self._closed, self._target, self._within = problem
+        self._domain = {node: i for i, nodes in enumerate(self._within) for node in nodes}
         self._totals: dict[tuple[int, int], tuple[int, list[int]]] = {}
         self._steps: dict[object, _Steps] = {}
         self._sizes: dict[int, Counter[int]] = {}
@@ -58,62 +60,55 @@ class Counting:
 
     def refuted(self, gone: Collection[str]) -> bool:
         """Whether not all can have a place again if just these jobs move."""
-        for at in range(len(self.room.dimensions)):
-            mine, again = self._mine(at), self._again(at, gone)
-            for g in {gcd(self.room.units[at], *mine) or 1, *mine, *again}:
-                slots, best = self._slots(at, g, gone)
+        for at, dimension in enumerate(self._room.dimensions):
+            mine, again, sizes = self._needs(at, gone)
+            changed = self._changed(at, gone)
+            for g in sizes:
+                slots, best = self._slots(at, g, changed)
                 if _times([*mine, *again], g) > slots or _times(mine, g) > best:
                     return True
-            if not may_pack([*mine, *again], self._rooms(at, gone)):
+            if at not in self._sizes:
+                idle = dimension.idle.items()
+                self._sizes[at] = Counter(size for node, size in idle if node not in self._closed)
+            rooms = self._sizes[at].copy()
+            for _, before, now in changed:
+                rooms[before] -= 1
+                rooms[now] += 1
+            if not _may_pack([*mine, *again], rooms):
                 return True
         return False
 
-    def _rooms(self, at: int, gone: Collection[str]) -> Counter[int]:
-        """How many nodes have how much idle, if jobs have left."""
-        room, closed = self.room, self.problem.closed
-        idle = room.dimensions[at].idle
-        if at not in self._sizes:
-            self._sizes[at] = Counter(size for node, size in idle.items() if node not in closed)
-        found = self._sizes[at].copy()
-        for node in {node for name in gone for node in room.nodes[name]} - closed:
-            found[idle.get(node, 0)] -= 1
-            found[room.idle(at, node, gone)] += 1
-        return found
+    def _needs(self, at: int, gone: Iterable[str]) -> tuple[list[int], list[int], set[int]]:
+        """What pods of the target and of jobs that move need, and the sizes to count by."""
+        room, on = self._room, self._room.on[at]
+        mine = [] if self._target is None else room.needs(at, [self._target])
+        again = [need for name in gone for node in room.nodes[name] for need in on[node][name][1]]
+        return mine, again, {gcd(room.units[at], *mine) or 1, *mine, *again}
 
-    def _mine(self, at: int) -> list[int]:
-        target = self.problem.target
-        return [] if target is None else self.room.needs(at, [target])
+    def _changed(self, at: int, gone: Collection[str]) -> list[tuple[str, int, int]]:
+        """The nodes that jobs leave, what is idle there, and what would be without them."""
+        room, idle = self._room, self._room.dimensions[at].idle
+        nodes = {node for name in gone for node in room.nodes[name]} - self._closed
+        return [(node, idle.get(node, 0), room.idle(at, node, gone)) for node in nodes]
 
-    def _again(self, at: int, gone: Iterable[str]) -> list[int]:
-        on = self.room.on[at]
-        return [
-            need for name in gone for node in self.room.nodes[name] for need in on[node][name][1]
-        ]
-
-    def _slots(self, at: int, g: int, gone: Collection[str]) -> tuple[int, int]:
+    def _slots(self, at: int, g: int, changed: Iterable[tuple[str, int, int]]) -> tuple[int, int]:
         """How often g units are idle in all, and in the best place for the target."""
         total, by_domain = self._total(at, g)
-        room, closed = self.room, self.problem.closed
-        idle = room.dimensions[at].idle
         more: dict[int, int] = {}
-        for node in {node for name in gone for node in room.nodes[name]} - closed:
-            gain = room.idle(at, node, gone) // g - idle.get(node, 0) // g
+        for node, before, now in changed:
+            gain = now // g - before // g
             total += gain
             if (domain := self._domain.get(node)) is not None:
                 more[domain] = more.get(domain, 0) + gain
-        if not by_domain:
-            return total, total
-        best = max(by_domain)
-        return total, max([best, *(by_domain[one] + gain for one, gain in more.items())])
+        best = [*by_domain, *[by_domain[one] + gain for one, gain in more.items()]]
+        return total, max(best, default=total)
 
     def _total(self, at: int, g: int) -> tuple[int, list[int]]:
         found = self._totals.get((at, g))
         if found is None:
-            idle, closed = self.room.dimensions[at].idle, self.problem.closed
+            idle, closed = self._room.dimensions[at].idle, self._closed
             total = sum(amount // g for node, amount in idle.items() if node not in closed)
-            by_domain = [
-                sum(idle.get(node, 0) // g for node in nodes) for nodes in self.problem.within
-            ]
+            by_domain = [sum(idle.get(node, 0) // g for node in nodes) for nodes in self._within]
             found = self._totals[at, g] = total, by_domain
         return found
 
@@ -122,15 +117,14 @@ class Counting:
     def least_extra(self) -> float:
         """What jobs that need not move cost at least, if they have to; inf: it cannot be."""
         least: float = 0
-        forced = self.problem.forced
-        for at in range(len(self.room.dimensions)):
-            mine, again = self._mine(at), self._again(at, forced)
-            for g in {gcd(self.room.units[at], *mine) or 1, *mine, *again}:
-                slots, _ = self._slots(at, g, forced)
-                lack = _times([*mine, *again], g) - slots
+        for at in range(len(self._room.dimensions)):
+            mine, again, sizes = self._needs(at, self._forced)
+            changed = self._changed(at, self._forced)
+            for g in sizes:
+                lack = _times([*mine, *again], g) - self._slots(at, g, changed)[0]
                 if lack > 0:
                     least = max(least, self._cheapest(at, g, lack, None))
-                if mine and self.problem.within:
+                if mine and self._within:
                     least = max(least, self._cheapest_within(at, g, _times(mine, g)))
         return least
 
@@ -139,14 +133,11 @@ class Counting:
         least = inf
         _, idle = self._total(at, g)
         for domain in sorted(range(len(idle)), key=lambda one: -idle[one]):
-            nodes = self.problem.within[domain]
-            slots = sum(
-                self.room.idle(at, node, self.problem.forced) // g
-                for node in nodes - self.problem.closed
-            )
+            nodes = self._within[domain] - self._closed
+            slots = sum(self._room.idle(at, node, self._forced) // g for node in nodes)
             if slots >= wanted:
                 return 0
-            least = min(least, self._cheapest(at, g, wanted - slots, nodes))
+            least = min(least, self._cheapest(at, g, wanted - slots, self._within[domain]))
         return least
 
     def _cheapest(self, at: int, g: int, lack: int, nodes: frozenset[str] | None) -> float:
@@ -156,9 +147,9 @@ class Counting:
             again.
         """
         steps: _Steps = []
-        on = self.room.on[at]
+        on = self._room.on[at]
         for node in on if nodes is None else nodes:
-            if node not in self.problem.closed and node in on:
+            if node not in self._closed and node in on:
                 steps += self._steps_of(at, g, node, nodes)
         if len(steps) < lack:
             return inf
@@ -167,13 +158,13 @@ class Counting:
     def _steps_of(self, at: int, g: int, node: str, nodes: frozenset[str] | None) -> _Steps:
         """What each further slot of a node costs at least, in parts."""
         jobs = []
-        for name, (held, needs) in self.room.on[at][node].items():
-            if held and name not in self.problem.forced:
-                mine = self.room.nodes[name]
-                count = len(mine) if nodes is None else sum(one in nodes for one in mine)
+        for name, (held, needs) in self._room.on[at][node].items():
+            if held and name not in self._forced:
+                mine = self._room.nodes[name]
+                parts = len(mine) if nodes is None else sum(one in nodes for one in mine)
                 again = 0 if nodes is not None else _times(needs, g)
-                jobs.append((self.costs[name] * _PARTS // count, held, again))
-        idle = self.room.idle(at, node, self.problem.forced)
+                jobs.append((self._costs[name] * _PARTS // parts, held, again))
+        idle = self._room.idle(at, node, self._forced)
         key = g, idle, tuple(sorted(jobs))
         found = self._steps.get(key)
         if found is None:
@@ -183,6 +174,30 @@ class Counting:
 
 def _times(sizes: Iterable[int], g: int) -> int:
     return sum(size // g for size in sizes)
+
+
+def _may_pack(pods: Sequence[int], rooms: Counter[int]) -> bool:
+    """Whether pods find room, or it takes too long to find out that they do not.
+
+    :param rooms: by size, how many there are; it is used up.
+    """
+    sizes, steps = sorted(pods, reverse=True), count()
+
+    def fit(i: int) -> bool:
+        """Place the pods from the i-th on, the largest first, in tight rooms first."""
+        if next(steps) >= _MOST_STEPS or i == len(sizes):
+            return True
+        size = sizes[i]
+        for room in sorted(room for room, left in rooms.items() if left > 0 and room >= size):
+            rooms[room] -= 1
+            rooms[room - size] += 1
+            if fit(i + 1):
+                return True
+            rooms[room - size] -= 1
+            rooms[room] += 1
+        return False
+
+    return len(pods) > _MOST_PODS or fit(0)
 
 
 def _gains(g: int, idle: int, jobs: list[tuple[int, int, int]]) -> dict[int, int]:

@@ -5,40 +5,21 @@ state the stages choose the same GPUs of the same nodes again, which is how a mo
 a trial is carried out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Refused, Unit
 
-__all__ = [
-    "carry_out",
-    "land",
-    "leave",
-    "may_move",
-    "move_of",
-    "nodes_of",
-    "placed_pods",
-    "pods_of",
-    "start_beside",
-]
+__all__ = ["carry_out", "land", "leave", "may_move", "nodes_of", "placed_pods", "start_beside"]
 
 
 def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
     """All pods of a job that run."""
     return tuple(pod for unit in live.placed for pod in unit.placed)
-
-
-def pods_of(live: Live) -> Iterator[tuple[Role, PlacedPod]]:
-    """The pods of a job that run, each with its role."""
-    roles = {role.name: role for role in live.job.roles}
-    for unit in live.placed:
-        for pod in unit.placed:
-            yield roles[pod.role], pod
 
 
 def may_move(stages: Stages, live: Live) -> bool:
@@ -50,9 +31,8 @@ def may_move(stages: Stages, live: Live) -> bool:
 
 def leave(stages: Stages, live: Live) -> None:
     """A job gives back what placement and devices gave it; what it knows of itself stays."""
-    for unit in reversed(live.units):
-        if unit.placed:
-            stages.give_back(unit, end=False)
+    for unit in reversed(live.placed):
+        stages.give_back(unit, end=False)
 
 
 def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Refused | None:
@@ -62,48 +42,37 @@ def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Re
     :param nodes: by unit the only ones to use; none: those that the job allows.
     """
     landed: list[PlacedPod] = []
-    for unit in live.units:
-        if unit.placed:
-            found = _start_in_domain(stages, live.job, unit, landed, nodes.get(unit.name, ()))
-            if not isinstance(found, Started):
-                return found
-            landed += unit.placed
+    for unit in live.placed:
+        found = start_beside(stages, live, unit, landed, nodes.get(unit.name, ()))
+        if not isinstance(found, Started):
+            return found
+        landed += unit.placed
     return None
 
 
-def start_beside(stages: Stages, live: Live, unit: Unit) -> Started | Refused:
-    """Start a unit in the domain of the other pods of its job."""
-    placed = [pod for other in live.placed for pod in other.placed]
-    return _start_in_domain(stages, live.job, unit, placed, ())
-
-
-def _start_in_domain(
+def start_beside(
     stages: Stages,
-    job: Job,
+    live: Live,
     unit: Unit,
-    placed: Sequence[PlacedPod],
-    nodes: tuple[str, ...],
+    placed: Sequence[PlacedPod] | None = None,
+    nodes: tuple[str, ...] = (),
 ) -> Started | Refused:
-    allowed = stages.nodes_beside(job, placed, nodes) if placed else nodes
+    """Start a unit in the domain of other pods of its job; by default all that run."""
+    others = placed_pods(live) if placed is None else placed
+    allowed = stages.nodes_beside(live.job, others, nodes) if others else nodes
     if allowed is None:
         refusal = Refusal("scheduler", "nodes", "no node is left in the domain of its job")
         return Refused(refusal, (("scheduler", "nodes"),))
     return stages.start(unit, allowed)
 
 
-def move_of(live: Live, before: tuple[PlacedPod, ...]) -> Move:
-    """The move of a job that has landed."""
-    return Move(live.job.name, placed_pods(live), before)
-
-
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:
     """By unit the nodes on which these pods have its own."""
     there = {(pod.role, pod.index): pod.node for pod in pods}
-    return {unit.name: _nodes(unit, there) for unit in live.units if unit.placed}
-
-
-def _nodes(unit: Unit, there: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
-    return tuple(sorted({node for pod in unit.pods if (node := there.get(pod, ""))}))
+    return {
+        unit.name: tuple(sorted({there[pod] for pod in unit.pods if there.get(pod)}))
+        for unit in live.placed
+    }
 
 
 def carry_out(stages: Stages, lives: Sequence[Live], moves: Sequence[Move]) -> None:

@@ -76,8 +76,7 @@ class _Solving:
         self.least = search.cost(problem.forced) + self.counting.least_extra()
         self.trial = Trial(search.stages, search.jobs, problem)
         self.best, self.reason = below, ""
-        self.steps: Steps = ()
-        self.is_found = False
+        self.steps: Steps | None = None
         self.seen: set[_Names] = set()
         #: the least cost of a set that failed though counting does not refute it
         self.open = inf
@@ -90,30 +89,22 @@ class _Solving:
             self._propose()
         if self.least < self.best:
             self._go_through()
-        return Found(
-            self.best if self.is_found else inf,
-            min(self.least, self.best),
-            self.steps,
-            self.tries,
-            "" if self.is_found else self.reason,
-        )
+        least = min(self.least, self.best)
+        if self.steps is None:
+            return Found(inf, least, (), self.tries, self.reason)
+        return Found(self.best, least, self.steps, self.tries, "")
 
     def _propose(self) -> None:
         """Follow the proposals for jobs that find no place; a quarter of the tries is left."""
         search, start = self.search, self.problem.forced
         queue = [(0, search.cost(start), 0, start)]
         known, left = {start}, self.tries // 4
-        while queue and self.tries > left:
+        while queue and self.tries > left and self.least < self.best:
             late, cost, _, names = heappop(queue)
-            if cost >= self.best:
-                continue
-            failed = self._try(names)
-            if self.best <= self.least:
-                return
+            failed = self._try(names) if cost < self.best else None
             if failed is None or not failed.owner:
                 continue
-            more = self._others(failed, names)
-            for i, others in enumerate(more):
+            for i, others in enumerate(self._others(failed, names)):
                 wider = names | others
                 if wider not in known:
                     known.add(wider)
@@ -122,26 +113,21 @@ class _Solving:
 
     def _others(self, failed: Failed, gone: _Names) -> list[_Names]:
         """Sets of jobs, each of which may make room for a job without a place, the best first."""
-        search = self.search
-        taken = [Counter[str]() for _ in search.room.dimensions]
-        for dimension, counts in zip(search.room.dimensions, taken, strict=True):
+        search, room = self.search, self.search.room
+        taken = [Counter[str]() for _ in room.dimensions]
+        for dimension, counts in zip(room.dimensions, taken, strict=True):
             for role, pod in failed.landed:
                 counts[pod.node] += dimension.need(role)
         job = search.jobs[failed.owner].job
         closed, within = self.problem.closed | search.bad, search.stages.domains_for(job)
-        proposals = Proposals(
-            search.room, failed.units, search.candidates, closed, within, gone, taken
-        )
-        # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
-        singles = sorted(
-            (name for name in search.costs if name not in gone and search.room.nodes[name]),
-            key=lambda name: (
-                search.jobs[name].job.tenant != job.tenant,
-                search.candidates[name].cost,
-                name,
-            ),
-        )
-        sets = chain(proposals.sets(), ([name] for name in singles))
+        proposals = Proposals(room, failed.units, search.candidates, closed, within, gone, taken)
+
+        def nearness(name: str) -> tuple[bool, tuple[float, ...], str]:
+            # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
+            return search.jobs[name].job.tenant != job.tenant, search.candidates[name].cost, name
+
+        singles = sorted((one for one in search.costs if one not in gone), key=nearness)
+        sets = chain(proposals.sets(), ([name] for name in singles if room.nodes[name]))
         found = dict.fromkeys(map(frozenset, islice(sets, 2 * _MOST)))
         return list(filter(None, found))[:_MOST]
 
@@ -194,5 +180,5 @@ class _Solving:
             return found
         cost = self.search.cost(frozenset(move.job for step in found for move in step))
         if cost < self.best:
-            self.best, self.steps, self.is_found = cost, found, True
+            self.best, self.steps = cost, found
         return None

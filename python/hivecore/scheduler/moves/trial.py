@@ -8,14 +8,7 @@ from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Problem
-from hivecore.scheduler.moves.moving import (
-    land,
-    leave,
-    move_of,
-    nodes_of,
-    placed_pods,
-    pods_of,
-)
+from hivecore.scheduler.moves.moving import land, leave, nodes_of, placed_pods
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Refused, Unit
 
@@ -41,9 +34,10 @@ class Trial:
     """Tries for one problem."""
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], problem: Problem) -> None:
-        self.stages, self.jobs, self.problem = stages.without_quotas(), jobs, problem
-        known = stages.common_nodes() if problem.closed else ()
-        self._open = tuple(node for node in known if node not in problem.closed)
+        self.stages, self.jobs = stages.without_quotas(), jobs
+        self.closed, self.target = problem.closed, problem.target
+        known = stages.common_nodes() if self.closed else ()
+        self._open = tuple(node for node in known if node not in self.closed)
 
     def moved(self, names: frozenset[str]) -> Steps | Failed:
         """The moves that do, if these jobs may move; those that find their old places again stay.
@@ -75,13 +69,13 @@ class Trial:
         for live in lives.values():
             leave(self.stages, live)
         landed: list[tuple[Role, PlacedPod]] = []
-        target = self.problem.target
-        if target is not None:
-            trial = target.trial()
+        if self.target is not None:
+            trial = self.target.trial()
             refused = self.stages.start(trial)
             if isinstance(refused, Refused):
-                return Failed(_told(target.owner, refused), target.owner, (target,))
-            roles = [role for role, pods in target.kind.sizes for _ in range(pods)]
+                owner = self.target.owner
+                return Failed(_told(owner, refused), owner, (self.target,))
+            roles = [role for role, pods in self.target.kind.sizes for _ in range(pods)]
             landed += zip(roles, trial.placed, strict=True)
         for name, live in lives.items():
             nodes = self._allowed(live)
@@ -89,9 +83,9 @@ class Trial:
                 return Failed(f"job {name!r} may be on no other nodes")
             again = self._land(live, nodes, undone)
             if again is not None:
-                units = tuple(unit for unit in live.units if unit.placed)
-                return Failed(_told(name, again), name, units, tuple(landed))
-            landed += pods_of(live)
+                return Failed(_told(name, again), name, tuple(live.placed), tuple(landed))
+            roles_of = {role.name: role for role in live.job.roles}
+            landed += [(roles_of[pod.role], pod) for pod in placed_pods(live)]
         return {name: placed_pods(live) for name, live in lives.items()}
 
     def _land(
@@ -99,7 +93,7 @@ class Trial:
     ) -> Refused | None:
         """Start a job again, in the first domain that has room for all its pods that run."""
         where = live.job.where
-        if len(list(live.placed)) < 2 or not (where.must or where.within):
+        if len(live.placed) < 2 or not (where.must or where.within):
             return land(self.stages, live, nodes)
         first: Refused | None = None
         for place in self.stages.domains_for(live.job):
@@ -122,7 +116,7 @@ class Trial:
 
     def _allowed(self, live: Live) -> dict[str, tuple[str, ...]] | None:
         """By unit the only nodes to use; None: there are none."""
-        if not self.problem.closed:
+        if not self.closed:
             return {}
         where = live.job.where.nodes
         nodes = tuple(node for node in self._open if node in where) if where else self._open
@@ -155,7 +149,7 @@ class Trial:
             if refused is not None or placed_pods(live) == before:
                 return None
             undone.push(trial.pop_all())
-        return move_of(live, before)
+        return Move(name, placed_pods(live), before)
 
     def _together(
         self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
@@ -164,19 +158,20 @@ class Trial:
         after them.
         """
         lives = {name: self.jobs[name].copy() for name in names}
-        for name in names:
-            leave(self.stages, lives[name])
+        before = {name: placed_pods(live) for name, live in lives.items()}
+        for live in lives.values():
+            leave(self.stages, live)
         for name, live in lives.items():
             refused = land(self.stages, live, nodes_of(live, places[name]))
             if refused is not None:
                 return Failed(_told(name, refused))
         if names:
-            were = {name: placed_pods(self.jobs[name]) for name in names}
-            steps = [*steps, tuple(move_of(live, were[name]) for name, live in lives.items())]
-        if self.problem.target is not None:
-            started = self.stages.start(self.problem.target.trial())
+            last = [Move(name, placed_pods(live), before[name]) for name, live in lives.items()]
+            steps = [*steps, tuple(last)]
+        if self.target is not None:
+            started = self.stages.start(self.target.trial())
             if isinstance(started, Refused):
-                return Failed(_told(self.problem.target.owner, started))
+                return Failed(_told(self.target.owner, started))
         return tuple(steps)
 
 
