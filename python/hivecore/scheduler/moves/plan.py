@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from hivecore._arguments import as_choice, as_int
 from hivecore._record import Name, Record, distinct
 from hivecore.scheduler.actions import Move
-from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.moves.bounds import Problem
 from hivecore.scheduler.moves.moving import may_move, placed_pods
 from hivecore.scheduler.moves.search import Found, MoveSearch
@@ -161,25 +160,19 @@ def plan_moves(
     raise TypeError(f"goal must be FreeNodes, FreeDomain or Fit, not {type(goal).__name__}")
 
 
-class _Planning:
+class _Planning(MoveSearch):
     def __init__(self, scheduler: "Scheduler", cost: MoveCost, tries: int) -> None:
-        self.scheduler, self.stages, self.jobs = (
-            scheduler,
-            scheduler._state.stages,
-            scheduler._state.jobs,
-        )
-        self.tries, self.cost = tries, cost
-        now = scheduler.now
-        costs = {
-            name: 1 if cost == "jobs" else round((now - live.since) * _MICRO) * _gpus(live)
-            for name, live in self.jobs.items()
-            if may_move(self.stages, live)
-        }
-        self.search = MoveSearch(self.stages, self.jobs, costs)
+        state, self.tries, self.cost_of = scheduler._state, tries, cost
+        self.scheduler, now = scheduler, scheduler.now
         self.on: dict[str, list[str]] = {}
-        for name, live in self.jobs.items():
+        costs = {}
+        for name, live in state.jobs.items():
             for node in {pod.node for pod in placed_pods(live)}:
                 self.on.setdefault(node, []).append(name)
+            if may_move(state.stages, live):
+                gpus = sum(unit.kind.gpus for unit in live.placed)
+                costs[name] = 1 if cost == "jobs" else round((now - live.since) * _MICRO) * gpus
+        super().__init__(state.stages, state.jobs, costs)
 
     def free(self, goal: Goal, nodes: tuple[str, ...]) -> MovePlan:
         """See `FreeNodes`."""
@@ -188,11 +181,9 @@ class _Planning:
             if node not in known:
                 raise KeyError(f"nodes: no part knows {node!r}")
         there = self._on(nodes)
-        for name in sorted(there):
-            if name not in self.search.costs:
-                return self._never(goal, f"job {name!r} is there and has to stay")
-        found = self.search.solve(Problem(there, frozenset(nodes)), self.tries)
-        return self._plan(goal, found, nodes)
+        for name in sorted(there - self.costs.keys()):
+            return self._never(goal, f"job {name!r} is there and has to stay")
+        return self._plan(goal, self.solve(Problem(there, frozenset(nodes)), self.tries), nodes)
 
     def _on(self, nodes: tuple[str, ...]) -> frozenset[str]:
         return frozenset(name for node in nodes for name in self.on.get(node, ()))
@@ -204,18 +195,15 @@ class _Planning:
             if goal.name not in known:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
             return self.free(goal, known[goal.name])
-        best, chosen = (
-            Found(inf, inf, (), self.tries, "every domain has a job that must stay"),
-            "",
-        )
-        left, each = self.tries, max(1, self.tries // _DOMAINS)
+        best = Found(inf, inf, (), self.tries, "every domain has a job that must stay")
+        chosen, left, each = "", self.tries, max(1, self.tries // _DOMAINS)
         for cost, _, name in self._by_cost(known):
             if cost >= best.cost or not left:
                 best = best._replace(least=min(best.least, cost))
                 break
             problem = Problem(self._on(known[name]), frozenset(known[name]))
             tries = min(each, left)
-            found = self.search.solve(problem, tries, best.cost)
+            found = self.solve(problem, tries, best.cost)
             left -= tries - found.left
             least = min(best.least, found.least)
             if found.cost < best.cost or not chosen:
@@ -229,40 +217,32 @@ class _Planning:
         ranked = []
         for name, nodes in known.items():
             there = self._on(nodes)
-            if there <= self.search.costs.keys() and self.search.bad.isdisjoint(nodes):
+            if there <= self.costs.keys() and self.bad.isdisjoint(nodes):
                 gpus = sum(self.jobs[one].job.gpus for one in there)
-                ranked.append((self.search.cost(there), gpus, name))
+                ranked.append((self.cost(there), gpus, name))
         return sorted(ranked)
 
     def fit(self, goal: Fit) -> MovePlan:
         """See `Fit`."""
-        live = self.scheduler._live(goal.job)
+        live, state = self.scheduler._live(goal.job), self.scheduler._state
         if live.state != "pending":
             raise ValueError(f"job={goal.job!r}: it is {live.state}, and does not wait in a queue")
-        unit = live.units[0]
-        first = self.scheduler._state.missing(live)
-        if first:
+        if first := state.missing(live):
             return self._never(goal, f"waits for {first[0]!r} to start")
-        if self.scheduler._state.companions(live):
+        if state.companions(live):
             return self._never(goal, "starts together with other jobs")
-        reason = self.stages.not_admitted(unit)
-        if reason:
+        unit = live.units[0]
+        if reason := self.stages.not_admitted(unit):
             return self._never(goal, reason)
         places = self.stages.domains_for(live.job)
         problem = Problem(frozenset(), frozenset(), unit, places)
-        return self._plan(goal, self.search.solve(problem, self.tries), ())
+        return self._plan(goal, self.solve(problem, self.tries), ())
 
     def _never(self, goal: Goal, reason: str) -> MovePlan:
         return MovePlan(goal, (), inf, inf, (), reason)
 
     def _plan(self, goal: Goal, found: Found, nodes: tuple[str, ...]) -> MovePlan:
         cost, least = found.cost, found.least
-        if self.cost == "gpu_seconds":
+        if self.cost_of == "gpu_seconds":
             cost, least = cost / _MICRO, least / _MICRO
-        is_found = found.cost < inf
-        return MovePlan(goal, found.steps, cost, least, nodes if is_found else (), found.reason)
-
-
-def _gpus(live: Live) -> int:
-    """Of the pods that run."""
-    return sum(unit.kind.gpus for unit in live.units if unit.placed)
+        return MovePlan(goal, found.steps, cost, least, nodes if cost < inf else (), found.reason)
