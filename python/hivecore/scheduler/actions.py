@@ -1,6 +1,7 @@
 """What a scheduler tells its caller to do, and in which order."""
 
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar
 
 from hivecore._record import Name, Names, Record, within
 from hivecore.decisions import Refusal
@@ -34,17 +35,17 @@ def _check_offsets(action: "Start | Move") -> None:
 class _Placed(Record, frozen=True, eq=False):
     """An action that carries decisions beside its value; they do not count when it is compared."""
 
-    def _value(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+    #: the fields that count
+    _value: ClassVar[Any]
 
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        same: bool = self._value() == other._value()
-        return same
+        value = self._value
+        return bool(value(self) == value(other))
 
     def __hash__(self) -> int:
-        return hash(self._value())
+        return hash(self._value(self))
 
     def __repr__(self) -> str:
         names = [name for name in self.__struct_fields__ if name not in self._hidden]
@@ -63,6 +64,7 @@ class PlacedPod(_Placed, frozen=True):
     """
 
     _hidden = frozenset(("decision",))
+    _value = attrgetter("role", "index", "node", "minors")
 
     role: Name
     index: Annotated[int, within(0, 2**31)]
@@ -70,9 +72,6 @@ class PlacedPod(_Placed, frozen=True):
     minors: _Minors = ()
     decision: DeviceDecision | None = None
     """The decision on its devices; ``None``: no stage allocates them, or it comes from a file."""
-
-    def _value(self) -> tuple[Any, ...]:
-        return self.role, self.index, self.node, self.minors
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -99,6 +98,7 @@ class Start(_Placed, frozen=True):
     """
 
     _hidden = frozenset(("decisions",))
+    _value = attrgetter("job", "pods", "shares_with", "offsets", "lent")
 
     job: Name
     pods: tuple[PlacedPod, ...]
@@ -106,9 +106,6 @@ class Start(_Placed, frozen=True):
     offsets: _Offsets = ()
     decisions: tuple[tuple[str, Any], ...] = ()
     lent: bool = False
-
-    def _value(self) -> tuple[Any, ...]:
-        return self.job, self.pods, self.shares_with, self.offsets, self.lent
 
     def _check(self) -> None:
         Record._check(self)
@@ -124,13 +121,11 @@ class Promote(_Placed, frozen=True):
     """
 
     _hidden = frozenset(("decisions",))
+    _value = attrgetter("job", "pods")
 
     job: Name
     pods: tuple[PlacedPod, ...]
     decisions: tuple[tuple[str, Any], ...] = ()
-
-    def _value(self) -> tuple[Any, ...]:
-        return self.job, self.pods
 
 
 class Move(Record, frozen=True):

@@ -21,7 +21,7 @@ import stat
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 __all__ = ["GivenFile", "OwnFile", "is_new_log", "older_segments"]
 
@@ -35,14 +35,23 @@ _FAR = 2**62  # where Windows locks a byte: others may read all that stands befo
 class OwnFile:
     """A file that the log has opened and locked.
 
-    :param path: of a file that `is_new_log`.
-    :raises FileExistsError: it has content, or segments of another log are beside it.
+    :param path: of a file that `is_new_log`; or of an old one, to go on with behind `cut_at`.
+    :raises FileExistsError: a new one has content, or segments of another log are beside it.
+    :raises FileNotFoundError: there is no old one.
     :raises BlockingIOError: another scheduler writes it.
     """
 
-    def __init__(self, path: "str | os.PathLike[str]") -> None:
-        _check_new(path)
-        self._adopt(path, os.O_CREAT)
+    def __init__(self, path: "str | os.PathLike[str]", is_old: bool = False) -> None:
+        if not is_old:
+            _check_new(path)
+        self.path, self._name = os.path.realpath(path), str(path)
+        flags = 0 if is_old else os.O_CREAT
+        self._descriptor = _locked(self.path, self._name, flags)  # -1: closed
+        self._end, self._is_torn = 0, False
+        self._is_new = True  # its name is perhaps not on the disk yet
+        _OWN.add(self)
+        if is_old:
+            return
         try:
             _check_new(path)  # now that no other scheduler writes it
             for segment in older_segments(self.path).values():
@@ -51,25 +60,6 @@ class OwnFile:
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def existing(cls, path: "str | os.PathLike[str]") -> Self:
-        """A file to read, and to go on with behind `cut_at`.
-
-        :raises FileNotFoundError: there is none.
-        :raises BlockingIOError: another scheduler writes it.
-        """
-        made = object.__new__(cls)
-        made._adopt(path, 0)
-        return made
-
-    def _adopt(self, path: "str | os.PathLike[str]", flags: int) -> None:
-        self.path, self._name = os.path.realpath(path), str(path)
-        self._descriptor = _locked(self.path, self._name, flags)  # -1: closed
-        self._end = 0
-        self._is_torn = False
-        self._is_new = True  # its name is perhaps not on the disk yet
-        _OWN.add(self)
 
     def cut_at(self, end: int) -> None:
         """Drop all behind this offset; the next write begins there."""

@@ -85,7 +85,7 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
     A torn last line is cut off. It was an event whose call had not returned. What the scheduler
     decided before the crash is in `Scheduler.actions`, as far as it was run again.
     """
-    file = OwnFile.existing(path)
+    file = OwnFile(path, is_old=True)
     try:
         scheduler, last = _run_again(path) if state is None else _run_on(path, state)
         file.cut_at(last.end)

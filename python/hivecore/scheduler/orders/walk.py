@@ -11,23 +11,91 @@ The walk counts GPUs, so that it tries only entries that may fit: idle GPUs, and
 entries to which it has not come yet. Both counts are upper bounds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from hivecore._thousandths import counted
-from hivecore.scheduler.actions import PlacedPod
+from hivecore.interleaving import interleave
+from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.ledger.live import Live
-from hivecore.scheduler.orders.changes import Changes, Entry, Places, changes
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Refused
 
 __all__ = ["Walk"]
 
+#: Jobs that share GPUs; one job has its own.
+_Entry = tuple[Live, ...]
+#: By running job its place, and the jobs on its GPUs, itself included.
+_Before = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
 _Decisions = tuple[tuple[str, Any], ...]
 #: By unit its old or new place, and the decisions for it if they are of this walk.
 _Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
+
+
+class _Changes(NamedTuple):
+    """The changes of a walk."""
+
+    #: the jobs that had GPUs and have none now
+    stopped: list[Live]
+    moves: list[Move]
+    #: the jobs that run from now on, with the jobs on the same GPUs, and their offsets
+    started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
+    before: _Before
+
+    def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
+        """The job for which another job leaves: the first that starts, if there is one.
+
+        :param jobs: the names of the known jobs.
+        """
+        started = [live.job.name for live, _, _ in self.started]
+        named = [one for names in order.entries for one in names]
+        there = (one for one in named if one in jobs)
+        others = chain(started, self.before[name][1], there, named)
+        return next(one for one in others if one != name)
+
+
+def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
+    """The changes since ``before``.
+
+    :param entries: all entries that have changed, in order.
+
+    Jobs of one group that are still together on the same GPUs stay there. This holds for one of the
+    new groups only, as it is not known on which GPUs two parts of a group are.
+    """
+    found = _Changes([], [], [], before)
+    stayed: set[tuple[str, ...]] = set()
+    for entry in entries:
+        there = [live.job.name for live in entry if live.job.name in before]
+        placed = entry[0].units[0].placed if entry else ()
+        if not placed:
+            found.stopped.extend(live for live in entry if live.job.name in before)
+            continue
+        groups = (before[name][1] for name in there if before[name][0] == placed)
+        old = next((members for members in groups if members not in stayed), ())
+        stayed.add(old)
+        now = list(there)
+        of = {live.job.name: live.job.stages for live in entry}
+        for live in entry:
+            name = live.job.name
+            if name in old and name in there:
+                continue
+            others = tuple(other for other in (there if name in there else now) if other != name)
+            offsets = _offsets((of[name], *[of[other] for other in others])) if others else ()
+            if name in there:
+                found.moves.append(Move(name, placed, before[name][0], others, offsets))
+            else:
+                found.started.append((live, others, offsets))
+                now.append(name)
+    return found
+
+
+@lru_cache(4096)  # jobs of few kinds come together again and again
+def _offsets(stages: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
+    return interleave(stages).offsets
 
 
 def _may_be_ordered(live: Live) -> bool:
@@ -54,7 +122,7 @@ class Walk:
         self._stages, self._jobs, self._is_short = stages, jobs, is_short
         self._names, self._place, self._sharers = order.entries, order.place, order.sharers
         #: the entries so far, by place in the order
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, _Entry] = {}
         #: the committed decisions, by unit
         self.decisions: dict[str, _Decisions] = {}
         #: the refusals of entries, by the first job of each
@@ -72,13 +140,13 @@ class Walk:
         self._idle, self._held = 0.0, 0
         self._known: dict[Any, Refused] = {}
 
-    def run(self, running: Iterable[Live]) -> Changes:
+    def run(self, running: Iterable[Live]) -> _Changes:
         """Start and stop jobs as the order says.
 
         :param running: all running jobs.
         """
         stages, entries = self._stages, self._entries
-        before: Places = {}
+        before: _Before = {}
         there: set[int] = set()
         rest: list[str] = []
         for live in running:
@@ -103,9 +171,9 @@ class Walk:
         self._held = sum(self._behind.values())
         self._idle = self._room()
         self._go()
-        return changes([*map(self._entry, sorted(self._touched)), *others], before)
+        return _changes([*map(self._entry, sorted(self._touched)), *others], before)
 
-    def _entry(self, at: int) -> Entry:
+    def _entry(self, at: int) -> _Entry:
         """The jobs of an entry that the order may start and stop; none: there are no such jobs."""
         found = self._entries.get(at)
         if found is None:
@@ -142,7 +210,7 @@ class Walk:
                     left = self._idle + self._held
             at += 1
 
-    def _may_start(self, entry: Entry) -> bool:
+    def _may_start(self, entry: _Entry) -> bool:
         """Whether the jobs run after which these have to start."""
         names = [name for live in entry for name in live.job.after]
         others = [self._jobs[name] for name in names if name in self._jobs]
@@ -174,7 +242,7 @@ class Walk:
             self._stages.share(live.units[0], holder)
         return True
 
-    def _serve(self, at: int, entry: Entry) -> bool:
+    def _serve(self, at: int, entry: _Entry) -> bool:
         """Start an entry if that is possible.
 
         :returns: whether the walk goes on; if not, it begins again, on an empty cluster.
@@ -194,7 +262,7 @@ class Walk:
         self.refused[entry[0].job.name] = found
         return True
 
-    def _start_somewhere(self, at: int, entry: Entry) -> Refused | None:
+    def _start_somewhere(self, at: int, entry: _Entry) -> Refused | None:
         """Start an entry on idle GPUs or those of entries behind it, or return the refusal."""
         found: Refused | None = None
         if _gpus(entry) <= self._idle:
@@ -205,7 +273,7 @@ class Walk:
             return self._start_without_those_behind(at, entry)
         return found or self._start(at, entry)
 
-    def _start_without_those_behind(self, at: int, entry: Entry) -> Refused | None:
+    def _start_without_those_behind(self, at: int, entry: _Entry) -> Refused | None:
         """Start an entry when as few of the last entries as possible have left; or all stay."""
         found: Refused | None = None
         left: list[int] = []
@@ -264,7 +332,7 @@ class Walk:
 
     # --- units start and leave
 
-    def _start(self, at: int, entry: Entry) -> Refused | None:
+    def _start(self, at: int, entry: _Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
         for unit in (first, *others):
             unit.note(self._stages.log)
@@ -287,7 +355,7 @@ class Walk:
         self._vacate(entry)
         self._idle += _gpus(entry)
 
-    def _vacate(self, entry: Entry) -> None:
+    def _vacate(self, entry: _Entry) -> None:
         for live in reversed(entry):
             unit = live.units[0]
             if unit.placed:
@@ -301,7 +369,7 @@ class Walk:
                 unit.placed, unit.is_placed = (), False
 
 
-def _gpus(entry: Entry) -> int:
+def _gpus(entry: _Entry) -> int:
     return _gpus_of(entry[0])
 
 
