@@ -1,6 +1,5 @@
 """A log under another configuration: who starts sooner, who later."""
 
-import os
 from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from hivecore._record import Record
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
 from hivecore.scheduler.history.rerun import Told, rerun
+from hivecore.scheduler.log.files import LogPath
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -114,9 +114,7 @@ class LogDifference(Record, frozen=True):
         return tuple(sorted(found, key=lambda one: (one.sooner, one.job)))
 
 
-def diff_log(
-    path: "str | os.PathLike[str]", scheduler: "Scheduler", *, until: float | None = None
-) -> LogDifference:
+def diff_log(path: LogPath, scheduler: "Scheduler", *, until: float | None = None) -> LogDifference:
     """The events of a log under another scheduler.
 
     :param scheduler: another one, with no job in it; it is used up.

@@ -9,7 +9,6 @@ A generated end that comes at the very time of the logged one has its place amon
 time, so that the same scheduler does the same again.
 """
 
-import os
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
 from hivecore.scheduler.log import LogRecord, replayed
+from hivecore.scheduler.log.files import LogPath
 from hivecore.scheduler.plain import plain_record
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _GRACE = 30.0  # seconds; that of Kubernetes
 class Told:
     """What a log tells, which is run again for it."""
 
-    def __init__(self, path: "str | os.PathLike[str]", until: float | None = None) -> None:
+    def __init__(self, path: LogPath, until: float | None = None) -> None:
         steps = replayed(path, until=until)
         scheduler, record = next(steps)
         begin = self.end = scheduler.now

@@ -1,6 +1,5 @@
 """How things stood at some time of a log."""
 
-import os
 from typing import TYPE_CHECKING
 
 from hivecore._arguments import as_name
@@ -9,6 +8,7 @@ from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
 from hivecore.scheduler.log import replayed
+from hivecore.scheduler.log.files import LogPath
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -56,7 +56,7 @@ class LogStanding(Record, frozen=True):
     rejected: int
 
 
-def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) -> LogStanding:
+def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
     """How things stood at a time.
 
     :param until: in seconds, what happened then included; ``None``: at the end.
@@ -95,7 +95,7 @@ def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) 
     return LogStanding(scheduler.now, number, gpus, used, tuple(jobs), gone - rejected, rejected)
 
 
-def explain_log(path: "str | os.PathLike[str]", job: str, *, at: float) -> JobExplanation:
+def explain_log(path: LogPath, job: str, *, at: float) -> JobExplanation:
     """Why a job did not start at a time, and what would have let it start then.
 
     :param job: its name.
@@ -126,9 +126,7 @@ def _end(history: JobHistory) -> str:
     return f"it had started at {first.start!r} and was gone at {history.gone!r}"
 
 
-def _until(
-    path: "str | os.PathLike[str]", until: float | None
-) -> "tuple[Scheduler, Recorder, int]":
+def _until(path: LogPath, until: float | None) -> "tuple[Scheduler, Recorder, int]":
     recorder: Recorder | None = None
     for scheduler, record in replayed(path, until=until):
         recorder = recorder or Recorder(scheduler.now)

@@ -23,8 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["GivenFile", "OwnFile", "is_new_log", "older_segments"]
+__all__ = ["GivenFile", "LogPath", "OwnFile", "is_new_log", "older_segments"]
 
+LogPath = str | os.PathLike[str]
 _BEGINNING = b'{"n":0,"event":"begin",'
 _BLANK = b"\0\r\n"
 _LINE = b'{"n":'
@@ -41,7 +42,7 @@ class OwnFile:
     :raises BlockingIOError: another scheduler writes it.
     """
 
-    def __init__(self, path: "str | os.PathLike[str]", is_old: bool = False) -> None:
+    def __init__(self, path: LogPath, is_old: bool = False) -> None:
         if not is_old:
             _check_new(path)
         self.path, self._name = os.path.realpath(path), str(path)
@@ -195,7 +196,7 @@ class GivenFile:
         """The file stays open: it is the caller's."""
 
 
-def is_new_log(path: "str | os.PathLike[str]") -> bool:
+def is_new_log(path: LogPath) -> bool:
     """Whether a log may begin at this path: there is no file, or one that says nothing.
 
     That is a file which is empty or ends within the first line of a log, as a crash may leave it:
@@ -232,12 +233,12 @@ def _name_file(error: BaseException, name: str) -> None:
         error.filename = name
 
 
-def _check_new(path: "str | os.PathLike[str]") -> None:
+def _check_new(path: LogPath) -> None:
     if not is_new_log(path):
         raise FileExistsError(f"{path}: there is a file, which is not overwritten")
 
 
-def older_segments(path: "str | os.PathLike[str]") -> dict[int, Path]:
+def older_segments(path: LogPath) -> dict[int, Path]:
     """The older segments of a log, by the number that each begins with, in order.
 
     The newest has the name of the log, and each older one its number behind that.

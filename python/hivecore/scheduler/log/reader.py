@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from hivecore._arguments import as_object
 from hivecore.errors import CorruptStateError
-from hivecore.scheduler.log.files import older_segments
+from hivecore.scheduler.log.files import LogPath, older_segments
 from hivecore.scheduler.log.writer import VERSION
 
 __all__ = ["Line", "LogRecord", "read_actions", "read_lines", "read_log"]
@@ -98,7 +98,7 @@ class Line(Struct):
         return LogRecord(number - self.first + 1, number, event, now, fields)
 
 
-def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
+def read_log(path: LogPath) -> Iterator[LogRecord]:
     """The lines of a log, each checked when its turn comes.
 
     :param path: of its newest segment; the older ones that are there are read before it.
@@ -111,7 +111,7 @@ def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
         yield line.record
 
 
-def read_lines(path: "str | os.PathLike[str]", first: int = 0) -> Iterator[Line]:
+def read_lines(path: LogPath, first: int = 0) -> Iterator[Line]:
     """The same, not yet read as JSON.
 
     :param first: older segments that begin with a smaller number are left out.
@@ -132,7 +132,7 @@ def read_lines(path: "str | os.PathLike[str]", first: int = 0) -> Iterator[Line]
 
 
 def read_actions(
-    path: "str | os.PathLike[str]", since: int | None = None
+    path: LogPath, since: int | None = None
 ) -> tuple[int, Iterator[tuple[float, dict[str, Any]]]]:
     """The actions of a log as plain data, with the time of each, from a segment's beginning on.
 

@@ -19,7 +19,7 @@ from hivecore._arguments import as_float, as_int
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.events import event_of_plain
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.log.files import OwnFile, older_segments
+from hivecore.scheduler.log.files import LogPath, OwnFile, older_segments
 from hivecore.scheduler.log.reader import Line, LogRecord, read_lines
 from hivecore.scheduler.log.writer import LogWriter, decided
 from hivecore.scheduler.plain import plain_record, record_of_plain
@@ -39,7 +39,7 @@ _SUBMITTED = re.compile(
 )
 
 
-def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Scheduler":
+def replay(path: LogPath, *, until: float | None = None) -> "Scheduler":
     """Run a log again; the scheduler must say what it said, to the byte.
 
     :param until: stop before the first event after this time; ``None``: all of it.
@@ -53,16 +53,14 @@ def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Sc
 
 
 def replayed(
-    path: "str | os.PathLike[str]", *, until: float | None = None
+    path: LogPath, *, until: float | None = None
 ) -> "Iterator[tuple[Scheduler, LogRecord]]":
     """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
     for scheduler, line in _steps(path, until):
         yield scheduler, line.record
 
 
-def _steps(
-    path: "str | os.PathLike[str]", until: float | None
-) -> "Iterator[tuple[Scheduler, Line]]":
+def _steps(path: LogPath, until: float | None) -> "Iterator[tuple[Scheduler, Line]]":
     rerun, last = _Rerun(), None if until is None else as_float(until, "until")
     for line in read_lines(path):
         if last is not None:
@@ -72,7 +70,7 @@ def _steps(
         yield rerun.repeat(line), line
 
 
-def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Scheduler":
+def recover(path: LogPath, state: bytes | None = None) -> "Scheduler":
     """The scheduler that wrote a log, after a crash; it goes on writing there.
 
     :param path: of the newest segment, which is run again. If the state with which it begins is
@@ -96,7 +94,7 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
     return scheduler
 
 
-def _run_again(path: "str | os.PathLike[str]") -> "tuple[Scheduler, Line]":
+def _run_again(path: LogPath) -> "tuple[Scheduler, Line]":
     """The newest segment run again, with those before it whose states are needed; the last line."""
     real = Path(os.path.realpath(path))
     damage: CorruptStateError | None = None
@@ -118,7 +116,7 @@ def _run_again(path: "str | os.PathLike[str]") -> "tuple[Scheduler, Line]":
     raise damage
 
 
-def _run_on(path: "str | os.PathLike[str]", state: bytes) -> "tuple[Scheduler, Line]":
+def _run_on(path: LogPath, state: bytes) -> "tuple[Scheduler, Line]":
     """What came after a state run again; the last line."""
     from hivecore.scheduler.scheduler import Scheduler
 

@@ -23,7 +23,7 @@ from zlib import crc32
 
 from hivecore.scheduler.actions import Action, Start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.log.files import GivenFile, OwnFile
+from hivecore.scheduler.log.files import GivenFile, LogPath, OwnFile
 from hivecore.scheduler.plain import plain_record
 
 __all__ = ["VERSION", "LogWriter", "decided"]
@@ -46,7 +46,7 @@ class LogWriter:
 
     def __init__(
         self,
-        file: "str | os.PathLike[str] | IO[bytes] | OwnFile",
+        file: "LogPath | IO[bytes] | OwnFile",
         number: int = -1,
         last: int = 0,
         first: int = 0,
