@@ -1,15 +1,27 @@
-"""Making room by moving: which running jobs to move so that nodes get free, or a job fits."""
+"""Making room by moving: which running jobs to move so that nodes get free, or a job fits.
 
-from collections.abc import Iterable, Mapping
+Each set of jobs is tried and undone. First the jobs that have to move are tried alone. For a job
+that then finds no place, sets of other jobs are proposed that make room for it, as for an eviction
+(`hivecore.scheduler.search.proposals`); the first proposals, those after few others, and those that
+counting does not refute come first. Then all sets of jobs are tried by cost until none can be
+cheaper than the best plan, as far as there are tries: sets that counting refutes cost none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import chain, islice
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
 
 from hivecore._arguments import as_choice, as_int
 from hivecore._record import Name, Record, distinct
 from hivecore.scheduler.actions import Move
-from hivecore.scheduler.moves.bounds import Problem
+from hivecore.scheduler.moves.bounds import Counting, Problem
 from hivecore.scheduler.moves.moving import may_move, placed_pods
-from hivecore.scheduler.moves.search import Found, MoveSearch
+from hivecore.scheduler.moves.trial import Failed, Steps, Trial
+from hivecore.scheduler.search.proposals import Candidate, Proposals
+from hivecore.scheduler.search.room import Room
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -19,6 +31,9 @@ __all__ = ["Fit", "FreeDomain", "FreeNodes", "Goal", "MoveCost", "MovePlan", "pl
 _MICRO = 1_000_000
 #: To at least so many domains the tries are shared out.
 _DOMAINS = 8
+_LOOKS = 100  # sets that are looked at for each that may be tried
+_MOST = 8  # sets that may make room for a job
+_Names = frozenset[str]
 
 #: What is to be little.
 MoveCost = Literal["jobs", "gpu_seconds"]
@@ -160,7 +175,23 @@ def plan_moves(
     raise TypeError(f"goal must be FreeNodes, FreeDomain or Fit, not {type(goal).__name__}")
 
 
-class _Planning(MoveSearch):
+class _Found(NamedTuple):
+    """The best plan of a problem."""
+
+    #: inf: none was found
+    cost: float
+    #: what every plan costs at least; inf: there is none
+    least: float
+    steps: Steps
+    #: how many more sets might have been tried
+    left: int
+    #: why the jobs that have to move are not enough, or why there is no plan
+    reason: str
+
+
+class _Planning:
+    """Plans for one scheduler as it is now."""
+
     def __init__(self, scheduler: "Scheduler", cost: MoveCost, tries: int) -> None:
         state, self.tries, self.cost_of = scheduler._state, tries, cost
         self.scheduler, now = scheduler, scheduler.now
@@ -172,7 +203,17 @@ class _Planning(MoveSearch):
             if may_move(state.stages, live):
                 gpus = sum(unit.kind.gpus for unit in live.placed)
                 costs[name] = 1 if cost == "jobs" else round((now - live.since) * _MICRO) * gpus
-        super().__init__(state.stages, state.jobs, costs)
+        self.stages, self.jobs, self.costs = state.stages, state.jobs, costs
+        self.room = Room(self.stages, self.jobs, costs)
+        self.bad = frozenset(self.stages.unhealthy())
+        sizes = {name: self.jobs[name].job.gpus for name in costs}
+        self.candidates = {
+            name: Candidate((of, sizes[name]), sizes[name]) for name, of in costs.items()
+        }
+
+    def cost(self, names: _Names) -> int:
+        """Of moving these jobs."""
+        return sum(self.costs[name] for name in names)
 
     def free(self, goal: Goal, nodes: tuple[str, ...]) -> MovePlan:
         """See `FreeNodes`."""
@@ -183,7 +224,8 @@ class _Planning(MoveSearch):
         there = self._on(nodes)
         for name in sorted(there - self.costs.keys()):
             return self._never(goal, f"job {name!r} is there and has to stay")
-        return self._plan(goal, self.solve(Problem(there, frozenset(nodes)), self.tries), nodes)
+        problem = Problem(there, frozenset(nodes))
+        return self._plan(goal, _Solving(self, problem, self.tries).found(), nodes)
 
     def _on(self, nodes: tuple[str, ...]) -> frozenset[str]:
         return frozenset(name for node in nodes for name in self.on.get(node, ()))
@@ -195,7 +237,7 @@ class _Planning(MoveSearch):
             if goal.name not in known:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
             return self.free(goal, known[goal.name])
-        best = Found(inf, inf, (), self.tries, "every domain has a job that must stay")
+        best = _Found(inf, inf, (), self.tries, "every domain has a job that must stay")
         chosen, left, each = "", self.tries, max(1, self.tries // _DOMAINS)
         for cost, _, name in self._by_cost(known):
             if cost >= best.cost or not left:
@@ -203,7 +245,7 @@ class _Planning(MoveSearch):
                 break
             problem = Problem(self._on(known[name]), frozenset(known[name]))
             tries = min(each, left)
-            found = self.solve(problem, tries, best.cost)
+            found = _Solving(self, problem, tries, best.cost).found()
             left -= tries - found.left
             least = min(best.least, found.least)
             if found.cost < best.cost or not chosen:
@@ -236,13 +278,132 @@ class _Planning(MoveSearch):
             return self._never(goal, reason)
         places = self.stages.domains_for(live.job)
         problem = Problem(frozenset(), frozenset(), unit, places)
-        return self._plan(goal, self.solve(problem, self.tries), ())
+        return self._plan(goal, _Solving(self, problem, self.tries).found(), ())
 
     def _never(self, goal: Goal, reason: str) -> MovePlan:
         return MovePlan(goal, (), inf, inf, (), reason)
 
-    def _plan(self, goal: Goal, found: Found, nodes: tuple[str, ...]) -> MovePlan:
+    def _plan(self, goal: Goal, found: _Found, nodes: tuple[str, ...]) -> MovePlan:
         cost, least = found.cost, found.least
         if self.cost_of == "gpu_seconds":
             cost, least = cost / _MICRO, least / _MICRO
         return MovePlan(goal, found.steps, cost, least, nodes if cost < inf else (), found.reason)
+
+
+class _Solving:
+    """The search for one problem.
+
+    :param tries: how many sets of jobs may be tried.
+    :param below: what the plan has to cost less than.
+    """
+
+    def __init__(self, of: _Planning, problem: Problem, tries: int, below: float = inf) -> None:
+        self.planning, self.problem, self.tries = of, problem, tries
+        self.counting = Counting(of.room, problem, of.costs)
+        self.least = of.cost(problem.forced) + self.counting.least_extra()
+        self.trial = Trial(of.stages, of.jobs, problem)
+        self.best, self.reason = below, ""
+        self.steps: Steps | None = None
+        self.seen: set[_Names] = set()
+        #: the least cost of a set that failed though counting does not refute it
+        self.open = inf
+
+    def found(self) -> _Found:
+        """The best plan."""
+        if self.least == inf:
+            return _Found(inf, inf, (), self.tries, "there is too little room, wherever jobs move")
+        if self.least < self.best:
+            self._propose()
+        if self.least < self.best:
+            self._go_through()
+        least = min(self.least, self.best)
+        if self.steps is None:
+            return _Found(inf, least, (), self.tries, self.reason)
+        return _Found(self.best, least, self.steps, self.tries, "")
+
+    def _propose(self) -> None:
+        """Follow the proposals for jobs that find no place; a quarter of the tries is left."""
+        planning, start = self.planning, self.problem.forced
+        queue = [(0, planning.cost(start), 0, start)]
+        known, left = {start}, self.tries // 4
+        while queue and self.tries > left and self.least < self.best:
+            late, cost, _, names = heappop(queue)
+            failed = self._try(names) if cost < self.best else None
+            if failed is None or not failed.owner:
+                continue
+            for i, others in enumerate(self._others(failed, names)):
+                wider = names | others
+                if wider not in known:
+                    known.add(wider)
+                    turn = late + i + (3 if self.counting.refuted(wider) else 1)
+                    heappush(queue, (turn, planning.cost(wider), len(known), wider))
+
+    def _others(self, failed: Failed, gone: _Names) -> list[_Names]:
+        """Sets of jobs, each of which may make room for a job without a place, the best first."""
+        planning, room = self.planning, self.planning.room
+        taken = [Counter[str]() for _ in room.dimensions]
+        for dimension, counts in zip(room.dimensions, taken, strict=True):
+            for role, pod in failed.landed:
+                counts[pod.node] += dimension.need(role)
+        job = planning.jobs[failed.owner].job
+        closed, within = self.problem.closed | planning.bad, planning.stages.domains_for(job)
+        proposals = Proposals(room, failed.units, planning.candidates, closed, within, gone, taken)
+        # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
+        far = {one for one in planning.costs if planning.jobs[one].job.tenant != job.tenant}
+        costs = {name: planning.candidates[name].cost for name in planning.costs.keys() - gone}
+        singles = sorted(costs, key=lambda name: (name in far, costs[name], name))
+        sets = chain(proposals.sets(), ([name] for name in singles if room.nodes[name]))
+        found = dict.fromkeys(map(frozenset, islice(sets, 2 * _MOST)))
+        return list(filter(None, found))[:_MOST]
+
+    def _go_through(self) -> None:
+        """Go through all sets by cost, as long as they are cheaper than the best plan."""
+        looks = _LOOKS * self.tries
+        reached = inf
+        for cost, names in self._by_cost():
+            if cost >= self.best or not looks:
+                reached = cost
+                break
+            looks -= 1
+            if cost < self.least or names in self.seen or self.counting.refuted(names):
+                continue
+            if not self.tries:
+                reached = cost
+                break
+            self._try(names)
+        self.least = max(self.least, min(self.open, reached))
+
+    def _by_cost(self) -> Iterator[tuple[int, _Names]]:
+        """All sets of jobs with those that have to move, the cheapest first."""
+        forced, planning = self.problem.forced, self.planning
+        fixed = planning.cost(forced)
+        yield fixed, forced
+        others = sorted(
+            (cost, name)
+            for name, cost in planning.costs.items()
+            if name not in forced and planning.room.nodes[name]
+        )
+        queue: list[tuple[int, tuple[int, ...]]] = [(others[0][0], (0,))] if others else []
+        while queue:
+            cost, picked = heappop(queue)
+            yield fixed + cost, forced | {others[i][1] for i in picked}
+            last = picked[-1]
+            if last + 1 < len(others):
+                more = cost + others[last + 1][0]
+                heappush(queue, (more, (*picked, last + 1)))
+                heappush(queue, (more - others[last][0], (*picked[:-1], last + 1)))
+
+    def _try(self, names: _Names) -> Failed | None:
+        """Move these jobs in a trial; None: that does."""
+        self.tries -= 1
+        self.seen.add(names)
+        found = self.trial.moved(names)
+        if isinstance(found, Failed):
+            self.reason = self.reason or found.reason
+            if not self.counting.refuted(names):
+                self.open = min(self.open, self.planning.cost(names))
+            return found
+        cost = self.planning.cost(frozenset(move.job for step in found for move in step))
+        if cost < self.best:
+            self.best, self.steps = cost, found
+        return None
