@@ -1,16 +1,20 @@
-"""Why a job waits, and what would let it start now, each change tried."""
+"""Why a job waits, what would let it start now, each change tried, and when it would start."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, takewhile
+from math import inf
 from typing import TYPE_CHECKING
 
 from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
+from hivecore.scheduler.ledger.ends import end, has_stopped
 from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.moves.moving import start_beside
+from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
@@ -19,7 +23,7 @@ from hivecore.scheduler.stages.units import Kind, Refused, Unit
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
-__all__ = ["JobChange", "JobExplanation", "explain"]
+__all__ = ["JobChange", "JobExplanation", "explain", "first_start"]
 
 _MOST_ENDS = 512  # jobs whose end is thought of
 _MOST_ALONE = 64  # and of whom each by himself is
@@ -58,12 +62,11 @@ class JobChange(Record, frozen=True):
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
             raised = [
-                f"{change.limit} of {change.quota}" if change.quota else "the total"
-                for change in self.limits
+                f"{f'{one.limit} of {one.quota}' if one.quota else 'the total'} were "
+                f"{one.dimension}: {one.amount}"
+                for one in self.limits
             ]
-            to = [f"{one.dimension}: {one.amount}" for one in self.limits]
-            pairs = zip(raised, to, strict=True)
-            return f"if {', '.join(f'{what} were {amount}' for what, amount in pairs)}"
+            return f"if {', '.join(raised)}"
         if self.kind == "nodes":
             return f"if {', '.join(self.nodes)} were healthy"
         return f"without {', '.join(self.relaxed)}"
@@ -175,11 +178,8 @@ class _Search:
         bad = self.stages.unhealthy()
         if not bad or not self._starts_with_healthy(bad):
             return
-        for node in bad[:_MOST_NODES]:
-            if self._starts_with_healthy((node,)):
-                yield JobChange("nodes", nodes=(node,))
-                return
-        yield JobChange("nodes", nodes=bad)
+        alone = ((node,) for node in bad[:_MOST_NODES])
+        yield JobChange("nodes", nodes=next(filter(self._starts_with_healthy, alone), bad))
 
     def _starts_with_healthy(self, nodes: tuple[str, ...]) -> bool:
         with self.stages.trial():
@@ -271,3 +271,40 @@ class _Search:
         for name in names:
             for unit in self.jobs[name].placed:
                 stages.give_back(unit, end=True)
+
+
+def first_start(state: State, live: Live) -> float | None:
+    """The time when a job would start, in seconds; ``None``: never, as far as is known.
+
+    Running jobs end by their estimates. All of it happens in a transaction that is undone.
+    """
+    with state.trial():
+        _settle(state, state.now)
+        while not live.runs:
+            if state.jobs.get(live.job.name) is not live:
+                return None  # it is rejected
+            ends = [
+                (max(state.now, one.since + one.job.run_time), name)
+                for name, one in state.running.items()
+                if one.job.run_time is not None
+            ]
+            now = min((time for time, _ in ends), default=inf)
+            if now > LATEST:
+                return None
+            for time, name in sorted(ends):
+                if time == now:
+                    state.happens(now)
+                    end(state, state.jobs[name])
+            _settle(state, now)
+        return live.since
+
+
+def _settle(state: State, now: float) -> None:
+    """Decide until nothing happens any more; victims stop at once."""
+    while True:
+        decide(state, now, -1)
+        stopping = [one for one in state.jobs.values() if one.for_job and not one.has_stopped]
+        if not stopping:
+            return
+        for one in stopping:
+            has_stopped(state, one)

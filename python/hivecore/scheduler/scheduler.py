@@ -24,8 +24,7 @@ from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.actions import Action, Move, Reject
-from hivecore.scheduler.explanation import JobExplanation, explain
-from hivecore.scheduler.forecast import first_start
+from hivecore.scheduler.explanation import JobExplanation, explain, first_start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.audit import check_units, check_waiting
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
