@@ -1,14 +1,44 @@
-"""A round of decisions in which jobs run in a given order."""
+"""Jobs run in a given order: the first ones run, and running jobs behind them leave for them.
 
-from hivecore.scheduler.actions import Preempt, Start
+A walk along the order goes from the first entry to the last; an entry is a job, or jobs that are to
+share GPUs. A running job stays at its place, if it can. If jobs are to share GPUs with other jobs
+than before, the first of them stays, and the others join it. An entry that finds no place gets that
+of entries behind it, the last ones first. If these are too few, all entries are placed again in
+order, on an empty cluster, provided that the entry has a place then. A trial comes before every
+change that might not be undone, so that no job moves without need. An entry without a place does
+not run.
+
+The walk counts GPUs, so that it tries only entries that may fit: idle GPUs, and those of the
+entries to which it has not come yet. Both counts are upper bounds.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from math import inf
+from typing import Any, NamedTuple
+
+from hivecore._thousandths import counted
+from hivecore.interleaving import interleave
+from hivecore.scheduler.actions import Move, PlacedPod, Preempt, Start
 from hivecore.scheduler.ledger.ends import reject_if_impossible
 from hivecore.scheduler.ledger.lines import requeue, take_off
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.ordering import Order
-from hivecore.scheduler.orders.walk import Walk
 from hivecore.scheduler.rounds.starts import expect_joining, runs_now, tell_to_stop
+from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import Refused
 
 __all__ = ["end_order", "run_in_order"]
+
+#: Jobs that share GPUs; one job has its own.
+_Entry = tuple[Live, ...]
+#: By running job its place, and the jobs on its GPUs, itself included.
+_Before = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
+_Decisions = tuple[tuple[str, Any], ...]
+#: By unit its old or new place, and the decisions for it if they are of this walk.
+_Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
 
 
 def end_order(state: State) -> None:
@@ -26,7 +56,7 @@ def run_in_order(state: State, order: Order) -> None:
         return  # all are gone
     if not state.immediate and _have_to_stop(state, order):
         return
-    walk = Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
+    walk = _Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
     found = walk.run(state.running.values())
     for live in found.stopped:
         name = live.job.name
@@ -60,7 +90,7 @@ def _have_to_stop(state: State, order: Order) -> bool:
         return True
     jobs = {name: one.copy() for name, one in state.jobs.items()}
     with state.stages.trial():
-        walk = Walk(state.stages, jobs, order, state.kinds.all_want_gpus)
+        walk = _Walk(state.stages, jobs, order, state.kinds.all_want_gpus)
         found = walk.run([jobs[name] for name in state.running])
     names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
     for name in names:
@@ -68,3 +98,345 @@ def _have_to_stop(state: State, order: Order) -> bool:
         state.outbox.append(Preempt(name, winner, "order"))
         tell_to_stop(state, state.jobs[name], winner)
     return bool(names)
+
+
+class _Changes(NamedTuple):
+    """The changes of a walk."""
+
+    #: the jobs that had GPUs and have none now
+    stopped: list[Live]
+    moves: list[Move]
+    #: the jobs that run from now on, with the jobs on the same GPUs, and their offsets
+    started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
+    before: _Before
+
+    def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
+        """The job for which another job leaves: the first that starts, if there is one.
+
+        :param jobs: the names of the known jobs.
+        """
+        started = [live.job.name for live, _, _ in self.started]
+        named = [one for names in order.entries for one in names]
+        there = (one for one in named if one in jobs)
+        others = chain(started, self.before[name][1], there, named)
+        return next(one for one in others if one != name)
+
+
+def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
+    """The changes since ``before``.
+
+    :param entries: all entries that have changed, in order.
+
+    Jobs of one group that are still together on the same GPUs stay there. This holds for one of the
+    new groups only, as it is not known on which GPUs two parts of a group are.
+    """
+    found = _Changes([], [], [], before)
+    stayed: set[tuple[str, ...]] = set()
+    for entry in entries:
+        there = [live.job.name for live in entry if live.job.name in before]
+        placed = entry[0].units[0].placed if entry else ()
+        if not placed:
+            found.stopped.extend(live for live in entry if live.job.name in before)
+            continue
+        groups = (before[name][1] for name in there if before[name][0] == placed)
+        old = next((members for members in groups if members not in stayed), ())
+        stayed.add(old)
+        now = list(there)
+        of = {live.job.name: live.job.stages for live in entry}
+        for live in entry:
+            name = live.job.name
+            if name in old and name in there:
+                continue
+            others = tuple(other for other in (there if name in there else now) if other != name)
+            offsets = _offsets((of[name], *[of[other] for other in others])) if others else ()
+            if name in there:
+                found.moves.append(Move(name, placed, before[name][0], others, offsets))
+            else:
+                found.started.append((live, others, offsets))
+                now.append(name)
+    return found
+
+
+@lru_cache(4096)  # jobs of few kinds come together again and again
+def _offsets(stages: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
+    return interleave(stages).offsets
+
+
+def _may_be_ordered(live: Live) -> bool:
+    """Whether an order may start, stop and move a job; it ignores other jobs."""
+    if live.job.together:
+        return False
+    if live.state == "running":
+        return live.job.preemptible and not live.for_job and len(live.units) == 1
+    return live.state == "pending"
+
+
+class _Walk:
+    """One walk along an order.
+
+    :param stages: the parts, which the walk changes.
+    :param jobs: all jobs, by name.
+    :param order: the order.
+    :param is_short: whether every job needs GPUs, so that no job starts when none are left.
+    """
+
+    def __init__(
+        self, stages: Stages, jobs: Mapping[str, Live], order: Order, is_short: bool
+    ) -> None:
+        self._stages, self._jobs, self._is_short = stages, jobs, is_short
+        self._names, self._place, self._sharers = order.entries, order.place, order.sharers
+        #: the entries so far, by place in the order
+        self._entries: dict[int, _Entry] = {}
+        #: the committed decisions, by unit
+        self.decisions: dict[str, _Decisions] = {}
+        #: the refusals of entries, by the first job of each
+        self.refused: dict[str, Refused] = {}
+        #: the GPUs of entries that hold some, by place: of those to which the walk has not come
+        #: yet, and of the others
+        self._behind: dict[int, int] = {}
+        self._placed: dict[int, int] = {}
+        #: the places of the entries that have started, left, or share GPUs with other jobs
+        self._touched: set[int] = set()
+        #: the old places of units that have left, or their new ones on an empty cluster
+        self._was: _Places = {}
+        self._is_fresh = False
+        #: idle GPUs, at most, and those of entries to which the walk has not come yet
+        self._idle, self._held = 0.0, 0
+        self._known: dict[Any, Refused] = {}
+
+    def run(self, running: Iterable[Live]) -> _Changes:
+        """Start and stop jobs as the order says.
+
+        :param running: all running jobs.
+        """
+        stages, entries = self._stages, self._entries
+        before: _Before = {}
+        there: set[int] = set()
+        rest: list[str] = []
+        for live in running:
+            if _may_be_ordered(live):
+                name = live.job.name
+                before[name] = live.units[0].placed, stages.members(name)
+                at = self._place.get(name)
+                if at is None:
+                    rest.append(name)
+                else:
+                    there.add(at)
+                    if not stages.by_stages:
+                        entries[at] = (live,)
+        others = [(self._jobs[name],) for name in sorted(rest)]
+        for other in others:
+            self._vacate(other)
+        for at in sorted(there):
+            if not stages.by_stages or self._stays(at):
+                self._behind[at] = _gpus(entries[at])
+            else:
+                self._vacate_at(at)
+        self._held = sum(self._behind.values())
+        self._idle = self._room()
+        self._go()
+        return _changes([*map(self._entry, sorted(self._touched)), *others], before)
+
+    def _entry(self, at: int) -> _Entry:
+        """The jobs of an entry that the order may start and stop; none: there are no such jobs."""
+        found = self._entries.get(at)
+        if found is None:
+            jobs = self._jobs
+            lives = [jobs[name] for name in self._names[at] if name in jobs]
+            found = tuple([live for live in lives if _may_be_ordered(live)])
+            are_others = len(found) > 1 and lives != self._sharers.get(at)
+            if are_others and self._stages.unlike([one.job for one in found]):
+                found = found[:1]  # other jobs have these names by now
+            self._entries[at] = found
+        return found
+
+    def _room(self) -> float:
+        room = self._stages.room()
+        return inf if isinstance(room, float) else counted(room, True)
+
+    def _go(self) -> None:
+        names, jobs, behind = self._names, self._jobs, self._behind
+        at, count = 0, len(names)
+        left = self._idle + self._held
+        while at < count:
+            if at in behind:
+                gpus = self._placed[at] = behind.pop(at)
+                self._held -= gpus
+                left -= gpus
+            elif left <= 0.0 and self._is_short and not behind:
+                return
+            else:
+                first = jobs.get(names[at][0])
+                if first is None or _gpus_of(first) <= left:
+                    entry = self._entry(at)
+                    if entry and self._may_start(entry) and not self._serve(at, entry):
+                        at = -1
+                    left = self._idle + self._held
+            at += 1
+
+    def _may_start(self, entry: _Entry) -> bool:
+        """Whether the jobs run after which these have to start."""
+        names = [name for live in entry for name in live.job.after]
+        others = [self._jobs[name] for name in names if name in self._jobs]
+        return all(
+            one.units[0].placed and one.state != "reserved" and not one.has_stopped
+            for one in others
+        )
+
+    def _stays(self, at: int) -> bool:
+        """Whether an entry keeps its GPUs; other jobs leave them, and its own join them."""
+        entry = self._entry(at)
+        holder = next((live.units[0] for live in entry if live.units[0].placed), None)
+        if holder is None:
+            return False  # an earlier entry has taken over its GPUs
+        members = self._stages.members(holder.name)
+        leaving = [(self._jobs[name],) for name in members if self._jobs[name] not in entry]
+        joining = [live for live in entry if live.job.name not in members]
+        if not leaving and not joining:
+            return True
+        if not all(_may_be_ordered(live) for (live,) in leaving):
+            return False
+        if joining and not (self._stages.is_open(holder.name) and self._may_start(tuple(joining))):
+            return False
+        self._touched.add(at)
+        for one in (*leaving, *((live,) for live in joining)):
+            self._vacate(one)
+        for live in joining:
+            live.units[0].note(self._stages.log)
+            self._stages.share(live.units[0], holder)
+        return True
+
+    def _serve(self, at: int, entry: _Entry) -> bool:
+        """Start an entry if that is possible.
+
+        :returns: whether the walk goes on; if not, it begins again, on an empty cluster.
+        """
+        kind = self._stages.demand(entry[0].units[0])
+        found = self._known.get(kind)
+        if found is None:
+            found = self._start_somewhere(at, entry)
+            if found is None:
+                self._placed[at] = _gpus(entry)
+                return True
+            places = None if self._is_fresh else self._place_for(at, range(at))
+            if places is not None:
+                self._begin_again(places)
+                return False
+            self._known[kind] = found
+        self.refused[entry[0].job.name] = found
+        return True
+
+    def _start_somewhere(self, at: int, entry: _Entry) -> Refused | None:
+        """Start an entry on idle GPUs or those of entries behind it, or return the refusal."""
+        found: Refused | None = None
+        if _gpus(entry) <= self._idle:
+            found = self._start(at, entry)
+            if found is None:
+                return None
+        if self._behind and (self._stages.puts_back or self._place_for(at, []) is not None):
+            return self._start_without_those_behind(at, entry)
+        return found or self._start(at, entry)
+
+    def _start_without_those_behind(self, at: int, entry: _Entry) -> Refused | None:
+        """Start an entry when as few of the last entries as possible have left; or all stay."""
+        found: Refused | None = None
+        left: list[int] = []
+        for other in reversed(list(self._behind)):
+            self._held -= self._behind.pop(other)
+            self._vacate_at(other)
+            left.append(other)
+            if _gpus(entry) <= self._idle:
+                found = self._start(at, entry)
+                if found is None:
+                    return None
+        if self._stages.puts_back:
+            for other in reversed(left):
+                self._start(other, self._entry(other))
+                gpus = self._behind[other] = _gpus(self._entry(other))
+                self._held += gpus
+        return found or self._start(at, entry)
+
+    def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
+        """The places of earlier entries with which an entry has a place, if all behind it leave;
+        None: there are none. Nothing changes.
+
+        :param before: the entries that are placed before it; none: those with places keep them.
+        """
+        left = self._idle + self._held + sum(self._placed.values())
+        found: _Places = {}
+        with self._stages.trial():
+            for other in (*self._behind, *(self._placed if before else ())):
+                for live in reversed(self._entry(other)):
+                    self._stages.give_back(live.units[0], end=False)
+            for other in before:
+                for live in self._entry(other)[:1]:
+                    trial = live.units[0].trial()
+                    if _gpus_of(live) <= left:
+                        started = self._stages.start(trial)
+                        if isinstance(started, Started):
+                            left -= _gpus_of(live)
+                            found[trial.name] = trial.placed, started.decisions
+            last = self._stages.start(self._entry(at)[0].units[0].trial())
+        return found if isinstance(last, Started) else None
+
+    def _begin_again(self, places: _Places) -> None:
+        """Let all jobs leave, and walk again.
+
+        :param places: the places of the entries before the one that has none.
+        """
+        for at in (*self._behind, *self._placed):
+            self._vacate_at(at)
+        self._behind.clear()
+        self._placed.clear()
+        self._known.clear()
+        self.refused.clear()
+        self._was = places if self._stages.puts_back else {}
+        self._is_fresh = True
+        self._idle, self._held = self._room(), 0
+
+    # --- units start and leave
+
+    def _start(self, at: int, entry: _Entry) -> Refused | None:
+        first, *others = [live.units[0] for live in entry]
+        for unit in (first, *others):
+            unit.note(self._stages.log)
+        placed, decisions = self._was.get(first.name, ((), ()))
+        if not placed or not self._stages.put_back(first, placed):
+            found = self._stages.start(first)
+            if not isinstance(found, Started):
+                return found
+            decisions = found.decisions
+        self.decisions[first.name] = decisions
+        for unit in others:
+            self._stages.share(unit, first)
+        self._touched.add(at)
+        self._idle -= _gpus(entry)
+        return None
+
+    def _vacate_at(self, at: int) -> None:
+        entry = self._entry(at)
+        self._touched.add(at)
+        self._vacate(entry)
+        self._idle += _gpus(entry)
+
+    def _vacate(self, entry: _Entry) -> None:
+        for live in reversed(entry):
+            unit = live.units[0]
+            if unit.placed:
+                if not self._is_fresh:
+                    self._was[unit.name] = unit.placed, ()
+                heir = self._stages.give_back(unit, end=False)
+                if heir:
+                    self._jobs[heir].units[0].note(self._stages.log)
+                    self._jobs[heir].units[0].is_placed = unit.is_placed
+                unit.note(self._stages.log)
+                unit.placed, unit.is_placed = (), False
+
+
+def _gpus(entry: _Entry) -> int:
+    return _gpus_of(entry[0])
+
+
+def _gpus_of(live: Live) -> int:
+    """The GPUs in thousandths, as the network counts them."""
+    return counted(live.units[0].kind.amounts.get("gpu", 0), True)
