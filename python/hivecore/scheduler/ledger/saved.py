@@ -60,30 +60,26 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "logged": logged,
         "kinds": state.kinds.numbered,
         "waiting": state.waiting.plain(),
-        "outbox": [plain_record(action) for action in state.outbox],
+        "outbox": state.outbox,
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
-    if untold := state.waiting_untold():
-        told["untold"] = untold
-    if pending:
-        told["pending"] = [plain_record(action) for action in pending]
-    if state.precedence:
-        told["precedence"] = state.precedence.plain()
-    if stages.hosts:
-        told["hosts"] = sorted(stages.hosts)
+    more = {
+        "untold": state.waiting_untold(),
+        "pending": pending,
+        "precedence": state.precedence.plain(),
+        "hosts": sorted(stages.hosts),
+        "growing": stages.growing,
+        "order": state.order and state.order.entries,
+        "regroup_for": state.regroup_for,
+    }
+    told |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
     if devices is not None and stages.gpu_memory not in (None, memory_of_gpus(devices)):
         told["gpu_memory"] = stages.gpu_memory
-    if stages.growing:
-        told["growing"] = True
     if state.patience < inf:
         told["patience"] = state.patience
-    if state.order is not None:
-        told["order"] = state.order.entries
-    if stages.by_stages:
-        told["regroup_for"] = state.regroup_for
     told |= stages.plain()
-    text = json.dumps(told, separators=(",", ":")).encode()
+    text = json.dumps(told, separators=(",", ":"), default=plain_record).encode()
     parts = stages.to_bytes()
     if state.lending is not None:
         parts.append(state.lending.to_bytes())
@@ -181,11 +177,11 @@ def _plain_live(live: Live) -> dict[str, Any]:
     """A job with its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
-        "job": plain_record(live.job),
+        "job": live.job,
         "state": live.state,
         "since": live.since,
         "attained": live.attained,
-        "told": live.told and plain_record(live.told),
+        "told": live.told,
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
@@ -202,7 +198,7 @@ def _plain_unit(unit: Unit) -> list[Any]:
         unit.pods,
         None if departure is None else departure[1:],
         unit.is_placed,
-        [plain_record(pod) for pod in unit.placed],
+        unit.placed,
     ]
 
 

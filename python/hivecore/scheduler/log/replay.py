@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["recover", "replay", "replayed"]
 
 _MOST_JOBS = 4096
+#: The number, the event, the time and the job.
+_OF_JOB = re.compile(
+    r'\{"n":(\d+),"event":"(finish|cancel|stopped)","now":([^,]+),"job":"([^"\\]*)"'
+)
 #: The time, and the bound of attempts.
 _DECIDED = re.compile(r'\{"n":\d+,"event":"decide","now":([^,]+),(?:"most":(\d+),)?')
 #: The number, the time, the name and the estimate of a job, and what it has in common with others.
 _SUBMITTED = re.compile(
     r'\{"n":(\d+),"event":"submit","now":([^,]+),'
-    r'"job":\{"name":("(?:[^"\\]|\\.)*")(?:,"run_time":([^,]+))?(,.*)'
+    r'"job":\{"name":("[^"\\]*(?:\\.[^"\\]*)*")(?:,"run_time":([^,]+))?(,.*)'
 )
 
 
@@ -181,6 +185,9 @@ class _Rerun:
         if (form := _SUBMITTED.match(line.text)) and int(form[1]) == line.number:
             scheduler.submit(self._job(line, *form.groups()[2:]), float(form[2]))
             return scheduler
+        if (form := _OF_JOB.fullmatch(line.text)) and int(form[1]) == line.number:
+            getattr(scheduler, form[2])(form[4], float(form[3]))
+            return scheduler
         now: float
         if form := _DECIDED.match(line.text):
             now, most = float(form[1]), None if form[2] is None else int(form[2])
@@ -203,7 +210,7 @@ class _Rerun:
         more = {} if estimate is None else {"run_time": float(estimate)}
         like = self._jobs.get(alike)
         if like is not None:
-            return like.replace(name=json.loads(name), **more)
+            return like.replace(name=json.loads(name) if "\\" in name else name[1:-1], **more)
         if len(self._jobs) >= _MOST_JOBS:
             self._jobs.clear()
         job = record_of_plain(Job, line.record.fields["job"])

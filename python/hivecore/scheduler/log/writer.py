@@ -140,8 +140,8 @@ class LogWriter:
 
     def event(self, event: str, now: float, **fields: Any) -> None:
         """Something else has happened."""
-        more = "".join([f',"{name}":{_encode(value)}' for name, value in fields.items()])
-        self._write(f'"event":"{event}","now":{now!r}{more}')
+        more = [f',"{name}":{_encode(value)}' for name, value in fields.items()]
+        self._write(f'"event":"{event}","now":{now!r}{"".join(more)}')
 
     def decided(self, now: float, most: int | None, actions: list[Action]) -> None:
         """What the scheduler said."""
