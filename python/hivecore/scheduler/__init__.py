@@ -15,19 +15,12 @@ from hivecore.scheduler.actions import (
 )
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.explanation import JobChange, JobExplanation
-from hivecore.scheduler.history import (
-    JobDifference,
-    JobStanding,
-    LogDifference,
-    LogFigures,
-    LogStanding,
-    diff_log,
-    explain_log,
-    log_standing,
-)
+from hivecore.scheduler.history.difference import JobDifference, LogDifference, LogFigures, diff_log
+from hivecore.scheduler.history.standing import JobStanding, LogStanding, explain_log, log_standing
 from hivecore.scheduler.job import Data, Job, Role, Where
-from hivecore.scheduler.log import LogRecord, read_log, recover, replay
-from hivecore.scheduler.moves import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
+from hivecore.scheduler.log.reader import LogRecord, read_log
+from hivecore.scheduler.log.replay import recover, replay
+from hivecore.scheduler.moves.plan import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
 from hivecore.scheduler.plain import action_of_plain, plain_record, record_of_plain
 from hivecore.scheduler.scheduler import Scheduler
 from hivecore.scheduler.sharing import Sharing

@@ -1,6 +1,7 @@
 """What a scheduler is told, as records, and as plain data in the fields of the decision log."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import (
@@ -21,7 +22,7 @@ from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Move
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.orders.ordering import as_order
-from hivecore.scheduler.plain import action_of_plain, record_of_plain
+from hivecore.scheduler.plain import record_of_plain
 from hivecore.scheduler.stages.storage import Observed
 
 if TYPE_CHECKING:
@@ -33,13 +34,8 @@ _LATEST = 2.0**40
 
 
 def _moves(value: Any, name: str) -> tuple[Move, ...]:
-    found = []
-    for one in as_tuple(value, name):
-        action = action_of_plain(one)
-        if not isinstance(action, Move):
-            raise ValueError(f"{name}: {one['action']!r} is none")
-        found.append(action)
-    return tuple(found)
+    rows = enumerate(as_tuple(value, name))
+    return tuple([record_of_plain(Move, one, f"{name}[{i}]") for i, one in rows])
 
 
 def _spec(value: Any, name: str) -> ClusterSpec:
@@ -47,10 +43,6 @@ def _spec(value: Any, name: str) -> ClusterSpec:
         return record_of_plain(ClusterSpec, value, name)
     except KeyError as error:
         raise ValueError(f"{name}: {error.args[0]}") from None
-
-
-def _record(kind: type) -> Check:
-    return lambda value, name: record_of_plain(kind, value, name)
 
 
 def _amounts(value: Any, name: str) -> dict[str, Amount]:
@@ -65,7 +57,7 @@ def _floats(value: Any, name: str) -> dict[str, float]:
 _OF_JOB: dict[str, Check] = {"job": as_name}
 #: By event what it says besides the time, and how that is read.
 _FIELDS: dict[str, dict[str, Check]] = {
-    "submit": {"job": _record(Job)},
+    "submit": {"job": partial(record_of_plain, Job)},
     "finish": _OF_JOB,
     "cancel": _OF_JOB,
     "fail": {**_OF_JOB, "pod": check_of(str | None)},
@@ -76,10 +68,10 @@ _FIELDS: dict[str, dict[str, Check]] = {
         "node": as_name,
         "labels": lambda value, name: dict(as_dict(value, name)),
         "free": _amounts,
-        "inventory": _record(NodeDevices),
+        "inventory": partial(record_of_plain, NodeDevices),
     },
     "remove_node": {"node": as_name},
-    "set_quota": {"quota": _record(Quota)},
+    "set_quota": {"quota": partial(record_of_plain, Quota)},
     "set_total": {"total": _amounts, "tree": as_text, "carved": as_bool},
     "reconfigure": {"spec": _spec},
     "regroup": {"seconds": positive(_LATEST)},

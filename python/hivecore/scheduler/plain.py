@@ -211,7 +211,9 @@ def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
         given = dict(zip(form.read, row, strict=True))
     else:
         given = as_mapping(data, what)
-        if known in _KINDS and given.get("action") == _KINDS[known]:
+        if known in _KINDS and "action" in given:
+            if given["action"] != _KINDS[known]:
+                raise ValueError(f"{what}: must be {_KINDS[known]!r}, not {given['action']!r}")
             given = {name: value for name, value in given.items() if name != "action"}
     for name in form.required:
         if name not in given:

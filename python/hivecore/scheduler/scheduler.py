@@ -36,8 +36,8 @@ from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.log.outbox import Outbox
 from hivecore.scheduler.log.reader import read_actions
 from hivecore.scheduler.log.writer import LogWriter
-from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
+from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import (

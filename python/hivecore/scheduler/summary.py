@@ -1,5 +1,6 @@
 """A summary of a scheduler: jobs by tenant and state, queues, nodes."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 from hivecore._record import Record
@@ -50,13 +51,13 @@ def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[Tena
 
     :param holds: whether the job of a name holds its GPUs; else it shares those of another job.
     """
-    counts: dict[str, dict[str, int]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for live in jobs:
-        tenant = live.job.tenant
-        of = counts.get(tenant)
-        if of is None:
-            of = counts[tenant] = dict.fromkeys(_COUNTS, 0)
+        of = counts[live.job.tenant]
         of[live.state] += 1
         if live.runs and holds(live.job.name):
             of["gpus"] += sum(unit.kind.gpus for unit in live.placed)
-    return tuple(TenantSummary(tenant, **counts[tenant]) for tenant in sorted(counts))
+    return tuple(
+        TenantSummary(tenant, *[of[name] for name in _COUNTS])
+        for tenant, of in sorted(counts.items())
+    )

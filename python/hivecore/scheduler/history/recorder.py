@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.log import LogRecord
+from hivecore.scheduler.log.reader import LogRecord
 from hivecore.scheduler.plain import record_of_plain
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
-from hivecore.scheduler.log import LogRecord, replayed
 from hivecore.scheduler.log.files import LogPath
+from hivecore.scheduler.log.reader import LogRecord
+from hivecore.scheduler.log.replay import replayed
 from hivecore.scheduler.plain import plain_record
 
 if TYPE_CHECKING:

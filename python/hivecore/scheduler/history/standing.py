@@ -7,8 +7,8 @@ from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
-from hivecore.scheduler.log import replayed
 from hivecore.scheduler.log.files import LogPath
+from hivecore.scheduler.log.replay import replayed
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
