@@ -38,9 +38,9 @@ from hivecore.reference.devices.shared_cluster import SharedCluster
 from hivecore.sim.devices import (
     SHARING_POLICIES,
     DeviceReplay,
+    devices_report,
     median_at,
     replay_devices,
-    save_device_plots,
 )
 from hivecore.traces import (
     GpuNodes,
@@ -103,7 +103,7 @@ def figures_of(name: str, policy: str, runs: list[DeviceReplay]) -> dict[str, An
 def whole_command(policy: str) -> float:
     """CPU seconds of a process that replays one order of the first list."""
     files = OPENB / "openb_node_list_gpu_node.csv", OPENB / f"openb_pod_list_{LISTS[0]}.csv"
-    return hivecore_seconds("replay", *files, "--format", "openb", "--policy", policy, "--seeds", 1)
+    return hivecore_seconds("replay", "pods", *files, "--policy", policy, "--seeds", 1)
 
 
 def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) -> float:
@@ -126,7 +126,7 @@ def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) 
 
 def draw(runs: list[DeviceReplay], reported: Any, folder: Path) -> None:
     with TemporaryDirectory() as made:
-        for path in save_device_plots(runs, made, reported):
+        for path in devices_report(runs, reported).save_pictures(made):
             target = folder / f"devices_openb_{path.name}"
             target.write_bytes(path.read_bytes())
             print(f"wrote {target}")

@@ -8,7 +8,7 @@ HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The t
 recomputes the whole cluster at each step, so it gets a short trace.
 Beside the replay, which lets a `Scheduler` decide, stand loops by hand for each policy: what the
 generality costs. The floor is such a loop with a policy that always says yes. The whole command is
-`hivecore replay` on the Philly trace in a process of its own: start, reading, the three replays,
+`hivecore replay tenants` on the Philly trace in a process of its own: start, reading, three replays,
 report, pictures and JSON.
 
 network        five clusters of Microsoft ITP as five tenants of one, under quotas, in a network and
@@ -208,7 +208,7 @@ def whole_command(folder: Path) -> float:
     philly = TRACES / "philly"
     given = ["--format", "philly", "--virtual-clusters", philly / "virtual_clusters.csv"]
     outputs = ["--json", folder / "replay.json", "--plots", folder]
-    return hivecore_seconds("replay", philly / "jobs.csv", *given, *outputs)
+    return hivecore_seconds("replay", "tenants", philly / "jobs.csv", *given, *outputs)
 
 
 def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:

@@ -152,7 +152,7 @@ def compare(smoke: bool) -> list[dict[str, Any]]:
 
 
 def replay(smoke: bool) -> list[dict[str, Any]]:
-    """What `hivecore replay trace3.csv --cache 8000 --bandwidth 800` comes to, by seed."""
+    """What `hivecore replay storage trace3.csv --cache 8000 --bandwidth 800` comes to, by seed."""
     if smoke or not REPLAYED.is_file():
         return []
     trace = load_training(REPLAYED)

@@ -12,14 +12,16 @@ import pytest
 import hivecore
 from hivecore import cli
 from hivecore._ctrl_c import held_back
-from hivecore.sim.console import print_table, try_outputs
+from hivecore.sim.console import print_report, try_outputs
 from hivecore.sim.demo import CONFIGURATIONS, command
 from hivecore.sim.devices import SHARING_POLICIES, replay_devices
-from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
-from hivecore.sim.preemptive.metrics import JobFigures
-from hivecore.sim.preemptive.report import jobs_table
-from hivecore.sim.storage.metrics import StorageFigures
-from hivecore.sim.storage.report import storage_table
+from hivecore.sim.preemptive import JobFigures, Jobs, MuriOptions, job_figures, schedule
+from hivecore.sim.preemptive import command as jobs_command
+from hivecore.sim.replay_command import kind_of
+from hivecore.sim.report import Report, columns_of, label, values_of
+from hivecore.sim.storage import StorageFigures
+from hivecore.sim.storage import command as storage_command
+from hivecore.sim.tenants import command as tenants_command
 from hivecore.traces import (
     generate,
     generate_openb_nodes,
@@ -48,7 +50,7 @@ def owners(trace):
 
 
 def test_replay_reports_in_all_forms(trace, owners, tmp_path, capsys):
-    arguments = ["replay", trace, "--format", "csv", "--virtual-clusters", owners]
+    arguments = ["replay", "tenants", trace, "--format", "csv", "--virtual-clusters", owners]
     outputs = ["--json", tmp_path / "out.json", "--plots", tmp_path / "plots"]
     assert cli.main([*map(str, arguments), *map(str, outputs)]) == 0
     out = capsys.readouterr().out
@@ -73,7 +75,12 @@ def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp
     for load in ("1", "3"):
         out = tmp_path / f"{load}.json"
         scale = ["--oversubscribe", "1.5", "--load", load]
-        assert cli.main(["replay", str(trace), "--format", "csv", *scale, "--json", str(out)]) == 0
+        assert (
+            cli.main(
+                ["replay", "tenants", str(trace), "--format", "csv", *scale, "--json", str(out)]
+            )
+            == 0
+        )
         data = json.loads(out.read_text())
         nodes.append(data["workload"]["nodes"])
         means.append(data["policies"]["private"]["all"]["mean_delay_seconds"])
@@ -83,7 +90,10 @@ def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp
 
 def test_opportunistic_reports_what_was_borrowed(trace, owners, capsys):
     owned = ["--virtual-clusters", str(owners), "--load", "2"]
-    assert cli.main(["replay", str(trace), "--format", "csv", *owned, "--opportunistic"]) == 0
+    assert (
+        cli.main(["replay", "tenants", str(trace), "--format", "csv", *owned, "--opportunistic"])
+        == 0
+    )
     assert "Opportunistic jobs did" in capsys.readouterr().out
 
 
@@ -123,7 +133,7 @@ def test_lending_is_a_policy_beside_cells(trace, owners, tmp_path):
     out = tmp_path / "out.json"
     given = ["--format", "csv", "--virtual-clusters", str(owners), "--load", "2"]
     policies = ["--policy", "lending", "cells", "--json", str(out)]
-    assert cli.main(["replay", str(trace), *given, *policies]) == 0
+    assert cli.main(["replay", "tenants", str(trace), *given, *policies]) == 0
     found = json.loads(out.read_text())["policies"]
     assert list(found) == ["private", "cells", "lending"]
     assert found["cells"]["borrowing"] is None
@@ -169,58 +179,46 @@ def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
     assert len(json.loads(out.read_text())["points"]) == 6
 
 
+CSV = "replay tenants {trace} --format csv"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "required: COMMAND"),
-        (["replay", "--format", "csv"], "required: TRACE"),
-        (["replay", "{trace}"], "required: --format"),
-        (["replay", "{trace}", "--format", "json"], "invalid choice: 'json'"),
-        (["replay", "{trace}", "--format", "itp"], "jobs.csv:1: no column 'submission_time'"),
-        (["replay", "missing.csv", "--format", "csv"], "No such file"),
-        (["replay", "{trace}", "--format", "csv", "--load", "0"], "finite and positive number"),
-        (["replay", "{trace}", "--format", "csv", "--load", "x"], "positive number, not 'x'"),
-        (["replay", "{trace}", "--format", "csv", "--oversubscribe", "inf"], "finite and positive"),
-        (
-            ["replay", "{trace}", "--format", "csv", "--virtual-clusters", "{trace}"],
-            "jobs.csv:1: no column 'vc'",
-        ),
-        (
-            [
-                "replay",
-                "{trace}",
-                "--format",
-                "csv",
-                "--oversubscribe",
-                "2",
-                "--virtual-clusters",
-                "x",
-            ],
-            "not allowed with argument",
-        ),
-        (["demo"], "required: --out"),
-        (["sweep", "--seeds", "0"], "at least 1, not '0'"),
-        (["sweep", "{trace}"], "--format is needed for trace files"),
-        (["sweep", "--jobs", "2"], "at least one per tenant"),
-        (["sweep", "--tenant", "a=b"], "--tenant has no meaning for policies: it needs --spec"),
-        (["sweep", "--nodes", "a"], "must be TENANT=N, not 'a'"),
-        (["sweep", "--nodes", "a=0"], "at least 1, not '0'"),
-        (
-            ["sweep", "{trace}", "--format", "csv", "--nodes", "a=1"],
-            "--nodes has no meaning for trace files",
-        ),
+        ("", "required: COMMAND"),
+        ("replay", "required: KIND"),
+        ("replay tenants --format csv", "required: TRACE"),
+        ("replay tenants {trace}", "required: --format"),
+        ("replay tenants {trace} --format json", "invalid choice: 'json'"),
+        ("replay tenants {trace} --format itp", "jobs.csv:1: no column 'submission_time'"),
+        ("replay tenants missing.csv --format csv", "No such file"),
+        (f"{CSV} --load 0", "finite and positive number"),
+        (f"{CSV} --load x", "positive number, not 'x'"),
+        (f"{CSV} --oversubscribe inf", "finite and positive"),
+        (f"{CSV} --virtual-clusters {{trace}}", "jobs.csv:1: no column 'vc'"),
+        (f"{CSV} --oversubscribe 2 --virtual-clusters x", "not allowed with argument"),
+        (f"{CSV} --policy quota --opportunistic", "--opportunistic needs --policy cells"),
+        (f"{CSV} --policy quota --plots x", "--plots shows all policies of tenants: leave"),
+        (f"{CSV} --nodes 8", "unrecognized arguments: --nodes 8"),
+        ("replay spec {trace} --format csv", "required: --spec"),
+        ("demo", "required: --out"),
+        ("sweep --seeds 0", "at least 1, not '0'"),
+        ("sweep {trace}", "--format is needed for trace files"),
+        ("sweep --tenant a=b", "--tenant has no meaning for policies: it needs --spec"),
+        ("sweep --nodes a", "must be TENANT=N, not 'a'"),
+        ("sweep --nodes a=0", "at least 1, not '0'"),
+        ("sweep {trace} --format csv --nodes a=1", "--nodes has no meaning for trace files"),
     ],
 )
 def test_wrong_arguments_end_with_a_message_and_status_2(arguments, says, trace, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main([argument.format(trace=trace) for argument in arguments])
+        cli.main(arguments.format(trace=trace).split())
     assert caught.value.code == 2
     assert says in capsys.readouterr().err
 
 
-CSV = "replay {trace} --format csv"
-MURI = "replay {training} --format muri --policy fifo"
-STORAGE = "replay {trace} --format csv --storage silod"
+MURI = "replay jobs {training} --policy fifo"
+STORAGE = "replay storage {trace} --format csv --system silod"
 
 
 @pytest.mark.parametrize(
@@ -253,8 +251,8 @@ STORAGE = "replay {trace} --format csv --storage silod"
         ("sweep --format csv", "--format has no meaning for generated traces"),
         ("sweep {trace} --format csv --seeds 2", "--seeds has no meaning for trace files"),
         ("sweep {trace} --format csv --jobs 2", "--jobs has no meaning for trace files"),
-        ("replay {folder} --format csv", "error: {folder}: Is a directory"),
-        ("replay none.csv --format csv", "error: none.csv: No such file or directory"),
+        ("replay tenants {folder} --format csv", "error: {folder}: Is a directory"),
+        ("replay tenants none.csv --format csv", "error: none.csv: No such file or directory"),
         ("log replay {folder}/empty", "{folder}/empty: line 1: "),
         ("log state {trace}", "{trace}: line 1: "),
         ("log explain {trace} a --at 1", "{trace}: line 1: "),
@@ -281,7 +279,10 @@ def test_a_message_names_the_option_or_the_file(arguments, says, trace, training
     [
         (["quota", ""], "the name of a file is empty"),
         (["sweep", "--spec", ""], "--spec: the name of a file is empty"),
-        (["replay", "", "--format", "csv", "--load", "2"], "the name of a file is empty"),
+        (
+            ["replay", "tenants", "", "--format", "csv", "--load", "2"],
+            "the name of a file is empty",
+        ),
         (["log", "replay", ""], "the name of a file is empty"),
         (["init", "node", "--out", ""], "--out: the name of a file is empty"),
         (["init", "node", "--out="], "--out: the name of a file is empty"),
@@ -310,9 +311,9 @@ def test_an_error_of_the_system_without_a_file_names_those_that_were_given(
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(cli, "load", fail)
+    monkeypatch.setattr(tenants_command, "load", fail)
     with pytest.raises(SystemExit) as caught:
-        cli.main(["replay", str(trace), "--format", "csv"])
+        cli.main(["replay", "tenants", str(trace), "--format", "csv"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == f"hivecore: error: {says.format(trace=trace)}\n"
 
@@ -339,7 +340,7 @@ def test_a_warning_of_a_reader_is_one_line_of_the_command(tmp_path):
 
 def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, trace, capsys):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "rich" else object())
-    assert cli.main(["replay", str(trace), "--format", "csv"]) == 1
+    assert cli.main(["replay", "tenants", str(trace), "--format", "csv"]) == 1
     assert capsys.readouterr().err == ("hivecore replay needs rich: pip install 'hivecore[sim]'\n")
 
 
@@ -353,7 +354,7 @@ def training(tmp_path):
 
 
 def replay_jobs(training, *arguments):
-    base = ["replay", training, "--format", "muri", "--policy", *arguments]
+    base = ["replay", "jobs", training, "--policy", *arguments]
     return cli.main([str(argument) for argument in base])
 
 
@@ -380,7 +381,7 @@ def test_replay_under_job_policies_reports_completion_times(training, tmp_path, 
 
 def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monkeypatch, tmp_path):
     made = generate_training(60, seed=0, gpus=24)
-    monkeypatch.setattr(cli, "load_training", lambda path: made)
+    monkeypatch.setattr(jobs_command, "load_training", lambda path: made)
     jobs, found = Jobs.of(made), {}
     for name, given_options, options in (
         ("default", [], MuriOptions()),
@@ -418,7 +419,7 @@ def test_failures_hit_all_job_policies_and_depend_on_the_seed(training, tmp_path
 def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
     out = tmp_path / "out.json"
     given = ["--format", "csv", "--virtual-clusters", str(owners), "--json", str(out)]
-    assert cli.main(["replay", str(trace), *given, "--policy", "quota"]) == 0
+    assert cli.main(["replay", "tenants", str(trace), *given, "--policy", "quota"]) == 0
     # The private clusters are the yardstick.
     assert set(json.loads(out.read_text())["policies"]) == {"private", "quota"}
 
@@ -426,24 +427,12 @@ def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("srsf cells", "--policy names policies of tenants (private, quota, cells) or of training"),
-        ("srsf --load 1", "--load has no meaning for policies of training jobs"),
-        ("srsf --oversubscribe 1", "--oversubscribe has no meaning for policies of training jobs"),
-        ("srsf --virtual-clusters x", "--virtual-clusters has no meaning"),
-        ("muri-l --opportunistic", "--opportunistic has no meaning for policies of training jobs"),
-        ("cells --nodes 8", "--nodes has no meaning for policies of tenants"),
-        ("cells --job-mtbf 8", "--job-mtbf has no meaning for policies of tenants"),
-        ("cells --node-mtbf 8", "--node-mtbf has no meaning for policies of tenants"),
-        ("cells --seed 0", "--seed has no meaning for policies of tenants"),
+        ("srsf cells", "invalid choice: 'cells'"),
+        ("srsf --load 1", "unrecognized arguments: --load 1"),
         ("srsf --seed 0", "--seed needs --job-mtbf or --node-mtbf"),
         ("srsf --job-mtbf 1 --seed -1", "at least 0, not '-1'"),
         ("srsf tiresias --node-mtbf 1", "--node-mtbf has no meaning for tiresias"),
-        ("srsf --format csv", "policies of training jobs need --format muri, not csv"),
-        ("quota --opportunistic", "--opportunistic needs --policy cells"),
-        ("quota --plots x", "--plots shows all policies of tenants: leave --policy out"),
         ("srsf --nodes 0", "at least 1, not '0'"),
-        ("cells --candidates 4 4", "--candidates has no meaning for policies of tenants"),
-        ("cells --autopack off", "--autopack has no meaning for policies of tenants"),
         ("srsf muri-s --candidates 4 4", "--candidates needs --policy muri-exact-s or"),
         ("srsf --autopack off", "--autopack needs a policy of muri"),
         ("muri-exact-s --candidates 4 3", "--candidates 4 3: allowed are MUST from 1 to 4, and"),
@@ -461,17 +450,47 @@ def test_an_option_is_never_ignored(arguments, says, training, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_options_of_job_policies_need_a_job_policy(training, capsys):
+@pytest.mark.parametrize("kind", ["tenants", "jobs", "storage", "pods", "spec"])
+def test_the_help_of_a_replay_fits_a_screen(kind, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        cli.main(["replay", str(training), "--format", "muri", "--nodes", "8"])
-    assert "--nodes has no meaning for policies of tenants" in capsys.readouterr().err
+        cli.main(["replay", kind, "--help"])
+    assert len(capsys.readouterr().out.splitlines()) <= 25
 
 
-def test_job_policies_run_one_trace(training, capsys):
-    with pytest.raises(SystemExit):
-        replay = ["replay", str(training), str(training), "--format", "muri"]
-        cli.main([*replay, "--policy", "srsf"])
-    assert "one TRACE at a time" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ("t.csv --format itp --load 2", "tenants"),
+        ("--format csv t.csv --policy cells lending", "tenants"),
+        ("t.csv --format muri --policy srtf muri-s", "jobs"),
+        ("t.csv --format muri --storage silod --policy fifo", "storage"),
+        ("t.csv --format=storage --storage silod", "storage"),
+        ("n.csv p.csv --format openb --seeds 2", "pods"),
+        ("p.csv --format openb --spec a.yaml", "spec"),
+        ("t.csv --format csv --compare a.yaml", "spec"),
+        ("tenants t.csv --format csv", ""),
+        ("--help", ""),
+    ],
+)
+def test_the_kind_of_a_replay_is_told_by_its_options(arguments, kind):
+    assert kind_of(arguments.split()) == kind
+
+
+def test_a_replay_without_its_kind_works_as_with_it_and_hints_at_it(training, shared, capsys):
+    for kind, files, old, new in (
+        ("jobs", [training], "--format muri --policy fifo", "--policy fifo"),
+        ("storage", [training], "--format muri --storage silod", "--format muri --system silod"),
+        ("pods", shared, "--format openb --policy fgd --seeds 1", "--policy fgd --seeds 1"),
+    ):
+        names, said = [str(file) for file in files], []
+        for options in ([*names, *old.split()], [kind, *names, *new.split()]):
+            assert cli.main(["replay", *options]) == 0
+            said.append(capsys.readouterr())
+        before, after = (one.out.partition("Time:")[0] for one in said)
+        assert before == after
+        assert said[0].err.startswith(f"hivecore: hint: write `hivecore replay {kind}`")
+        assert (said[0].err.count("\n"), said[1].err) == (1, "")
 
 
 @pytest.fixture(scope="module")
@@ -491,7 +510,7 @@ def shared(tmp_path_factory):
 
 
 def replay_pods(files, *arguments):
-    return cli.main([str(one) for one in ("replay", *files, "--format", "openb", *arguments)])
+    return cli.main([str(one) for one in ("replay", "pods", *files, *arguments)])
 
 
 def test_replay_of_pods_that_share_gpus_reports_what_is_allocated(shared, tmp_path, capsys):
@@ -531,23 +550,15 @@ def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
 @pytest.mark.parametrize(
     ("files", "arguments", "says"),
     [
-        ("nodes", "", "--format openb needs two files, NODES and PODS"),
-        ("nodes pods pods", "", "--format openb needs two files, NODES and PODS"),
+        ("nodes", "", "required: PODS"),
+        ("nodes pods pods", "", "unrecognized arguments"),
         ("pods nodes", "", "pods.csv:1: no column 'sn'"),
         ("nodes nodes", "", "nodes.csv:1: no column"),
         ("nodes missing", "", "No such file"),
-        ("nodes pods", "--policy fgd cells", "--policy cells is none of random, worst-fit"),
         ("nodes pods", "--policy lifo", "invalid choice: 'lifo'"),
         ("nodes pods", "--load 0", "finite and positive number, not '0'"),
         ("nodes pods", "--load 0.00001", "load=1e-05: the first pod asks for more already"),
         ("nodes pods", "--seeds 0", "at least 1, not '0'"),
-        ("nodes pods", "--seed 1", "--seed has no meaning for pods that share GPUs"),
-        ("nodes pods", "--nodes 8", "--nodes has no meaning for pods that share GPUs"),
-        ("nodes pods", "--opportunistic", "--opportunistic has no meaning for pods"),
-        ("nodes pods", "--virtual-clusters x", "--virtual-clusters has no meaning for pods"),
-        ("nodes pods", "--oversubscribe 2", "--oversubscribe has no meaning for pods"),
-        ("nodes pods", "--storage silod", "--storage has no meaning for pods that share GPUs"),
-        ("nodes pods", "--gpus 8", "--gpus has no meaning for pods that share GPUs"),
         (
             "nodes pods",
             "--json nowhere/out.json",
@@ -559,23 +570,6 @@ def test_mistakes_with_pods_that_share_gpus_are_named(files, arguments, says, sh
     known = {"nodes": shared[0], "pods": shared[1], "missing": "missing.csv"}
     with pytest.raises(SystemExit) as caught:
         replay_pods([known[name] for name in files.split()], *arguments.split())
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("--policy fgd", "--policy fgd needs --format openb"),
-        ("--policy cells random", "--policy random needs --format openb"),
-        ("--seeds 2", "--seeds has no meaning for jobs: it needs --format openb"),
-        ("--storage silod --policy fgd", "--policy fgd is none of fifo, sjf"),
-        ("--storage silod --seeds 2", "--seeds has no meaning for jobs: it needs --format openb"),
-    ],
-)
-def test_what_is_for_pods_is_refused_for_jobs(arguments, says, trace, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["replay", str(trace), "--format", "csv", *arguments.split()])
     assert caught.value.code == 2
     assert says in capsys.readouterr().err
 
@@ -602,17 +596,21 @@ def printed_widths(text):
     return [len(line) for line in text.splitlines() if not line.startswith("wrote ")]
 
 
+def report_of(name, figures):
+    return Report("T", [label("policy"), *columns_of(type(figures))], [(name, *values_of(figures))])
+
+
 @pytest.mark.parametrize(
-    ("table", "rows", "figures"),
+    ("name", "record", "figures"),
     [
-        (jobs_table, {"muri-exact-s": JOBS, "tiresias": JOBS}, ["136,250", "3,551", "745"]),
-        (storage_table, {("max-min", "alluxio"): STORAGE}, ["37.61", "2,270.0", "1,096"]),
+        ("muri-exact-s", JOBS, ["136,250", "3,551", "745"]),
+        ("max-min, alluxio", STORAGE, ["37.61", "2,270.0", "1,096"]),
     ],
 )
-def test_tables_fit_80_columns_and_become_lists_on_40(table, rows, figures, monkeypatch, capsys):
+def test_tables_fit_80_columns_and_become_lists_on_40(name, record, figures, monkeypatch, capsys):
     for columns in ("80", "40"):
         monkeypatch.setenv("COLUMNS", columns)
-        print_table(table(rows))
+        print_report(report_of(name, record))
         text = capsys.readouterr().out
         assert ("─" in text) == (columns == "80")
         assert max(printed_widths(text)) <= int(columns)
@@ -621,7 +619,7 @@ def test_tables_fit_80_columns_and_become_lists_on_40(table, rows, figures, monk
 
 def test_a_table_in_a_pipe_is_never_cut(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
-    print_table(jobs_table({"a-policy-with-a-name-of-some-length": JOBS}))
+    print_report(report_of("a-policy-with-a-name-of-some-length", JOBS))
     lines = capsys.readouterr().out.splitlines()
     assert any(re.search("a-policy-with-a-name-of-some-length .* 745$", line) for line in lines)
 
@@ -673,7 +671,7 @@ def test_a_reader_that_has_gone_ends_the_command_without_a_word(arguments):
 @pytest.mark.parametrize("closed", [1, 2])
 def test_a_closed_output_is_no_error(closed, trace, owners):
     given = [trace, "--format", "csv", "--virtual-clusters", owners]
-    command = [sys.executable, "-m", "hivecore", "replay", *given]
+    command = [sys.executable, "-m", "hivecore", "replay", "tenants", *given]
     shell = ["sh", "-c", f'"$@" {closed}>&-', "sh", *map(str, command)]
     done = subprocess.run(shell, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -710,7 +708,7 @@ LONG = ["sweep", "--jobs", 100_000, "--seeds", 50]
     ("arguments", "processes"),
     [
         (["demo", "--out", "{folder}"], 1),
-        (["replay", "{folder}/trace", "--format", "csv"], 1),
+        (["replay", "tenants", "{folder}/trace", "--format", "csv"], 1),
         (LONG, 1),
         ([*LONG, "--workers", 2, "--backend", "threading"], 1),
         ([*LONG, "--workers", 2], 5),  # and two that clean up after the workers
@@ -745,13 +743,16 @@ def test_ctrl_c_ends_with_one_line_status_130_and_no_process_left(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("replay none --format csv --json {folder}", "Is a directory"),
-        ("replay none --format csv --json {folder}/none/x.json", "No such file"),
-        ("replay none --format csv --plots {folder}/file", "Not a directory"),
-        ("replay none --format csv --plots {folder}/file/plots", "Not a directory"),
-        ("replay none --format csv --plots {folder}/a/b --json {folder}/a/c/x", "No such file"),
-        ("replay none --format muri --policy srsf --json {folder}/none/x.json", "No such file"),
-        ("replay none --format muri --storage silod --plots {folder}/file", "Not a directory"),
+        ("replay tenants none --format csv --json {folder}", "Is a directory"),
+        ("replay tenants none --format csv --json {folder}/none/x.json", "No such file"),
+        ("replay tenants none --format csv --plots {folder}/file", "Not a directory"),
+        ("replay tenants none --format csv --plots {folder}/file/plots", "Not a directory"),
+        (
+            "replay tenants none --format csv --plots {folder}/a/b --json {folder}/a/c/x",
+            "No such file",
+        ),
+        ("replay jobs none --policy srsf --json {folder}/none/x.json", "No such file"),
+        ("replay storage none --format muri --plots {folder}/file", "Not a directory"),
         ("sweep none --format csv --json {folder}", "Is a directory"),
         ("demo --out {folder}/file", "Not a directory"),
     ],
@@ -763,8 +764,12 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(
     def work(*_, **__):
         raise AssertionError("the work has begun")
 
-    for name in ("load", "load_training", "replay_storage"):
-        monkeypatch.setattr(cli, name, work)
+    for module, name in (
+        (tenants_command, "load"),
+        (jobs_command, "load_training"),
+        (storage_command, "load_training"),
+    ):
+        monkeypatch.setattr(module, name, work)
     monkeypatch.setattr(command, "generate_tenants", work)
     (tmp_path / "file").write_text("kept")
     with pytest.raises(SystemExit) as caught:

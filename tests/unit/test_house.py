@@ -56,7 +56,9 @@ ARROWS = {
     "__main__": ("cli",),
 }
 # Private modules of no subject.
-COMMON = tuple(f"hivecore.{one}." for one in ("_arguments", "_sealed", "_stateful", "_thousandths"))
+COMMON = tuple(
+    f"hivecore.{one}." for one in ("_arguments", "_ctrl_c", "_sealed", "_stateful", "_thousandths")
+)
 
 # Classes that answer in several turns: others go on while they bind a pod, sleep or draw.
 OF_SEVERAL_TURNS = (
@@ -621,16 +623,16 @@ def test_every_part_is_there_after_the_import_of_the_library_which_loads_none():
 
 def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeypatch):
     from hivecore.sim import Workload, extras, replay, sweep
-    from hivecore.sim.plots import save_plots
-    from hivecore.sim.report import table
+    from hivecore.sim.tenants import tenants_report
     from hivecore.traces import generate
 
     result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    report = tenants_report(result)
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     for needs, library in (
         (lambda: sweep({"x": 8}, [1.0], jobs=50), "joblib"),
-        (lambda: table(result), "rich"),
-        (lambda: save_plots(result, tmp_path), "matplotlib"),
+        (report.table, "rich"),
+        (lambda: report.save_pictures(tmp_path), "matplotlib"),
     ):
         with pytest.raises(ModuleNotFoundError, match=rf"{library}: pip install 'hivecore\[sim\]'"):
             needs()

@@ -14,12 +14,11 @@ from hivecore.sim.demo import (
     DemoRun,
     demo_figures,
     demo_findings,
-    demo_table,
-    demo_to_json,
+    demo_report,
     run_demo,
 )
 from hivecore.sim.demo.ledger import Ledger
-from hivecore.sim.tables import minutes
+from hivecore.sim.report import minutes
 from hivecore.sim.worlds import InterleavedGpus
 from hivecore.traces import TenantsTrace, Trace, generate_tenants
 
@@ -184,12 +183,11 @@ def test_a_job_of_a_size_that_no_cells_have_is_refused(made):
 
 
 def test_table_and_json_tell_the_same(demo):
-    grid = demo_table(demo)
-    names, means = ([*grid.columns[at].cells] for at in (0, 1))
+    report = demo_report(demo)
+    names, means = (list(column) for column in list(zip(*report.cells(), strict=True))[:2])
     assert names == [ALONE, *CONFIGURATIONS]
-    data = demo_to_json(demo, {"seed": 0}, {"simulate": 1.0})
-    assert data["configuration"] == {"seed": 0}
-    told = data["configurations"]
+    assert report.cells()[0][-3:] == [""] * 3
+    told = report.data["configurations"]
     given = [minutes(told[name]["all"]["mean_completion_seconds"]) for name in names]
     assert given == means
     assert set(told["cells"]["tenants"]) == set(demo.made.nodes)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hivecore.sim.demo import ALONE, CONFIGURATIONS, Demo, DemoRun, run_demo, save_demo_page
+from hivecore.sim.demo import ALONE, CONFIGURATIONS, Demo, DemoRun, demo_report, run_demo
 from hivecore.sim.demo.ledger import Books
 from hivecore.sim.demo.series import demo_series
 from hivecore.traces import TenantsTrace, Trace, generate_tenants
@@ -67,9 +67,8 @@ def drawn(demo):
     """All words on the page."""
     from matplotlib.text import Text
 
-    from hivecore.sim.demo.page import _page
-
-    return [text.get_text() for text in _page(demo).findobj(Text) if text.get_text()]
+    page = demo_report(demo).pictures["demo"]()
+    return [text.get_text() for text in page.findobj(Text) if text.get_text()]
 
 
 def test_titles_say_what_the_figures_say(demo):
@@ -92,6 +91,6 @@ def test_a_page_of_runs_that_are_alike_says_that_no_part_helps():
 
 
 def test_the_page_is_a_picture(demo, tmp_path):
-    path = save_demo_page(demo, tmp_path / "new" / "folder")
+    (path,) = demo_report(demo).save_pictures(tmp_path / "new" / "folder")
     assert path == tmp_path / "new" / "folder" / "demo.png"
     assert path.read_bytes().startswith(b"\x89PNG")

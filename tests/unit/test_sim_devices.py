@@ -10,13 +10,11 @@ from hivecore.sim.devices import (
     SHARING_POLICIES,
     DeviceReplay,
     arrivals,
+    devices_report,
     inventories,
     median_at,
     replay_devices,
-    replay_table,
-    replays_to_json,
     request_of,
-    save_device_plots,
 )
 from hivecore.traces import GpuPods, generate_openb_nodes, generate_openb_pods
 
@@ -189,31 +187,32 @@ def test_pods_run_on_the_models_that_they_name_only():
 
 def test_the_table_shows_medians_and_what_others_reported():
     runs = [replay("best-fit", seed) for seed in (0, 1, 2)] + [replay("random")]
-    table = replay_table(runs, {"best-fit": {100: 92.91}}, loads=[50, 100])
-    columns = [list(column.cells) for column in table.columns]
-    assert columns[0] == ["best-fit", "best-fit, reported", "random"]
-    assert columns[2][0] == f"{100 * median_at(runs[:3], 1.0):.1f}"
-    assert columns[1][1:2] + columns[2][1:2] == ["", "92.9"]
+    cells = devices_report(runs, {"best-fit": {100: 92.91}}, loads=[50, 100]).cells()
+    assert [row[0] for row in cells] == ["best-fit", "best-fit, reported", "random"]
+    assert cells[0][2] == f"{100 * median_at(runs[:3], 1.0):.1f}"
+    assert cells[1][1:] == ["", "92.9"]
 
 
 def test_pictures_are_drawn_of_all_policies(tmp_path):
     runs = [replay(policy) for policy in ("best-fit", "worst-fit")]
-    paths = save_device_plots(runs, tmp_path, {"best-fit": {80: 79.0, 100: 92.9}})
+    report = devices_report(runs, {"best-fit": {80: 79.0, 100: 92.9}})
+    paths = report.save_pictures(tmp_path)
     assert [path.name for path in paths] == ["unallocated.png", "fragmentation.png"]
     assert all(path.stat().st_size > 10_000 for path in paths)
     with pytest.raises(ValueError, match="replays must hold one at least"):
-        save_device_plots([], tmp_path)
+        devices_report([])
 
 
 @pytest.mark.parametrize("load", [0.02, 0.5, 1.0, 2.5])
 def test_pictures_are_drawn_of_any_load(load, tmp_path):
-    assert len(save_device_plots([replay("fgd", load=load)], tmp_path, {"fgd": {100: 95.2}})) == 2
+    report = devices_report([replay("fgd", load=load)], {"fgd": {100: 95.2}})
+    assert len(report.save_pictures(tmp_path)) == 2
 
 
 def test_as_json_every_replay_stands_by_itself():
     runs = [replay("fgd"), replay("fgd", 1), replay("random")]
-    data = replays_to_json(runs, {"load": 1.3}, {"fgd": 0.5}, loads=[50, 100])
-    assert (data["loads"], data["configuration"]) == ([50, 100], {"load": 1.3})
+    data = devices_report(runs, loads=[50, 100]).data
+    assert data["loads"] == [50, 100]
     assert [one["seed"] for one in data["policies"]["fgd"]] == [0, 1]
     assert data["policies"]["random"][0]["allocated"][1] == median_at(runs[2:], 1.0)
     fragmented = data["policies"]["fgd"][1]["fragmented"]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hivecore.sim.preemptive import Jobs, Span, schedule
-from hivecore.sim.preemptive.plots import save_job_plots
+from hivecore.sim.preemptive.report import jobs_report
 from hivecore.sim.preemptive.slots import bars
 from hivecore.traces import generate_training
 
@@ -55,7 +55,7 @@ def test_pictures_are_drawn_of_what_was_recorded(tmp_path):
         "muri-l": schedule(jobs, "muri-l", record=True),
         "another": schedule(jobs, "srtf"),
     }
-    paths = save_job_plots(jobs, 8, outcomes, tmp_path / "new")
+    paths = jobs_report(jobs, 8, outcomes).save_pictures(tmp_path / "new")
     names = ["completion.png", "timeline-muri-s.png", "timeline-muri-l.png"]
     assert [path.name for path in paths] == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
@@ -64,4 +64,4 @@ def test_pictures_are_drawn_of_what_was_recorded(tmp_path):
 def test_a_short_history_is_drawn_as_a_whole(tmp_path):
     jobs = Jobs.of(generate_training(jobs=1, seed=0))
     outcomes = {"muri-s": schedule(jobs, "muri-s", record=True)}
-    assert len(save_job_plots(jobs, 8, outcomes, tmp_path)) == 2
+    assert len(jobs_report(jobs, 8, outcomes).save_pictures(tmp_path)) == 2

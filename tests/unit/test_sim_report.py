@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hivecore.sim import LENDING, POLICIES, Workload, findings, plots, replay, summarize
-from hivecore.sim.demo.figures import DemoFigures
-from hivecore.sim.metrics import Figures
-from hivecore.sim.plots import save_plots
-from hivecore.sim.preemptive.metrics import JobFigures
-from hivecore.sim.report import notes, table, to_json
-from hivecore.sim.specs.figures import SpecFigures
-from hivecore.sim.storage.metrics import StorageFigures
-from hivecore.sim.units import with_units
+from hivecore.sim import LENDING, POLICIES, Figures, Workload, findings, replay, summarize
+from hivecore.sim.demo import DemoFigures
+from hivecore.sim.preemptive import JobFigures
+from hivecore.sim.report import Report, amount, as_json, count, label
+from hivecore.sim.specs import SpecFigures
+from hivecore.sim.storage import StorageFigures
+from hivecore.sim.tenants import pictures, tenants_report
 from hivecore.traces import Trace
 
 # x's leftovers on both nodes keep y's last job waiting under quota: from 20 until 100.
@@ -96,7 +94,7 @@ def test_findings_report_borrowing():
 
 def test_notes_tell_who_owns_what_and_what_was_changed_or_left_out():
     jobs = [*JOBS, ("nobody", 0, 3600, 8), ("x", 0, 7200, 16)]
-    assert notes(replayed(jobs).work) == [
+    assert tenants_report(replayed(jobs)).findings[:5] == [
         "Nodes of 8 GPUs: 2, of which x owns 1, y owns 1.",
         "2 jobs of the trace dropped: zero GPUs.",
         "1 jobs rounded up to a cell size, in all policies alike.",
@@ -106,12 +104,21 @@ def test_notes_tell_who_owns_what_and_what_was_changed_or_left_out():
 
 
 def test_the_table_has_a_row_per_tenant_and_policy():
-    grid = table(replayed())
-    assert grid.row_count == 9
-    columns = [list(map(str, column.cells)) for column in grid.columns]
-    assert columns[0] == ["x", "", "", "y", "", "", "all", "", ""]
-    assert columns[2] == ["private", "quota", "cells"] * 3
-    assert columns[6] == ["", "0", "0", "", "2", "0", "", "2", "0"]
+    columns = list(zip(*tenants_report(replayed()).cells(), strict=True))
+    assert columns[0] == ("x", "", "", "y", "", "", "all", "", "")
+    assert columns[1] == ("3", "", "", "3", "", "", "6", "", "")
+    assert columns[2] == ("private", "quota", "cells") * 3
+    assert columns[6] == ("", "0", "0", "", "2", "0", "", "2", "0")
+
+
+def test_a_name_is_repeated_only_where_a_row_stands_alone():
+    columns = [label("policy", once=True), label("system"), count("jobs"), amount("use", "{:.1f}")]
+    rows = [("a", "x", 1000, float("nan")), ("a", "y", 2, None), ("b", "x", 3, 0.5)]
+    report = Report("T", columns, rows, ["use: of all"])
+    assert report.cells() == [["a", "x", "1,000", "-"], ["", "y", "2", ""], ["b", "x", "3", "0.5"]]
+    assert "policy a, system y\n  jobs             2\n\n" in report.lists(20)
+    printed = [list(map(str, column.cells)) for column in report.table().columns]
+    assert printed == [list(one) for one in zip(*report.cells(), strict=True)]
 
 
 @pytest.mark.parametrize("name", ["[/x]", "[red]x", "_x", r"x$\frac$"])
@@ -119,41 +126,41 @@ def test_names_are_shown_as_they_are(name, tmp_path):
     trace = Trace.from_columns(["1"], [name], [0], [60], [8])
     result = replay(Workload.of(trace, {name: 1}))
     with StringIO() as out:
-        Console(file=out, width=200).print(table(result))
+        Console(file=out, width=200).print(tenants_report(result).table())
         assert name in out.getvalue()
-    assert len(save_plots(result, tmp_path)) == 3
+    assert len(tenants_report(result).save_pictures(tmp_path)) == 3
 
 
 def test_a_tenant_without_jobs_where_nobody_waits_is_no_subject_of_a_picture(tmp_path):
     trace = Trace.from_columns(["1", "2"], ["b", "b"], [0, 100], [60, 60], [8, 4])
     result = replay(Workload.of(trace, {"a": 1, "b": 2}))
-    assert len(save_plots(result, tmp_path)) == 3
+    assert len(tenants_report(result).save_pictures(tmp_path)) == 3
 
 
 def test_lending_is_a_row_a_sentence_and_a_bar_of_its_own(tmp_path):
     jobs = [("x", 0, 3600, 8), ("x", 0, 3600, 8), ("y", 1800, 3600, 8), ("y", 1800, 60, 8)]
     result = replayed(jobs, policies=(*POLICIES, LENDING))
-    grid = table(result)
-    assert list(grid.columns[2].cells) == ["private", "quota", "cells", "lending"] * 3
-    assert "lending: cells, and waiting jobs" in grid.caption
-    assert "lending" not in table(replayed(jobs)).caption
+    report = tenants_report(result)
+    assert [row[2] for row in report.rows] == ["private", "quota", "cells", "lending"] * 3
+    assert "lending: cells, and waiting jobs" in report.notes[-1]
+    assert len(tenants_report(replayed(jobs)).notes) == len(report.notes) - 1
     sentences = findings(result)
     assert sentences[1].startswith("cells starts no job later")
     assert sentences[2].startswith("lending starts")
     assert sentences[3].startswith("Opportunistic jobs did")
     assert sentences[4].count("lending") == 1
-    assert len(save_plots(result, tmp_path)) == 3
+    assert len(tenants_report(result).save_pictures(tmp_path)) == 3
 
 
 def test_nothing_free_is_drawn_as_a_gap_and_not_as_no_fragmentation(tmp_path):
-    share = plots._share(np.array([0, 2, 0]), np.array([0, 4, 4]))
+    share = pictures._share(np.array([0, 2, 0]), np.array([0, 4, 4]))
     assert np.isnan(share[0])
     assert share[1:].tolist() == [50, 0]
 
 
 def test_json_carries_all_figures_and_survives_a_round_trip():
     result = replayed(opportunistic=True)
-    data = to_json(result, {"load": 1.0}, {"replay": 0.5})
+    data = tenants_report(result).to_json({"load": 1.0}, {"replay": 0.5})
     assert json.loads(json.dumps(data)) == data
     assert data["schema"] == "hivecore.replay/2"
     assert data["configuration"] == {"load": 1.0}
@@ -177,19 +184,22 @@ def test_json_carries_all_figures_and_survives_a_round_trip():
 
 @pytest.mark.parametrize("record", [Figures, JobFigures, StorageFigures, SpecFigures, DemoFigures])
 def test_each_time_of_a_record_says_its_unit_in_json(record):
-    named = [one.name for one in fields(record) if "float" in str(one.type)]
     plain = {"utilisation", "busy", "hits", "fairness_min", "fairness_mean"}
-    for name in with_units(dict.fromkeys(named)):
+    made = record(**{one.name: 0.5 for one in fields(record)})
+    floats = {one.name for one in fields(record) if "float" in str(one.type)}
+    for name in as_json(made):
+        if not any(name.startswith(one) for one in floats):
+            continue
         assert name in plain or name.endswith(("_seconds", "_hours", "_mbps", "_tb")), name
 
 
 def test_equal_inputs_give_equal_results():
-    assert to_json(replayed(), {}, {}) == to_json(replayed(), {}, {})
+    assert tenants_report(replayed()).data == tenants_report(replayed()).data
 
 
 @pytest.mark.parametrize("jobs", [JOBS, JOBS[:4], JOBS[:1]], ids=["harm", "no harm", "one job"])
 def test_plots_are_written(jobs, tmp_path):
-    paths = save_plots(replayed(jobs), tmp_path / "new" / "folder")
+    paths = tenants_report(replayed(jobs)).save_pictures(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["tenants.png", "excess.png", "fragmentation.png"]
     for path in paths:
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -9,8 +9,14 @@ from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Data, StoragePool
 from hivecore.sim import Workload, replay, simulate
-from hivecore.sim.specs import TraceJobs, load_jobs, replay_specs, scheduler_jobs, spec_figures
-from hivecore.sim.specs.report import specs_notes, specs_to_json
+from hivecore.sim.specs import (
+    TraceJobs,
+    load_jobs,
+    replay_specs,
+    scheduler_jobs,
+    spec_figures,
+    specs_report,
+)
 from hivecore.sim.storage import reading_from
 from hivecore.traces import (
     FORMATS,
@@ -152,7 +158,7 @@ def test_jobs_that_never_run_are_counted_with_the_reason_and_not_compared():
     assert (small.refused, small.compared, small.mean_completion) == (2, 1, 30)
     assert (large.refused, large.compared, large.mean_completion) == (0, 1, 90)
     assert set(runs["small"].outcome.refused) == {"0", "1"}
-    notes = specs_notes(trace, runs)
+    notes = specs_report(trace, runs).findings
     assert notes[0] == "1 of 3 jobs run to their end under all specs."
     assert len(notes) == 2 and notes[1].startswith("small refuses 2 jobs: ")
 
@@ -231,7 +237,7 @@ def test_a_spec_without_storage_has_a_plain_cache_of_the_size_that_another_one_t
 def test_figures_that_there_are_not_are_null_in_json():
     trace = jobs(("x", 0, 60, 24))
     runs = replay_specs(trace, {"one": spec()})
-    text = json.dumps(specs_to_json(trace, runs, {}, {}), allow_nan=False)
+    text = json.dumps(specs_report(trace, runs).data, allow_nan=False)
     found = json.loads(text)["specs"]["one"]
     assert found["all"]["mean_completion_seconds"] is None and found["all"]["utilisation"] == 0
     assert sum(found["refusals"].values()) == 1
@@ -257,7 +263,7 @@ def run(*arguments):
 def test_the_command_compares_and_writes_all_forms(files, capsys):
     names = [files / "two.yaml", files / "four.yaml"]
     outputs = ["--json", files / "out.json", "--plots", files / "plots"]
-    common = ["replay", files / "jobs.csv", "--format", "csv"]
+    common = ["replay", "spec", files / "jobs.csv", "--format", "csv"]
     assert run(*common, "--spec", names[0], "--compare", names[1], *outputs) == 0
     out = capsys.readouterr().out
     assert "two.yaml" in out and "four.yaml" in out
@@ -282,11 +288,6 @@ def test_the_command_compares_and_writes_all_forms(files, capsys):
     [
         (["--tenant", "a=c"], "two.yaml has the tenants a, b, and the trace has jobs of c"),
         (["--tenant", "a=b", "a=a"], "--tenant says a=b and a=a"),
-        (["--policy", "cells"], "--policy has no meaning for schedulers of --spec"),
-        (["--nodes", "4"], "--nodes has no meaning for schedulers of --spec"),
-        (["--opportunistic"], "--opportunistic has no meaning for schedulers of --spec"),
-        (["--storage", "silod"], "--storage has no meaning for schedulers of --spec"),
-        (["--seeds", "4"], "--seeds has no meaning for schedulers of --spec"),
         (["--compare", "two.yaml"], "--spec names two.yaml twice"),
         (["--compare", "jobs.csv"], "jobs.csv:1: must be a mapping"),
     ],
@@ -294,15 +295,9 @@ def test_the_command_compares_and_writes_all_forms(files, capsys):
 def test_mistakes_are_named(arguments, says, files, monkeypatch, capsys):
     monkeypatch.chdir(files)
     with pytest.raises(SystemExit) as end:
-        run("replay", "jobs.csv", "--format", "csv", "--spec", "two.yaml", *arguments)
+        run("replay", "spec", "jobs.csv", "--format", "csv", "--spec", "two.yaml", *arguments)
     assert end.value.code == 2
     assert says in capsys.readouterr().err
-
-
-def test_a_tenant_needs_a_spec(files, capsys):
-    with pytest.raises(SystemExit):
-        run("replay", files / "jobs.csv", "--format", "csv", "--tenant", "a=b")
-    assert "--tenant has no meaning for policies: it needs --spec" in capsys.readouterr().err
 
 
 TEXTS = {
@@ -329,8 +324,9 @@ def test_jobs_of_every_format_run(format, tmp_path, capsys):
     cluster = NODES % ("nics: 0", 0, ", network: {layers: {rack: 1}}")
     text = cluster + "tenants: {lab: {}}\ndevices:\nsharing: {resources: 3}\n"
     (tmp_path / "one.yaml").write_text(text + "storage: {cache_gb: 1, bandwidth_mbps: 200}\n")
-    trace = ["replay", tmp_path / "a.csv", "--format", format, "--json", tmp_path / "out.json"]
-    assert run(*trace, "--spec", tmp_path / "one.yaml", "--tenant", "*=lab") == 0
+    trace = ["replay", "spec", tmp_path / "a.csv", "--format", format]
+    outputs = ["--json", tmp_path / "out.json"]
+    assert run(*trace, "--spec", tmp_path / "one.yaml", "--tenant", "*=lab", *outputs) == 0
     found = json.loads((tmp_path / "out.json").read_text())["specs"]["one.yaml"]["all"]
     assert (found["jobs"], found["refused"], found["mean_completion_seconds"]) == (1, 0, 60)
     assert found["utilisation"] == 1

@@ -456,7 +456,7 @@ def test_malformed_virtual_clusters_are_errors(text, says, write):
 
 @pytest.mark.parametrize(
     ("format", "options"),
-    [("storage", ["--storage", "silod"]), ("muri", ["--policy", "srtf", "--nodes", "1"])],
+    [("storage", ["--system", "silod"]), ("muri", ["--policy", "srtf", "--nodes", "1"])],
 )
 def test_the_command_says_which_jobs_of_a_trace_are_left_out(format, options, write, capsys):
     texts = {
@@ -467,6 +467,7 @@ def test_the_command_says_which_jobs_of_a_trace_are_left_out(format, options, wr
         "a,1,0,10,bert,1,200,82,75,66\nb,1,0,,bert,1,200,82,75,66\n",
     }
     path = str(write(texts[format]))
-    assert main(["replay", path, "--format", format, *options]) == 0
+    kind = {"storage": "storage", "muri": "jobs"}[format]
+    assert main(["replay", kind, path, *options]) == 0
     missing = {"storage": "epochs", "muri": "iterations"}[format]
     assert f"1 jobs of the trace dropped: missing {missing}." in capsys.readouterr().out

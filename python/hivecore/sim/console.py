@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -20,83 +20,47 @@ from textwrap import fill
 from time import perf_counter
 from typing import Any
 
-from hivecore.sim.tables import as_lists
+from hivecore.sim.report import Report
 
 __all__ = [
-    "Watch",
+    "Stopwatch",
     "between",
-    "count",
-    "counts",
+    "factor",
     "file_names",
     "named",
-    "number",
-    "positive",
-    "print_dropped",
+    "pair",
+    "picture",
+    "print_report",
     "print_sentence",
-    "print_table",
-    "print_times",
     "progress_bar",
+    "publish",
     "say_written",
     "try_outputs",
+    "whole",
     "write_json",
 ]
 
-
-_LIST_WIDTH = 40  # of as_lists: figures stay near their headings
-
-
-def positive(text: str) -> float:
-    """Return a finite and positive number.
-
-    :param text: of the argument.
-    :raises argparse.ArgumentTypeError: it is no such number.
-
-    >>> positive("1.5")
-    1.5
-    """
-    with suppress(ValueError):
-        if 0 < (value := float(text)) < inf:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a finite and positive number, not {_shown(text)}")
+_LIST_WIDTH = 40  # figures stay near their headings
 
 
-def count(text: str) -> int:
-    """Return a whole number of at least 1.
+def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:
+    """Return what reads a whole number in these limits.
 
-    :param text: of the argument.
-    :raises argparse.ArgumentTypeError: it is no such number.
-
-    >>> count("8")
-    8
-    """
-    return _whole(text, 1)
-
-
-def number(text: str) -> int:
-    """Return a whole number of at least 0.
-
-    :param text: of the argument.
-    :raises argparse.ArgumentTypeError: it is no such number.
-
-    >>> number("0")
-    0
-    """
-    return _whole(text, 0)
-
-
-def counts(most: int) -> Callable[[str], int]:
-    """Return what reads a whole number from 1 to `most`.
-
+    :param least: the smallest number.
     :param most: the largest number.
 
-    >>> counts(8)("8")
+    >>> whole(1, 8)("8")
     8
     """
 
     def read(text: str) -> int:
-        value = _whole(text, 1)
+        value = least - 1
+        with suppress(ValueError):
+            value = int(text)
+        if value < least:
+            raise _refused(f"a whole number of at least {least}", text)
         if value > most:
-            raise argparse.ArgumentTypeError(f"must be at most {most}, not {_shown(text)}")
+            raise _refused(f"at most {most}", text)
         return value
 
     return read
@@ -113,27 +77,61 @@ def between(least: float, most: float) -> Callable[[str], float]:
     """
 
     def read(text: str) -> float:
-        value = positive(text)
+        value = 0.0
+        with suppress(ValueError):
+            value = float(text)
+        if not 0 < value < inf:
+            raise _refused("a finite and positive number", text)
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"must be a number from {least:g} to {most:g}, not {_shown(text)}"
-            )
+            raise _refused(f"a number from {least:g} to {most:g}", text)
         return value
 
     return read
 
 
-def _whole(text: str, least: int) -> int:
-    with suppress(ValueError):
-        if (value := int(text)) >= least:
-            return value
-    raise argparse.ArgumentTypeError(
-        f"must be a whole number of at least {least}, not {_shown(text)}"
-    )
+def factor(text: str) -> float:
+    """Return a number from a millionth to a million.
+
+    :param text: of the argument.
+    """
+    return between(1e-6, 1e6)(text)
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:40] + "...")
+def pair(sides: str) -> Callable[[str], tuple[str, str]]:
+    """Return what reads two texts with an equals sign between them.
+
+    :param sides: what they are, as in ``"TRACE=SPEC"``.
+
+    >>> pair("TRACE=SPEC")("a=b")
+    ('a', 'b')
+    """
+
+    def read(text: str) -> tuple[str, str]:
+        left, _, right = text.partition("=")
+        if not (left and right):
+            raise _refused(sides, text)
+        return left, right
+
+    return read
+
+
+def picture(*endings: str) -> Callable[[str], Path]:
+    """Return what reads the path of a picture.
+
+    :param endings: of its name that are allowed, such as ``".png"``.
+    """
+
+    def read(text: str) -> Path:
+        if Path(text).suffix.lower() not in endings:
+            raise argparse.ArgumentTypeError(f"must end in {' or '.join(endings)}, not {text!r}")
+        return Path(text)
+
+    return read
+
+
+def _refused(allowed: str, text: str) -> argparse.ArgumentTypeError:
+    shown = repr(text if len(text) <= 60 else text[:40] + "...")
+    return argparse.ArgumentTypeError(f"must be {allowed}, not {shown}")
 
 
 @contextmanager
@@ -153,10 +151,10 @@ def named(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {error}") from None
 
 
-class Watch:
+class Stopwatch:
     """Time the steps of a command.
 
-    >>> watch = Watch()
+    >>> watch = Stopwatch()
     >>> with watch("read"):
     ...     pass
     >>> list(watch.seconds)
@@ -203,15 +201,15 @@ def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]
         yield step
 
 
-def file_names(paths: Sequence[str]) -> list[str]:
+def file_names(paths: Iterable[Path]) -> list[str]:
     """Return names without folders: equal replays should give equal files on any machine.
 
     :param paths: of files.
 
-    >>> file_names(["a/b.csv"])
+    >>> file_names([Path("a/b.csv")])
     ['b.csv']
     """
-    return [Path(path).name for path in paths]
+    return [path.name for path in paths]
 
 
 def say_written(paths: Sequence[Path]) -> None:
@@ -221,24 +219,6 @@ def say_written(paths: Sequence[Path]) -> None:
     """
     for path in paths:
         print(f"wrote {path}")
-
-
-def print_dropped(dropped: Mapping[str, int]) -> None:
-    """Print how many jobs of a trace are left out, and why.
-
-    :param dropped: as of a trace.
-    """
-    for reason, count in dropped.items():
-        print_sentence(f"{count:,} jobs of the trace dropped: {reason}.")
-
-
-def print_times(watch: Watch) -> None:
-    """Print how long the steps took.
-
-    :param watch: that timed them.
-    """
-    steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
-    print_sentence(f"Time: {steps}.")
 
 
 def print_sentence(text: str) -> None:
@@ -251,19 +231,27 @@ def print_sentence(text: str) -> None:
     print(text)
 
 
-def print_table(grid: Any) -> None:
-    """Print a Rich table: loosely or closely set, or where a screen is too narrow for it, as lists.
+def print_report(report: Report) -> None:
+    """Print a report: its table, loosely or closely set, or as lists, and its findings.
 
-    :param grid: of `hivecore.sim.tables.empty_table`.
+    :param report: any.
     """
+    if report.rows:
+        _print_table(report)
+    for sentence in report.findings:
+        print_sentence(sentence)
+
+
+def _print_table(report: Report) -> None:
     from rich.console import Console
 
     console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto")
     anywhere = console.options.update(width=1000)
-    fits = console.measure(grid, options=anywhere).maximum <= console.width
+    table = report.table()
+    fits = console.measure(table, options=anywhere).maximum <= console.width
     if not fits:
-        grid.padding = 0
-        needed = console.measure(grid, options=anywhere).minimum
+        table.padding = 0
+        needed = console.measure(table, options=anywhere).minimum
         fits = needed <= console.width
         # In a file or a pipe a table may be wider: to cut or fold it would spoil its figures.
         if not fits and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
@@ -271,10 +259,35 @@ def print_table(grid: Any) -> None:
             fits = True
     if fits:
         with console.capture() as text:  # Rich would end the process if nobody reads
-            console.print(grid)
+            console.print(table)
         print(text.get(), end="")
     else:
-        print(as_lists(grid, min(console.width, _LIST_WIDTH)))
+        print(report.lists(min(console.width, _LIST_WIDTH)))
+
+
+def publish(
+    report: Report,
+    watch: Stopwatch,
+    configuration: Mapping[str, Any],
+    json_file: Path | None,
+    pictures: Path | None,
+) -> None:
+    """Print a report, draw its pictures, write its JSON and print how long all steps took.
+
+    :param report: any.
+    :param watch: that timed the steps so far.
+    :param configuration: how the report was asked for.
+    :param json_file: if one is wanted.
+    :param pictures: folder for them, if they are wanted.
+    """
+    with watch("report"):
+        print_report(report)
+        if pictures:
+            say_written(report.save_pictures(pictures))
+    if json_file:
+        write_json(json_file, report.to_json(configuration, watch.seconds))
+    steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
+    print_sentence(f"Time: {steps}.")
 
 
 def try_outputs(file: Path | None, folder: Path | None) -> None:

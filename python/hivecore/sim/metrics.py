@@ -6,11 +6,14 @@ kept, and the excess is reported for the jobs that start later.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim.figures import percentile
 from hivecore.sim.replay import LENDING, TOLERANCE, Replay
+from hivecore.sim.report import count, share, time
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
 __all__ = ["Figures", "figures_of", "findings", "summarize"]
@@ -34,15 +37,15 @@ class Figures:
     """
 
     tenant: str | None
-    nodes: int
-    jobs: int
-    mean_delay: float
-    p99_delay: float
-    max_delay: float
-    later: int
-    mean_excess: float
-    max_excess: float
-    utilisation: float
+    nodes: Annotated[int, count()]
+    jobs: Annotated[int, count()]
+    mean_delay: Annotated[float, time("mean\ndelay")]
+    p99_delay: Annotated[float, time("p99\ndelay")]
+    max_delay: Annotated[float, time("max\ndelay")]
+    later: Annotated[int, count("jobs\nlater")]
+    mean_excess: Annotated[float, time("mean\nexcess")]
+    max_excess: Annotated[float, time("max\nexcess")]
+    utilisation: Annotated[float, share("GPUs\nused")]
 
 
 def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:
@@ -110,7 +113,7 @@ def figures_of(
         nodes=nodes,
         jobs=len(delay),
         mean_delay=float(delay.mean()),
-        p99_delay=float(np.percentile(delay, 99)),
+        p99_delay=percentile(delay, 99),
         max_delay=float(delay.max()),
         later=len(excess),
         mean_excess=float(excess.mean()) if len(excess) else 0.0,

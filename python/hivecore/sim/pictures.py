@@ -3,9 +3,9 @@
 Colours are those of Okabe and Ito, which people with colour-blindness tell apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,12 @@ __all__ = [
     "SKY",
     "VERMILION",
     "Floats",
+    "comparison",
+    "completion",
     "literal",
+    "panel",
     "rising",
+    "save_figure",
     "save_figures",
     "set_title",
 ]
@@ -49,6 +53,62 @@ def set_title(axes: "Axes", text: str) -> None:
     'Quota delays nobody'
     """
     axes.set_title(text, loc="left", fontweight="bold", fontsize=11)
+
+
+def panel(
+    xlabel: str = "", ylabel: str = "", size: tuple[float, float] = (9, 4.6)
+) -> tuple["Figure", "Axes"]:
+    """Return a figure with one panel.
+
+    :param xlabel: below it.
+    :param ylabel: beside it.
+    :param size: in inches.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def comparison(text: str, means: Mapping[str, float], form: str = "{:,.1f}") -> str:
+    """Return a title that tells the first and the last of several means, if they differ.
+
+    :param text: with two gaps: for the first mean, and for what it is of.
+    :param means: in order, the best one first.
+    :param form: of a mean.
+    """
+    best, *_, worst = [*means, *means]
+    title = text.format(form.format(means[best]), best)
+    if means[worst] == means[best]:
+        return title
+    return f"{title},\n{form.format(means[worst])} under {worst}"
+
+
+def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]]) -> "Figure":
+    """Draw the distribution of completion times, a line for each policy.
+
+    :param hours: float64[jobs] by policy.
+    :param styles: of the lines.
+    """
+    figure, axes = panel(
+        "completion time, from submission to end (hours)", "jobs that are done by then (%)"
+    )
+    longest = max(float(each.max()) for each in hours.values())
+    means = {policy: float(each.mean()) for policy, each in hours.items()}
+    for (policy, each), style in zip(hours.items(), styles, strict=True):
+        times, done = rising(each, longest)
+        label = f"{policy} (mean {means[policy]:,.1f} h)"
+        axes.step(times, 100 * done / len(each), where="post", label=label, **style)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 100)
+    axes.legend(frameon=False, loc="upper left", fontsize=8)
+    ordered = dict(sorted(means.items(), key=lambda item: item[1]))
+    set_title(axes, comparison("A job takes {} hours on average under {}", ordered))
+    return figure
 
 
 def literal(name: str) -> str:
@@ -75,24 +135,29 @@ def rising(values: Floats, until: float) -> tuple[Floats, Floats]:
     return np.concatenate([ordered[:1], ordered, [until]]), np.append(count, count[-1])
 
 
+def save_figure(figure: "Figure", path: Path) -> Path:
+    """Write a figure, and return its path; equal figures give equal files.
+
+    :param figure: any.
+    :param path: ends in .svg or .png; a file there is overwritten.
+    :raises OSError: the file cannot be written.
+    """
+    from matplotlib import rc_context
+
+    suffix = path.suffix.lower()
+    with rc_context({"svg.hashsalt": "hivecore", "svg.fonttype": "none"}):
+        metadata = {"Date": None} if suffix == ".svg" else None
+        figure.savefig(path, format=suffix[1:], dpi=100, metadata=metadata)
+    return path
+
+
 def save_figures(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
-    """Write figures as PNG files and returns their paths.
+    """Write figures as PNG files and return their paths.
 
     :param figures: by name without suffix.
     :param folder: made if it does not exist; files in it are overwritten.
     :raises OSError: a file cannot be written.
-
-    >>> import tempfile
-    >>> from matplotlib.figure import Figure
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save_figures({"delays": Figure()}, folder)]
-    ['delays.png']
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, figure in figures.items():
-        path = target / f"{name}.png"
-        figure.savefig(path, dpi=100)
-        paths.append(path)
-    return paths
+    return [save_figure(figure, target / f"{name}.png") for name, figure in figures.items()]

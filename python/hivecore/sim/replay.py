@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hivecore.cells import CellCluster
 from hivecore.scheduler import Scheduler
 from hivecore.sim.configurations import configure, jobs_of
+from hivecore.sim.figures import fragmentation
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
@@ -62,8 +63,7 @@ class Run:
     @property
     def fragmentation(self) -> float:
         """Share of the free GPUs that are not in wholly free nodes, over all samples together."""
-        free = int(self.free.sum())
-        return int(self.stranded.sum()) / free if free else 0.0
+        return fragmentation(self.free, self.stranded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

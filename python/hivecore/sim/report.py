@@ -1,241 +1,283 @@
-"""A replay as a table for people and as JSON for programs."""
+r"""What a simulation comes to, described once: a table for people, JSON for programs, pictures.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+A record of figures says in its annotations how each of them is headed, shown and named:
 
-import numpy as np
+    mean_delay: Annotated[float, time("mean\ndelay")]
 
-from hivecore.sim.metrics import Figures, findings, summarize
-from hivecore.sim.replay import LENDING, Replay
-from hivecore.sim.sweep import Point
-from hivecore.sim.tables import empty_table, minutes
-from hivecore.sim.units import with_units
-from hivecore.sim.workload import GPUS_PER_NODE, Excluded, Workload
+From these come the columns of the table (`columns_of`) and the keys of the JSON (`as_json`).
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import isnan
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from hivecore.sim.extras import require
+from hivecore.sim.pictures import save_figures
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
-    from rich.text import Text
 
-__all__ = ["notes", "sweep_table", "sweep_to_json", "table", "to_json"]
+__all__ = [
+    "Column",
+    "Report",
+    "amount",
+    "as_json",
+    "columns_of",
+    "count",
+    "dropped",
+    "hours",
+    "label",
+    "minutes",
+    "share",
+    "time",
+    "values_of",
+]
 
-_COMMON_HEADINGS = (
-    "jobs\nlater",
-    "mean\nexcess",
-    "max\nexcess",
-    "GPUs\nused",
-    "frag-\nmented",
-)
-_SCHEMA = "hivecore.replay/2"
-_SWEEP_SCHEMA = "hivecore.sweep/2"
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a figure is shown.
 
-def table(replay: Replay) -> "Table":
-    """Return a Rich table with a row per tenant and policy, times in minutes.
-
-    :param replay: outcome of a replay.
-
-    >>> from hivecore.sim import Workload, replay
-    >>> from hivecore.traces import generate
-    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
-    >>> table(result).row_count
-    6
+    :param heading: above it; what has none is in the JSON only.
+    :param show: makes it text. NaN is shown as "-" and what is not there (``None``) not at all.
+    :param unit: behind its name in the JSON.
+    :param is_name: to the left, while figures are to the right.
+    :param once: not repeated below an equal one, as long as all to the left of it are equal too.
     """
-    delays = ("mean\ndelay", "p99\ndelay", "max\ndelay")
-    grid = _grid(("tenant", "jobs", "policy", *delays, *_COMMON_HEADINGS), LENDING in replay.runs)
-    summaries = {policy: summarize(replay, policy) for policy in replay.runs}
-    for rows in zip(*summaries.values(), strict=True):
-        for policy, one in zip(summaries, rows, strict=True):
-            first = policy == next(iter(summaries))
-            grid.add_row(*_head(one, first), policy, *_cells(replay, policy, one))
-        grid.add_section()
-    return grid
+
+    heading: str = ""
+    show: Callable[[Any], str] = str
+    unit: str = ""
+    is_name: bool = False
+    once: bool = False
+
+    def text(self, value: Any) -> str:
+        """Return a value as it is shown.
+
+        :param value: of the column.
+        """
+        if value is None:
+            return ""
+        return "-" if isinstance(value, float) and isnan(value) else self.show(value)
+
+    @property
+    def words(self) -> str:
+        """The heading in one line."""
+        return self.heading.replace("-\n", "").replace("\n", " ")
 
 
-def _grid(headings: Iterable[str], lending: bool = False) -> "Table":
-    caption = (
-        "later: than in the private cluster; excess: by how much\n"
-        "fragmented: free GPUs that are not in wholly free nodes"
-    )
-    if lending:
-        caption += "\nlending: cells, and waiting jobs run on idle ones, which may be taken back"
-    return empty_table("Queueing delay in minutes", caption, headings)
+def label(heading: str, once: bool = False) -> Column:
+    """Return a column of names."""
+    return Column(heading, is_name=True, once=once)
 
 
-def _head(one: Figures, first: bool) -> "tuple[Text | str, str]":
-    from rich.text import Text
-
-    # As text: a name in brackets is no colour.
-    return (Text(one.tenant or "all"), f"{one.jobs:,}") if first else ("", "")
+def amount(heading: str = "", form: str = "{}", once: bool = False) -> Column:
+    """Return a column of figures in this format."""
+    return Column(heading, form.format, once=once)
 
 
-def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
-    delays = map(minutes, (one.mean_delay, one.p99_delay, one.max_delay))
-    excess = list(map(minutes, (one.mean_excess, one.max_excess)))
-    if policy == "private":
-        excess = ["", ""]
-    later = "" if policy == "private" else f"{one.later:,}"
-    # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
-    fragmentation = "" if one.tenant else f"{replay.runs[policy].fragmentation:.1%}"
-    return [*delays, later, *excess, f"{one.utilisation:.1%}", fragmentation]
+def count(heading: str = "") -> Column:
+    """Return a column of whole numbers."""
+    return amount(heading, "{:,}")
 
 
-def notes(work: Workload) -> list[str]:
-    """Return who owns what, and what was changed or left out before the replay, in sentences.
+def share(heading: str = "") -> Column:
+    """Return a column of shares, in percent."""
+    return amount(heading, "{:.1%}")
 
-    :param work: the replayed workload.
 
-    >>> from hivecore.sim import Workload
-    >>> from hivecore.traces import Trace
-    >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [3, 8])
-    >>> for sentence in notes(Workload.of(trace, {"x": 1})):
-    ...     print(sentence)
-    Nodes of 8 GPUs: 1, of which x owns 1.
-    1 jobs rounded up to a cell size, in all policies alike.
+def minutes(seconds: float) -> str:
+    """Return a time in minutes, with a decimal if it is short.
+
+    >>> minutes(90.0), minutes(90_000.0)
+    ('1.5', '1,500')
     """
-    owned = ", ".join(
-        f"{name} owns {nodes:,}" for name, nodes in zip(work.trace.tenants, work.nodes, strict=True)
-    )
-    sentences = [f"Nodes of {GPUS_PER_NODE} GPUs: {sum(work.nodes):,}, of which {owned}."]
-    sentences += [
-        f"{count:,} jobs of the trace dropped: {reason}."
-        for reason, count in work.trace.dropped.items()
-    ]
-    if work.rounded:
-        sentences.append(f"{work.rounded:,} jobs rounded up to a cell size, in all policies alike.")
-    if work.unowned.jobs:
-        sentences.append(f"{_left_out(work.unowned)}: their tenants own no node.")
-    if work.oversized.jobs:
-        sentences.append(f"{_left_out(work.oversized)}: larger than all that their tenants own.")
-    return sentences
+    return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
 
 
-def _left_out(excluded: Excluded) -> str:
-    return f"{excluded.jobs:,} jobs ({excluded.gpu_hours:,.0f} GPU-hours) left out"
+def hours(seconds: float) -> str:
+    """Return a time in hours, with two decimals if it is short."""
+    return f"{seconds / 3600:,.2f}" if seconds < 360_000 else f"{seconds / 3600:,.1f}"
 
 
-def to_json(
-    replay: Replay, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the replay as plain data for `json.dump`; times are in seconds.
+def time(heading: str = "", show: Callable[[float], str] = minutes) -> Column:
+    """Return a column of times, which the JSON has in seconds."""
+    return Column(heading, show, "seconds")
 
-    :param replay: outcome of a replay.
-    :param configuration: how it was asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
 
-    >>> from hivecore.sim import Workload, replay
-    >>> from hivecore.traces import generate
-    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
-    >>> to_json(result, {"load": 1.0}, {})["violations"]["cells"]
-    {'compared': 50, 'later': 0}
+def dropped(reasons: Mapping[str, int]) -> list[str]:
+    """Return how many jobs of a trace are left out, and why, in sentences.
+
+    :param reasons: as a trace counts them.
     """
-    work = replay.work
+    return [f"{jobs:,} jobs of the trace dropped: {reason}." for reason, jobs in reasons.items()]
+
+
+@cache
+def _described(record: Hashable) -> dict[str, Column]:
+    hints = get_type_hints(record, include_extras=True)
+    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "workload": {
-            "jobs": work.trace.jobs,
-            "gpu_hours": work.trace.gpu_hours,
-            "window_seconds": work.window,
-            "nodes": dict(zip(work.trace.tenants, work.nodes, strict=True)),
-            "rounded": work.rounded,
-            "dropped": dict(work.trace.dropped),
-            "unowned": asdict(work.unowned),
-            "oversized": asdict(work.oversized),
-        },
-        "policies": {policy: _policy(replay, policy) for policy in replay.runs},
-        "violations": {
-            policy: {"compared": work.trace.jobs, "later": int(replay.later(policy).sum())}
-            for policy in replay.runs
-            if policy != "private"
-        },
-        "samples": {
-            "instants_seconds": np.round(replay.instants, 3).tolist(),
-            **{
-                policy: {"free": run.free.tolist(), "stranded": run.stranded.tolist()}
-                for policy, run in replay.runs.items()
-            },
-        },
-        "findings": findings(replay),
-        "runtime_seconds": dict(runtime_seconds),
+        name: one for name, all_of in notes.items() for one in all_of if isinstance(one, Column)
     }
 
 
-def _policy(replay: Replay, policy: str) -> dict[str, Any]:
-    *tenants, everyone = summarize(replay, policy)
-    run = replay.runs[policy]
-    return {
-        "all": _plain(everyone),
-        "tenants": {one.tenant: _plain(one) for one in tenants},
-        "fragmentation": run.fragmentation,
-        "borrowing": asdict(run.borrowing) if run.borrowing else None,
-    }
+def columns_of(record: type) -> list[Column]:
+    """Return the columns that a record of figures describes and a table shows.
 
-
-def _plain(one: Figures) -> dict[str, Any]:
-    return with_units({name: value for name, value in asdict(one).items() if name != "tenant"})
-
-
-def sweep_table(points: Sequence[Point]) -> "Table":
-    """Return a Rich table with a row per load and policy or spec: means over seeds, in minutes.
-
-    :param points: what `sweep` returned.
-
-    >>> from hivecore.sim import sweep
-    >>> sweep_table(sweep({"x": 8}, loads=[0.5, 1.0], jobs=50)).row_count
-    6
+    :param record: its class.
     """
-    from rich.text import Text
+    return [column for column in _described(record).values() if column.heading]
 
-    refusing = any(point.refused for point in points)
-    more = ("jobs\nrefused",) if refusing else ()
-    grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS, *more))
-    groups: dict[tuple[float, str], list[Point]] = {}
-    for point in points:
-        groups.setdefault((point.load, point.policy), []).append(point)
-    shown = None
-    for (load, policy), group in groups.items():
-        if load != shown:
-            grid.add_section()
-        figures = [point.figures for point in group]
-        later = sum(one.later for one in figures)
-        excess = sum(one.later * one.mean_excess for one in figures) / max(later, 1)
-        grid.add_row(
-            "" if load == shown else f"{load:g}",
-            Text(policy),
-            f"{len(group)}",
-            minutes(float(np.mean([one.mean_delay for one in figures]))),
-            f"{later / max(sum(one.jobs for one in figures), 1):.2%}",
-            minutes(excess),
-            minutes(max(one.max_excess for one in figures)),
-            f"{np.mean([one.utilisation for one in figures]):.1%}",
-            _mean_fragmentation(group),
-            *([f"{sum(point.refused for point in group):,}"] if refusing else []),
+
+def values_of(figures: Any) -> list[Any]:
+    """Return the values of a record, one for each of these columns.
+
+    :param figures: the record.
+    """
+    described = _described(figures.__class__).items()
+    return [getattr(figures, name) for name, column in described if column.heading]
+
+
+def as_json(figures: Any) -> dict[str, Any]:
+    """Return a record of figures as plain data: a time says its unit, NaN is null.
+
+    :param figures: the record.
+    """
+    found = {}
+    for name, column in _described(figures.__class__).items():
+        value = getattr(figures, name)
+        missing = isinstance(value, float) and isnan(value)
+        found["_".join(filter(None, (name, column.unit)))] = None if missing else value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Rows of figures with all that is said of them.
+
+    :param title: what the figures are, with their unit.
+    :param columns: of the rows.
+    :param rows: with a value for each column.
+    :param notes: what the headings do not say, a line each.
+    :param findings: sentences.
+    :param schema: of the JSON.
+    :param data: what the JSON has beside its schema, the configuration and the times of the steps.
+    :param pictures: what draws each, by the names of their files without suffix.
+    :param sections: whether a line parts rows whose first values differ.
+
+    >>> rows = [("fifo", 1024)]
+    >>> report = Report("Jobs", [label("policy"), count("late")], rows, ["late: too late"])
+    >>> print(report.lists(20))
+    Jobs
+    <BLANKLINE>
+    policy fifo
+      late         1,024
+    <BLANKLINE>
+    late: too late
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()
+    findings: Sequence[str] = ()
+    schema: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
+    sections: bool = False
+
+    def cells(self, repeat: bool = False) -> list[list[str]]:
+        """Return the rows as they are shown.
+
+        :param repeat: names in each row, though they stand above.
+        """
+        found = []
+        before: Sequence[Any] = ()
+        for row in self.rows:
+            same, texts = bool(before), []
+            for column, value, above in zip(self.columns, row, before or row, strict=True):
+                same = same and column.once and value == above
+                hidden = same and not (repeat and column.is_name)
+                texts.append("" if hidden else column.text(value))
+            found.append(texts)
+            before = row
+        return found
+
+    def table(self) -> "Table":
+        """Return a table of Rich."""
+        require("rich")
+        from rich.box import SIMPLE_HEAD
+        from rich.cells import cell_len
+        from rich.table import Table
+        from rich.text import Text
+
+        looks: dict[str, Any] = dict.fromkeys(("show_edge", "pad_edge"), False)
+        caption = "\n".join(self.notes)
+        table = Table(
+            title=self.title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True, **looks
         )
-        shown = load
-    return grid
+        rows = self.cells()
+        for place, column in enumerate(self.columns):
+            texts = [row[place] for row in rows]
+            # Rich would cut off as much of a name as it is indented.
+            width = max(map(cell_len, texts)) if any(text[:1] == " " for text in texts) else None
+            table.add_column(
+                column.heading,
+                justify="left" if column.is_name else "right",
+                no_wrap=not column.is_name,
+                min_width=width,
+            )
+        for place, (row, texts) in enumerate(zip(self.rows, rows, strict=True)):
+            if self.sections and place and row[0] != self.rows[place - 1][0]:
+                table.add_section()
+            table.add_row(*map(Text, texts))  # as text: a name in brackets is no colour
+        return table
 
+    def lists(self, width: int) -> str:
+        """Return the rows one below the other, each as a list of its figures.
 
-def _mean_fragmentation(points: Sequence[Point]) -> str:
-    known = [point.fragmentation for point in points if point.fragmentation is not None]
-    return f"{np.mean(known):.1%}" if known else ""
+        :param width: of the text, in characters, unless a word is longer.
+        """
+        blocks = [fill(self.title, width)]
+        for row in self.cells(repeat=True):
+            named, lines = [], []
+            for column, text in zip(self.columns, row, strict=True):
+                if column.is_name:
+                    named.append(f"{column.words} {text.strip()}")
+                elif text:
+                    lines.append(
+                        f"  {column.words} {text:>{max(width - len(column.words) - 3, 0)}}"
+                    )
+            blocks.append("\n".join([fill(", ".join(named), width), *lines]))
+        blocks.append("\n".join(fill(note, width) for note in self.notes))
+        return "\n\n".join(blocks)
 
+    def to_json(
+        self, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return plain data for `json.dump`; times are in seconds.
 
-def sweep_to_json(points: Sequence[Point]) -> dict[str, Any]:
-    """Return the points as plain data for `json.dump`; times are in seconds.
+        :param configuration: how the report was asked for, stored as it is.
+        :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
+        """
+        return {
+            "schema": self.schema,
+            "configuration": dict(configuration),
+            **self.data,
+            "runtime_seconds": dict(runtime_seconds),
+        }
 
-    :param points: what `sweep` returned.
+    def save_pictures(self, folder: str | Path) -> list[Path]:
+        """Draw the pictures, write them as PNG files and return their paths.
 
-    >>> from hivecore.sim import sweep
-    >>> points = sweep_to_json(sweep({"x": 8}, [1.0], jobs=50, policies=["cells"]))["points"]
-    >>> points[0]["policy"], points[0]["load"], points[0]["later"]
-    ('cells', 1.0, 0)
-    """
-    return {
-        "schema": _SWEEP_SCHEMA,
-        "points": [
-            {name: value for name, value in asdict(point).items() if name != "figures"}
-            | _plain(point.figures)
-            for point in points
-        ],
-    }
+        :param folder: made if it does not exist; files in it are overwritten.
+        :raises OSError: a file cannot be written.
+        """
+        require("matplotlib")
+        return save_figures({name: draw() for name, draw in self.pictures.items()}, folder)

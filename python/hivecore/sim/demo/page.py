@@ -4,16 +4,14 @@ To the left the first configuration, to the right the last one, over the same ho
 axes; below, all configurations.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hivecore.sim.demo.figures import DemoFigures, demo_figures
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.demo.series import DemoSeries, demo_series
-from hivecore.sim.extras import require
+from hivecore.sim.figures import percentile
 from hivecore.sim.pictures import (
     BLACK,
     BLUE,
@@ -23,15 +21,17 @@ from hivecore.sim.pictures import (
     PURPLE,
     SKY,
     VERMILION,
-    save_figures,
     set_title,
 )
+from hivecore.sim.workload import GPUS_PER_NODE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["save_demo_page"]
+    from hivecore.sim.demo.report import DemoFigures
+
+__all__ = ["demo_page"]
 
 _TENANTS = (PURPLE, BLUE, SKY, GREEN, ORANGE)
 #: Colour and line of each configuration.
@@ -48,29 +48,14 @@ _INSTANTS = 500
 _HOUR, _MINUTE = 3600.0, 60.0
 
 
-def save_demo_page(demo: Demo, folder: str | Path) -> Path:
-    """Write demo.png and return its path.
+def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
+    """Return the page.
 
     :param demo: outcome of `run_demo`.
-    :param folder: made if it does not exist; the file in it is overwritten.
-    :raises OSError: the file cannot be written.
-
-    >>> import tempfile
-    >>> from hivecore.sim.demo import run_demo
-    >>> from hivecore.traces import generate_tenants
-    >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000.0, 6000.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_demo_page(demo, folder).name
-    'demo.png'
+    :param figures: of each configuration.
     """
-    require("matplotlib")
-    return save_figures({"demo": _page(demo)}, folder)[0]
-
-
-def _page(demo: Demo) -> "Figure":
     from matplotlib.figure import Figure
 
-    figures = {name: demo_figures(demo, name) for name in demo.runs}
     figure = Figure(figsize=(14, 17.5), layout="constrained")
     # A line for the legend, and one for the names of the columns.
     grid = figure.add_gridspec(7, 2, height_ratios=(0.12, 0.12, 3.0, 2.0, 3.2, 1.2, 3.2))
@@ -108,21 +93,25 @@ def _name(axes: "Axes", name: str) -> None:
     axes.text(0.5, 0.0, words, ha="center", va="bottom", fontsize=14, color="#444444")
 
 
-def _headline(demo: Demo, figures: dict[str, DemoFigures]) -> str:
+def _headline(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> str:
     first, last = (figures[name] for name in _COLUMNS)
     change = last.mean_completion / first.mean_completion - 1.0
     way = "sooner" if change < 0 else "later"
     return (
-        f"{len(demo.made.nodes)} tenants, {first.jobs:,} jobs, {8 * sum(demo.made.nodes.values())} GPUs: with cells, "
+        f"{len(demo.made.nodes)} tenants, {first.jobs:,} jobs, {_gpus(demo)} GPUs: with cells, "
         f"lending, sharing and scheduled storage\njobs complete {abs(change):.0%} {way} on average "
         f"than under quotas, and {last.later:,} instead of {first.later:,} start later than alone"
     )
 
 
-def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigures) -> None:
+def _gpus(demo: Demo) -> int:
+    return GPUS_PER_NODE * sum(demo.made.nodes.values())
+
+
+def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: "DemoFigures") -> None:
     """GPUs by tenant, and those that would do the same work at full speed."""
     hours = series.instants / _HOUR
-    capacity = 8 * sum(demo.made.nodes.values())
+    capacity = _gpus(demo)
     axes.stackplot(
         hours, series.held, colors=_TENANTS, labels=demo.made.trace.tenants, step="post", lw=0
     )
@@ -202,7 +191,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
         share = 100 * np.arange(1, len(minutes) + 1) / len(minutes)
         label = "alone, with its part of storage" if name == ALONE else name
         axes.step(minutes, share, where="post", color=color, ls=line, lw=1.8, label=label)
-        medians[name] = float(np.median(minutes))
+        medians[name] = percentile(minutes, 50)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_ylim(0, 100)
@@ -218,7 +207,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
     )
 
 
-def _draw_steps(axes: "Axes", figures: dict[str, DemoFigures]) -> None:
+def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
     """Queueing and running of the mean job under each configuration, and broken guarantees."""
     names = list(CONFIGURATIONS)
     queueing = np.array([figures[name].mean_queueing for name in names]) / _MINUTE

@@ -1,65 +1,164 @@
-"""The demo as a table and sentences for people, and as JSON for programs."""
+"""What the configurations brought: figures, sentences computed from them, and the page of pictures.
 
-from collections.abc import Mapping
-from dataclasses import asdict
+A guarantee is that a tenant gets on as though it were alone on the nodes that it owns. It is broken
+for a job that starts later than that, by more than a microsecond. Jobs that share GPUs, or wait for
+data, take longer: whether a job also *ends* later than alone is counted beside it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from hivecore.sim.demo.figures import demo_figures
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.demo.page import demo_page
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
-from hivecore.sim.tables import empty_table, minutes
-from hivecore.sim.units import with_units
+from hivecore.sim.figures import mean, percentile, useful_seconds
+from hivecore.sim.replay import TOLERANCE
+from hivecore.sim.report import (
+    Report,
+    amount,
+    as_json,
+    columns_of,
+    count,
+    label,
+    minutes,
+    share,
+    time,
+    values_of,
+)
+from hivecore.sim.workload import GPUS_PER_NODE
 
-if TYPE_CHECKING:
-    from rich.table import Table
+__all__ = ["DemoFigures", "demo_figures", "demo_findings", "demo_report"]
 
-__all__ = ["demo_findings", "demo_notes", "demo_table", "demo_to_json"]
-
-_SCHEMA = "hivecore.demo/2"
-_CAPTION = (
-    "queueing: until the run begins that is completed\n"
-    "useful work: what is not lost, of what all GPUs could do at full speed\n"
-    "start later: jobs that do so than alone (broken guarantees); end later: alike\n"
-    "alone: a tenant on its own nodes, with its part of cache and remote IO"
+_NOTES = (
+    "queueing: until the run begins that is completed",
+    "useful work: what is not lost, of what all GPUs could do at full speed",
+    "start later: jobs that do so than alone (broken guarantees); end later: alike",
+    "alone: a tenant on its own nodes, with its part of cache and remote IO",
 )
 
 
-def demo_table(demo: Demo) -> "Table":
-    """Return a Rich table with a row per configuration, times in minutes.
+@dataclass(frozen=True, slots=True)
+class DemoFigures:
+    """What one tenant, or all of them, got from one configuration; times in seconds.
+
+    :param jobs: how many.
+    :param mean_completion: from submission to end, mean over all jobs.
+    :param p99_completion: the 99th percentile of it, interpolated linearly.
+    :param mean_queueing: from submission to the begin of the run that was completed: runs that were
+        preempted count as waiting.
+    :param utilisation: useful work until the last submission / what the owned GPUs could have done.
+        Useful is what a job does that it does not lose: GPUs times seconds at full speed, spread
+        evenly over the run that it completed. Jobs that share GPUs count each with its own work,
+        those that wait for data with what they get done.
+    :param later: jobs that start later than alone: broken guarantees.
+    :param max_excess: by how much, at most; 0 if none does.
+    :param ends_later: jobs that end later than alone.
+    :param lost_gpu_hours: work of runs that were preempted, in vain.
+    """
+
+    jobs: Annotated[int, count()]
+    mean_completion: Annotated[float, time("mean\ncompletion")]
+    p99_completion: Annotated[float, time("p99\ncompletion")]
+    mean_queueing: Annotated[float, time("mean\nqueueing")]
+    utilisation: Annotated[float, share("useful\nwork")]
+    later: Annotated[int, count("start\nlater")]
+    max_excess: Annotated[float, time("by up\nto")]
+    ends_later: Annotated[int, count("end\nlater")]
+    lost_gpu_hours: Annotated[float, amount()]
+
+
+def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigures:
+    """Return the figures of a configuration.
+
+    :param demo: outcome of `run_demo`.
+    :param name: of the configuration.
+    :param tenant: whose jobs and nodes; ``None``: all.
+    :raises KeyError: there is no such configuration, or no such tenant.
+
+    Cost: O(jobs).
+
+    >>> from hivecore.sim.demo import run_demo
+    >>> from hivecore.traces import generate_tenants
+    >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000.0, 6000.0)
+    >>> demo_figures(demo, "cells").jobs, demo_figures(demo, "alone").later
+    (60, 0)
+    """
+    trace, run, alone = demo.made.trace, demo.runs[name], demo.runs[ALONE]
+    own: npt.NDArray[np.bool_] = np.ones(trace.jobs, dtype=np.bool_)
+    nodes = sum(demo.made.nodes.values())
+    if tenant is not None:
+        nodes = demo.made.nodes[tenant]
+        own = trace.tenant == trace.tenants.index(tenant)
+    submit, start, end = trace.submit[own], run.start[own], run.end[own]
+    excess = start - alone.start[own]
+    window = float(trace.submit[-1])
+    useful = useful_seconds(trace.gpus[own] * trace.duration[own], start, end, window)
+    later = excess > TOLERANCE
+    return DemoFigures(
+        jobs=int(own.sum()),
+        mean_completion=mean(end - submit),
+        p99_completion=percentile(end - submit, 99),
+        mean_queueing=mean(start - submit),
+        utilisation=useful / (nodes * GPUS_PER_NODE * window),
+        later=int(later.sum()),
+        max_excess=float(excess[later].max(initial=0.0)),
+        ends_later=int((end - alone.end[own] > TOLERANCE).sum()),
+        lost_gpu_hours=float(trace.gpus[own] @ run.lost[own]) / 3600.0,
+    )
+
+
+def demo_report(demo: Demo) -> Report:
+    """Return a report with a row per configuration, and the page of pictures.
 
     :param demo: outcome of `run_demo`.
 
     >>> from hivecore.sim.demo import run_demo
     >>> from hivecore.traces import generate_tenants
-    >>> demo_table(run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000, 6000)).row_count
-    6
+    >>> report = demo_report(run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000, 6000))
+    >>> len(report.rows), list(report.pictures)
+    (6, ['demo'])
     """
-    headings = (
-        "configuration",
-        "mean\ncompletion",
-        "p99\ncompletion",
-        "mean\nqueueing",
-        "useful\nwork",
-        "start\nlater",
-        "by up\nto",
-        "end\nlater",
+    made = demo.made
+    figures = {name: demo_figures(demo, name) for name in demo.runs}
+    rows = [[name, *values_of(one)] for name, one in figures.items()]
+    for row in rows:
+        if row[0] == ALONE:
+            row[-3:] = [None] * 3  # later than alone
+    return Report(
+        "What each part brings; times in minutes",
+        [label("configuration"), *columns_of(DemoFigures)],
+        rows,
+        _NOTES,
+        [*_notes(demo), *demo_findings(demo)],
+        "hivecore.demo/2",
+        {
+            "workload": {
+                "jobs": made.trace.jobs,
+                "gpu_hours": made.trace.gpu_hours,
+                "nodes": dict(made.nodes),
+                "datasets_gb": dict(made.datasets_gb),
+            },
+            "configurations": {
+                name: {
+                    "all": as_json(figures[name]),
+                    "tenants": {
+                        tenant: as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes
+                    },
+                }
+                for name in demo.runs
+            },
+            "findings": demo_findings(demo),
+        },
+        {"demo": partial(demo_page, demo, figures)},
     )
-    grid = empty_table("What each part brings; times in minutes", _CAPTION, headings)
-    for name in demo.runs:
-        one = demo_figures(demo, name)
-        times = map(minutes, (one.mean_completion, one.p99_completion, one.mean_queueing))
-        late = [f"{one.later:,}", minutes(one.max_excess), f"{one.ends_later:,}"]
-        grid.add_row(name, *times, f"{one.utilisation:.1%}", *([""] * 3 if name == ALONE else late))
-        if name == ALONE:
-            grid.add_section()
-    return grid
 
 
-def demo_notes(demo: Demo) -> list[str]:
-    """Return who owns and asks for what, in sentences.
-
-    :param demo: outcome of `run_demo`.
-    """
+def _notes(demo: Demo) -> list[str]:
+    """Who owns and asks for what."""
     made, trace = demo.made, demo.made.trace
     window = float(trace.submit[-1])
     nodes = sum(made.nodes.values())
@@ -94,11 +193,10 @@ def demo_findings(demo: Demo) -> list[str]:
         said = f"{change:+.0%}" if abs(change) >= 0.005 else "nothing"
         changes.append(f"{name.removeprefix('+ ')} {said}")
     first, last = figures[CONFIGURATIONS[0]], figures[CONFIGURATIONS[-1]]
-    broken = ", ".join(
-        f"{name.removeprefix('+ ')} {figures[name].later:,}" for name in CONFIGURATIONS
-    )
+    short = {name: name.removeprefix("+ ") for name in figures}
+    broken = ", ".join(f"{short[name]} {figures[name].later:,}" for name in CONFIGURATIONS)
     lost = ", ".join(
-        f"{name.removeprefix('+ ')} {one.lost_gpu_hours:,.0f}"
+        f"{short[name]} {one.lost_gpu_hours:,.0f}"
         for name, one in figures.items()
         if one.lost_gpu_hours
     )
@@ -108,43 +206,3 @@ def demo_findings(demo: Demo) -> list[str]:
         f"Jobs that start later than alone, of {first.jobs:,}: {broken}.",
         f"GPU-hours lost to preemption: {lost or 'none'}.",
     ]
-
-
-def demo_to_json(
-    demo: Demo, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the demo as plain data for `json.dump`; times are in seconds.
-
-    :param demo: outcome of `run_demo`.
-    :param configuration: how it was asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
-
-    >>> from hivecore.sim.demo import run_demo
-    >>> from hivecore.traces import generate_tenants
-    >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000, 6000)
-    >>> demo_to_json(demo, {}, {})["configurations"]["cells"]["all"]["jobs"]
-    60
-    """
-    made = demo.made
-    return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "workload": {
-            "jobs": made.trace.jobs,
-            "gpu_hours": made.trace.gpu_hours,
-            "nodes": dict(made.nodes),
-            "datasets_gb": dict(made.datasets_gb),
-        },
-        "configurations": {
-            name: {
-                "all": with_units(asdict(demo_figures(demo, name))),
-                "tenants": {
-                    tenant: with_units(asdict(demo_figures(demo, name, tenant)))
-                    for tenant in made.nodes
-                },
-            }
-            for name in demo.runs
-        },
-        "findings": demo_findings(demo),
-        "runtime_seconds": dict(runtime_seconds),
-    }

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from hivecore.sim.demo.ledger import Floats, Indices
 from hivecore.sim.demo.run import Demo
+from hivecore.sim.figures import fragmentation
+from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["DemoSeries", "demo_series"]
-
-_GPUS_PER_NODE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,18 +34,17 @@ class DemoSeries:
     @property
     def free(self) -> Indices:
         """int64[instants], GPUs on which nothing runs."""
-        return np.asarray((_GPUS_PER_NODE - self.used).sum(axis=0))
+        return np.asarray((GPUS_PER_NODE - self.used).sum(axis=0))
 
     @property
     def stranded(self) -> Indices:
         """int64[instants], those of them that are on nodes in part use."""
-        return np.asarray(np.where(self.used > 0, _GPUS_PER_NODE - self.used, 0).sum(axis=0))
+        return np.asarray(np.where(self.used > 0, GPUS_PER_NODE - self.used, 0).sum(axis=0))
 
     @property
     def fragmentation(self) -> float:
         """The share of these, of all instants together; 0.0 if no GPU is ever free."""
-        free = int(self.free.sum())
-        return int(self.stranded.sum()) / free if free else 0.0
+        return fragmentation(self.free, self.stranded)
 
 
 def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:

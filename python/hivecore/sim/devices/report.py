@@ -1,117 +1,172 @@
-"""Policies beside each other at several loads, as a table for people and as JSON for programs.
+"""Policies beside each other at several loads, and beside what others reported of them.
 
-The table has what others reported beside it, if that is given.
+The pictures have a line per policy, the median over its seeds: GPUs that stay idle, and how
+fragmented those are.
 """
 
-from collections.abc import Iterable, Mapping
-from statistics import median
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hivecore.sim.devices.replay import DeviceReplay
-from hivecore.sim.tables import empty_table
+from hivecore.sim.figures import percentile
+from hivecore.sim.pictures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    panel,
+    set_title,
+)
+from hivecore.sim.report import Report, amount, label
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["Reported", "median_at", "replay_table", "replays_to_json"]
-
-_SCHEMA = "hivecore.devices/1"
+__all__ = ["Reported", "devices_report", "median_at"]
 
 #: By policy and load in percent of the capacity: the allocated GPUs in percent of it.
 Reported = Mapping[str, Mapping[int, float]]
 
 _LOADS = (90, 95, 100, 110, 120)
+_COLORS = {
+    "fgd": VERMILION,
+    "best-fit": BLUE,
+    "packing": GREEN,
+    "clustering": PURPLE,
+    "dot-product": ORANGE,
+    "random": GREY,
+}
+_OTHER = SKY
+_XLABEL = "GPUs that arrived pods asked for (% of all)"
+_Groups = Mapping[str, list[DeviceReplay]]
+_Floats = npt.NDArray[np.float64]
 
 
 def median_at(replays: Iterable[DeviceReplay], load: float) -> float:
     """Return the median of what the replays had allocated at a load, over the capacity.
 
-    :param replays: of one policy, one per seed.
+    :param replays: of one policy, one per seed; NaN of none.
     :param load: over the capacity.
-    :raises ValueError: no replay.
-
-    >>> median_at([], 1.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: replays must hold one at least
     """
-    found = [float(one.allocation[one.at(load)]) for one in replays]
-    if not found:
-        raise ValueError("replays must hold one at least")
-    return median(found)
+    return percentile([float(one.allocation[one.at(load)]) for one in replays], 50)
 
 
-def replay_table(
+def devices_report(
     replays: Iterable[DeviceReplay],
     reported: Reported | None = None,
     loads: Iterable[int] = _LOADS,
-) -> "Table":
-    """Return a Rich table with a row per policy: allocated GPUs in percent of all, by load.
+) -> Report:
+    """Return a report with a row per policy: allocated GPUs in percent of all, by load.
 
-    :param replays: any number per policy, of which the medians are shown.
-    :param reported: what others found, shown in a second row of the policy.
-    :param loads: in percent of the capacity.
+    :param replays: at least one; any number per policy, of which the medians are shown.
+    :param reported: what others found, shown in a second row of the policy, and as points.
+    :param loads: in percent of the capacity. In the JSON each replay stands by itself: "allocated"
+        is over the capacity at each load, "fragmented" over what is idle.
+    :raises ValueError: no replay.
 
     >>> import numpy as np
     >>> one = np.array([900, 1000])
     >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, np.array([0, 1]), one * 0.0)
-    >>> table = replay_table([run], {"fgd": {100: 95.2}}, loads=[90, 100])
-    >>> [list(column.cells) for column in table.columns]
-    [['fgd', 'fgd, reported'], ['90.0', ''], ['100.0', '95.2']]
+    >>> report = devices_report([run], {"fgd": {100: 95.2}}, loads=[90, 100])
+    >>> report.cells()
+    [['fgd', '90.0', '100.0'], ['fgd, reported', '', '95.2']]
+    >>> report.data["policies"]
+    {'fgd': [{'seed': 0, 'allocated': [0.9, 1.0], 'fragmented': [0.0, 0.0]}]}
     """
     groups: dict[str, list[DeviceReplay]] = {}
     for one in replays:
         groups.setdefault(one.policy, []).append(one)
+    if not groups:
+        raise ValueError("replays must hold one at least")
     shown = list(loads)
-    seeds = max((len(runs) for runs in groups.values()), default=0)
-    grid = empty_table(
-        "GPUs allocated, in % of all",
-        f"columns: what arrived pods asked for, in % of all GPUs; median of {seeds} orders",
-        ["policy", *(f"{load} %" for load in shown)],
-    )
+    rows: list[list[Any]] = []
+    policies: dict[str, list[Mapping[str, Any]]] = {}
     for policy, runs in groups.items():
-        grid.add_row(policy, *(f"{100 * median_at(runs, load / 100):.1f}" for load in shown))
-        theirs = (reported or {}).get(policy)
-        if theirs is not None:
-            cells = (f"{theirs[load]:.1f}" if load in theirs else "" for load in shown)
-            grid.add_row(f"{policy}, reported", *cells)
-    return grid
+        rows.append([policy, *(100 * median_at(runs, load / 100) for load in shown)])
+        if reported and policy in reported:
+            rows.append([f"{policy}, reported", *map(reported[policy].get, shown)])
+        policies[policy] = []
+        for run in runs:
+            samples = [run.at(load / 100) for load in shown]
+            allocated, fragmented = run.allocation[samples], run.fragmentation[samples]
+            figures = {"allocated": allocated.tolist(), "fragmented": fragmented.tolist()}
+            policies[policy].append({"seed": run.seed, **figures})
+    seeds = max(map(len, groups.values()))
+    return Report(
+        "GPUs allocated, in % of all",
+        [label("policy"), *(amount(f"{load} %", "{:.1f}") for load in shown)],
+        rows,
+        [f"columns: what arrived pods asked for, in % of all GPUs; median of {seeds} orders"],
+        schema="hivecore.devices/1",
+        data={"loads": shown, "policies": policies},
+        pictures={
+            "unallocated": partial(_unallocated, groups, reported or {}),
+            "fragmentation": partial(_fragmentation, groups),
+        },
+    )
 
 
-def replays_to_json(
-    replays: Iterable[DeviceReplay],
-    configuration: Mapping[str, Any],
-    runtime_seconds: Mapping[str, float],
-    loads: Iterable[int] = _LOADS,
-) -> dict[str, Any]:
-    """Return what every replay came to at some loads, as plain data for `json.dump`.
+def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
+    """The part of the GPUs that is not allocated, while the load nears and passes the capacity."""
+    figure, axes = panel(_XLABEL, "GPUs not allocated (%)")
+    loads = _draw(axes, groups, lambda run: 100 - 100 * run.allocation)
+    end = min(float(loads[-1]), 100.0)
+    begin = 0.75 * end
+    for policy, figures in reported.items():
+        if policy in groups:
+            points = [(load, 100 - share) for load, share in figures.items() if load >= begin]
+            if points:
+                axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, _OTHER))
+    axes.plot([0, 100], [100, 0], ":", color=BLACK, linewidth=1, label="all that come")
+    axes.set_xlim(begin, float(loads[-1]))
+    axes.set_ylim(100 - end, 100 - begin)
+    found = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
+    best = min(found, key=lambda policy: found[policy])
+    dots = "; points: as reported" if reported else ""
+    asked = "all GPUs" if end == 100 else f"{end:.0f}% of the GPUs"
+    set_title(axes, f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}")
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    return figure
 
-    :param replays: any number per policy.
-    :param configuration: how they were asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
-    :param loads: in percent of the capacity. "allocated" is over the capacity at each of them,
-        "fragmented" over what is idle.
 
-    >>> import numpy as np
-    >>> one = np.array([900, 1000])
-    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, np.array([0, 1]), one * 0.0)
-    >>> replays_to_json([run], {}, {}, loads=[90])["policies"]
-    {'fgd': [{'seed': 0, 'allocated': [0.9], 'fragmented': [0.0]}]}
-    """
-    shown = list(loads)
-    policies: dict[str, list[dict[str, Any]]] = {}
-    for one in replays:
-        samples = [one.at(load / 100) for load in shown]
-        figures = {
-            "seed": one.seed,
-            "allocated": one.allocation[samples].tolist(),
-            "fragmented": one.fragmentation[samples].tolist(),
-        }
-        policies.setdefault(one.policy, []).append(figures)
-    return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "loads": shown,
-        "policies": policies,
-        "runtime_seconds": dict(runtime_seconds),
+def _fragmentation(groups: _Groups) -> "Figure":
+    """The fragmented part of the idle GPUs."""
+    figure, axes = panel(_XLABEL, "idle GPUs that are\nof no use to pods that come (%)")
+    loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
+    axes.set_xlim(0, float(loads[-1]))
+    axes.set_ylim(0, 103)
+    at = 0.8 * min(float(loads[-1]), 100.0)
+    found = {
+        policy: percentile([run.fragmentation[run.at(at / 100)] for run in runs], 50)
+        for policy, runs in groups.items()
     }
+    best = min(found, key=lambda policy: found[policy])
+    set_title(
+        axes, f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
+    )
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _draw(
+    axes: "Axes",
+    groups: _Groups,
+    values: Callable[[DeviceReplay], _Floats],
+) -> _Floats:
+    """A line per policy: the median at every percent of the load that all replays reach."""
+    reached = min(float(run.load[-1]) for runs in groups.values() for run in runs)
+    loads = np.arange(1, max(int(100 * reached), 1) + 1, dtype=np.float64)
+    for policy, runs in groups.items():
+        curves = [values(run)[[run.at(load / 100) for load in loads.tolist()]] for run in runs]
+        color = _COLORS.get(policy, _OTHER)
+        axes.plot(loads, np.median(curves, axis=0), color=color, linewidth=1.8, label=policy)
+    return loads

@@ -8,15 +8,16 @@ from typing import Any
 
 from hivecore.scheduler import Scheduler, diff_log, explain_log, log_standing, read_log, replay
 from hivecore.sim.console import (
-    count,
     named,
+    picture,
+    print_report,
     print_sentence,
-    print_table,
     say_written,
     try_outputs,
+    whole,
 )
-from hivecore.sim.logs.picture import save_difference_picture
-from hivecore.sim.logs.tables import difference_table, figures_table, standing_table
+from hivecore.sim.logs.report import difference_report, figures_report, standing_report
+from hivecore.sim.pictures import save_figure
 
 __all__ = ["add_log_command"]
 
@@ -58,12 +59,14 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
     other.add_argument("--until", type=_time, metavar="TIME", help="(default: the end)")
     other.add_argument(
         "--rows",
-        type=count,
+        type=whole(),
         default=_ROWS,
         metavar="N",
         help=f"of jobs that start sooner, and of those that start later (default {_ROWS})",
     )
-    other.add_argument("--plot", type=_png, metavar="PICTURE", help="draw it: a .png file")
+    other.add_argument(
+        "--plot", type=picture(".png"), metavar="PICTURE", help="draw it: a .png file"
+    )
 
 
 def _question(questions: Any, name: str, run: Callable[..., None], help: str) -> Any:
@@ -83,12 +86,6 @@ def _time(text: str) -> float:
     if not 0.0 <= found < inf:
         raise argparse.ArgumentTypeError(f"must be a time in seconds, not {text!r}")
     return found
-
-
-def _png(text: str) -> Path:
-    if not text.lower().endswith(".png"):
-        raise argparse.ArgumentTypeError(f"must end in .png, not {text!r}")
-    return Path(text)
 
 
 def _replay(arguments: argparse.Namespace) -> None:
@@ -112,13 +109,7 @@ def _replay(arguments: argparse.Namespace) -> None:
 def _state(arguments: argparse.Namespace) -> None:
     with named(str(arguments.file)):
         found = log_standing(arguments.file, until=arguments.until)
-    if found.jobs:
-        print_table(standing_table(found))
-    of = f" of {found.gpus}" if found.gpus else ""
-    print_sentence(
-        f"At {found.now:g} s {found.in_use}{of} GPUs are in use, {len(found.jobs)} jobs are there, "
-        f"{found.finished} are gone, {found.rejected} were rejected."
-    )
+    print_report(standing_report(found))
 
 
 def _explain(arguments: argparse.Namespace) -> None:
@@ -136,20 +127,12 @@ def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], N
         other = read(arguments.spec)
         with named(str(arguments.file)):
             found = diff_log(arguments.file, other, until=arguments.until)
-        print_table(figures_table(found))
-        sooner, later = found.sooner, found.later
-        if sooner or later:
+        figures = figures_report(found)
+        print_report(figures)
+        if found.sooner or found.later:
             print()
-            print_table(difference_table(found, arguments.rows))
-        print_sentence(f"{len(sooner)} of {len(found.jobs)} jobs start sooner, {len(later)} later.")
-        if found.endless:
-            print_sentence(
-                f"Of {found.endless} that start the log does not tell for how long they run: they "
-                "run on."
-            )
-        if found.skipped:
-            print_sentence(f"{found.skipped} events say nothing to the other configuration.")
+        print_report(difference_report(found, arguments.rows))
         if arguments.plot:
-            say_written([save_difference_picture(found, arguments.plot)])
+            say_written([save_figure(figures.pictures["difference"](), arguments.plot)])
 
     return run

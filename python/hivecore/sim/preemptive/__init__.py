@@ -9,19 +9,19 @@ Jobs and nodes may fail meanwhile. `job_figures` turns the outcome into completi
 from hivecore.sim.preemptive.failures import JobFailure, NodeFailure, RandomFailures
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.metrics import JobFigures, job_figures
 from hivecore.sim.preemptive.muri import MuriOptions
+from hivecore.sim.preemptive.report import JobFigures, job_figures
 from hivecore.sim.preemptive.schedule import JOB_POLICIES, schedule
-from hivecore.sim.preemptive.training import Outcome
+from hivecore.sim.preemptive.training import JobOutcome
 
 __all__ = [
     "JOB_POLICIES",
     "JobFailure",
     "JobFigures",
+    "JobOutcome",
     "Jobs",
     "MuriOptions",
     "NodeFailure",
-    "Outcome",
     "RandomFailures",
     "Span",
     "job_figures",

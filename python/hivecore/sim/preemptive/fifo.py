@@ -16,7 +16,7 @@ from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.placement import Placed, idle_nodes, nodes_of
-from hivecore.sim.preemptive.training import Outcome
+from hivecore.sim.preemptive.training import JobOutcome
 from hivecore.sim.progress import Incident, JobFails
 
 __all__ = ["Fifo"]
@@ -132,9 +132,9 @@ class Fifo:
     def _placed(self) -> list[Placed]:
         return [Placed((job,), nodes) for job, nodes in self._nodes.items()]
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> JobOutcome:
         """Return what has become of the jobs."""
-        return Outcome(
+        return JobOutcome(
             self._start,
             self._end,
             self._held,

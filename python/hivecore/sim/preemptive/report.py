@@ -1,64 +1,87 @@
-"""Outcomes of training jobs as a table for people and as JSON for programs."""
+"""What training jobs came to: completion times and queueing."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated
 
-from hivecore.sim.preemptive.metrics import JobFigures
-from hivecore.sim.tables import empty_table, minutes
-from hivecore.sim.units import with_units
+from hivecore.sim.figures import percentile
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.pictures import job_pictures
+from hivecore.sim.preemptive.training import JobOutcome
+from hivecore.sim.report import Report, amount, as_json, columns_of, count, label, time, values_of
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-__all__ = ["jobs_table", "jobs_to_json"]
-
-_SCHEMA = "hivecore.jobs/2"
+__all__ = ["JobFigures", "job_figures", "jobs_report"]
 
 
-def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
-    """Return a Rich table with a row per policy, times in minutes.
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """Figures over all jobs, times in seconds. A job's completion time counts from submission.
 
-    :param figures: by policy. What failures did is shown if there were any.
-
-    >>> jobs_table({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}).row_count
-    1
+    :param mean_completion: mean completion time.
+    :param p99_completion: their 99th percentile, interpolated linearly.
+    :param makespan: end of the last job, counted from time 0.
+    :param mean_queueing: mean time without GPUs between submission and end.
+    :param preemptions: how often the policy stopped a running job.
+    :param events: instants at which the policy chose.
+    :param interruptions: how often a failure stopped a running job.
+    :param lost_gpu_hours: work that failures undid, as if each job had been alone on its GPUs.
     """
-    headings = ["mean\ncompletion", "p99\ncompletion", "makespan", "mean\nqueueing"]
-    headings.append("preemp-\ntions")
-    caption = "completion: from submission to end; queueing: without GPUs"
-    failed = any(one.interruptions for one in figures.values())
-    if failed:
-        headings += ["interrup-\ntions", "lost\nGPU-hours"]
-        caption += "\ninterruptions: by failures; lost: what they undid"
-    grid = empty_table("Training jobs, times in minutes", caption, ["policy", *headings])
-    for policy, one in figures.items():
-        times = (one.mean_completion, one.p99_completion, one.makespan, one.mean_queueing)
-        row = [*map(minutes, times), f"{one.preemptions:,}"]
-        if failed:
-            row += [f"{one.interruptions:,}", f"{one.lost_gpu_hours:,.0f}"]
-        grid.add_row(policy, *row)
-    return grid
+
+    mean_completion: Annotated[float, time("mean\ncompletion")]
+    p99_completion: Annotated[float, time("p99\ncompletion")]
+    makespan: Annotated[float, time("makespan")]
+    mean_queueing: Annotated[float, time("mean\nqueueing")]
+    preemptions: Annotated[int, count("preemp-\ntions")]
+    events: Annotated[int, count()]
+    interruptions: Annotated[int, count("interrup-\ntions")] = 0
+    lost_gpu_hours: Annotated[float, amount("lost\nGPU-hours", "{:,.0f}")] = 0.0
 
 
-def jobs_to_json(
-    figures: Mapping[str, JobFigures],
-    configuration: Mapping[str, Any],
-    runtime_seconds: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return the figures as plain data for `json.dump`; times are in seconds.
+def job_figures(jobs: Jobs, outcome: JobOutcome) -> JobFigures:
+    """Return the figures of an outcome.
 
-    :param figures: by policy.
-    :param configuration: how they were asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
-
-    >>> found = jobs_to_json({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}, {}, {})
-    >>> found["policies"]["srtf"]["makespan_seconds"]
-    30.0
+    :param jobs: the jobs.
+    :param outcome: of these jobs.
     """
-    return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "policies": {policy: with_units(asdict(one)) for policy, one in figures.items()},
-        "runtime_seconds": dict(runtime_seconds),
-    }
+    count = len(jobs)
+    times = sorted(end - submit for end, submit in zip(outcome.end, jobs.submit, strict=True))
+    completion, held = sum(times), sum(outcome.held)
+    return JobFigures(
+        mean_completion=completion / count,
+        p99_completion=percentile(times, 99),
+        makespan=max(outcome.end),
+        mean_queueing=(completion - held) / count,
+        preemptions=outcome.preemptions,
+        events=outcome.events,
+        interruptions=outcome.interruptions,
+        lost_gpu_hours=sum(map(prod, zip(outcome.lost, jobs.solo, jobs.gpus, strict=True))) / 3600,
+    )
+
+
+def jobs_report(
+    jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome], findings: Sequence[str] = ()
+) -> Report:
+    """Return a report with a row per policy; what failures did is shown if there were any.
+
+    :param jobs: the jobs.
+    :param nodes: of 8 GPUs each.
+    :param outcomes: by policy; those with a history have a picture of it.
+    :param findings: sentences.
+    """
+    figures = {policy: job_figures(jobs, outcome) for policy, outcome in outcomes.items()}
+    notes = ["completion: from submission to end; queueing: without GPUs"]
+    shown = slice(-2)
+    if any(one.interruptions for one in figures.values()):
+        notes.append("interruptions: by failures; lost: what they undid")
+        shown = slice(None)
+    return Report(
+        "Training jobs, times in minutes",
+        [label("policy"), *columns_of(JobFigures)[shown]],
+        [(policy, *values_of(one)[shown]) for policy, one in figures.items()],
+        notes,
+        findings,
+        "hivecore.jobs/2",
+        {"policies": {policy: as_json(one) for policy, one in figures.items()}},
+        job_pictures(jobs, nodes, outcomes),
+    )

@@ -9,7 +9,7 @@ from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.muri import Muri, MuriOptions
 from hivecore.sim.preemptive.shortest import Shortest
 from hivecore.sim.preemptive.tiresias import Tiresias, of_jobs
-from hivecore.sim.preemptive.training import Outcome, Policy, Training
+from hivecore.sim.preemptive.training import JobOutcome, Policy, Training
 from hivecore.sim.simulate import simulate
 from hivecore.sim.workload import GPUS_PER_NODE
 
@@ -30,7 +30,7 @@ def schedule(
     failures: Iterable[Failure] = (),
     report_interval: float = 360.0,
     record: bool = False,
-) -> Outcome:
+) -> JobOutcome:
     """Return what becomes of training jobs on a cluster under a policy.
 
     :param jobs: the jobs.

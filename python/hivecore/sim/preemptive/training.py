@@ -29,13 +29,13 @@ from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.placement import Placed, nodes_of
 from hivecore.sim.progress import Incident, JobFails
 
-__all__ = ["Outcome", "Policy", "Training", "close", "earliest_completion"]
+__all__ = ["JobOutcome", "Policy", "Training", "close", "earliest_completion"]
 
 _CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class JobOutcome:
     """When each job first ran and when it ended, and how it came to that.
 
     :param start: per job, seconds.
@@ -272,9 +272,9 @@ class Training:
         groups = self._policy.groups(self._running)
         return [Placed(tuple(sorted(group)), nodes_of(self._pods[group[0]])) for group in groups]
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> JobOutcome:
         """Return what has become of the jobs."""
-        return Outcome(
+        return JobOutcome(
             self._start,
             self._end,
             self._attained,

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from hivecore.quotas import QuotaTree, quota_rules
-from hivecore.sim.console import print_sentence, print_table, say_written, try_outputs
-from hivecore.sim.quotas.amounts import shown
-from hivecore.sim.quotas.picture import save_quota_picture
-from hivecore.sim.quotas.rows import QuotaRow, quota_rows
-from hivecore.sim.quotas.table import quota_table
+from hivecore.quotas import QuotaTree
+from hivecore.sim.console import picture, print_report, say_written, try_outputs
+from hivecore.sim.pictures import save_figure
+from hivecore.sim.quotas.report import quota_findings, quota_report, quota_rows
 
 __all__ = ["Found", "add_quota_command"]
 
@@ -55,7 +53,10 @@ def add_quota_command(commands: Any, read: _Read) -> None:
         "the file's nodes can allocate, or what it says)",
     )
     one.add_argument(
-        "--out", type=_picture, metavar="PICTURE", help="draw it: a file that ends in .svg or .png"
+        "--out",
+        type=picture(".svg", ".png"),
+        metavar="PICTURE",
+        help="draw it: a file that ends in .svg or .png",
     )
 
 
@@ -71,13 +72,6 @@ def _total(text: str) -> dict[str, str]:
     return found
 
 
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix.lower() not in (".svg", ".png"):
-        raise argparse.ArgumentTypeError(f"must end in .svg or .png, not {text!r}")
-    return path
-
-
 def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
         try_outputs(arguments.out, None)
@@ -89,34 +83,9 @@ def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
             option = "--" if of_option else ""
             raise ValueError(f"{arguments.file}: {option}{error}") from None
         rows = quota_rows(found.tree)
-        print_table(quota_table(rows))
-        for sentence in (*_findings(found.tree, rows), *found.remarks):
-            print_sentence(sentence)
+        report = quota_report(rows, [*quota_findings(found.tree, rows), *found.remarks])
+        print_report(report)
         if arguments.out:
-            say_written([save_quota_picture(rows, arguments.out)])
+            say_written([save_figure(report.pictures["quotas"](), arguments.out)])
 
     return run
-
-
-def _findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:
-    """What somebody has to know beside the table, a sentence each."""
-    running = sum(tree.members(name) > 0 for name in tree.owners)
-    found = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
-    scaled = []
-    for row in rows:
-        if not row.depth:
-            continue
-        for resource, more in row.over().items():
-            used, runtime = (shown(resource, one[resource]) for one in (row.used, row.runtime))
-            found.append(
-                f"{row.name} uses {shown(resource, more)} {resource} more than it may now: "
-                f"{used} of {runtime}."
-            )
-        if any(amount > row.min[resource] for resource, amount in tree.quota(row.name).min):
-            scaled.append(row.name)
-    if scaled:
-        found.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
-    quotas = [tree.quota(name) for name in tree.quotas]
-    for broken in quota_rules(quotas, same_dimensions=False):
-        found.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
-    return found

@@ -5,19 +5,18 @@ uses, in vermilion what it uses beyond that; a tick is its minimum, a diamond wh
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal
 from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
-from hivecore.sim.quotas.rows import QuotaRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["save_quota_picture"]
+    from hivecore.sim.quotas.report import QuotaRow
+
+__all__ = ["quota_picture"]
 
 _PALE = "#A6CEE3"
 _HEIGHT = 0.62  # of a frame, in rows
@@ -25,42 +24,17 @@ _NAMED = 3  # quotas in a title
 _INCHES = 0.095  # of a letter in it
 
 
-def save_quota_picture(rows: Sequence[QuotaRow], path: str | Path) -> Path:
-    """Write the picture, and return its path.
+def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
+    """Return the picture.
 
     :param rows: of `quota_rows`.
-    :param path: ends in .svg or .png; a file there is overwritten.
-    :raises ValueError: there is no quota, the path ends otherwise, or there are too many rows for a
-        PNG file.
-    :raises OSError: the file cannot be written.
-
-    >>> import tempfile
-    >>> row = QuotaRow("lab", 1, {"gpu": 9}, {"gpu": 2}, {"gpu": 8}, {"gpu": 5}, {"gpu": 8})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_quota_picture([row], f"{folder}/lab.svg").name
-    'lab.svg'
+    :raises ValueError: there is no quota.
     """
-    require("matplotlib")
-    from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
-    target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in (".svg", ".png"):
-        raise ValueError(f"path must end in .svg or .png, not {str(path)!r}")
     resources = sorted({resource for row in rows for resource in row.max})
     if not resources:
         raise ValueError("rows must hold a quota with a max")
-    # The same rows give the same file.
-    with rc_context({"svg.hashsalt": "quotas", "svg.fonttype": "none"}):
-        figure = _figure(rows, resources)
-        metadata = {"Date": None} if suffix == ".svg" else None
-        figure.savefig(target, format=suffix[1:], dpi=100, metadata=metadata)
-    return target
-
-
-def _figure(rows: Sequence[QuotaRow], resources: Sequence[str]) -> "Figure":
-    from matplotlib.figure import Figure
-
     longest = max(len(row.name) + 2 * row.depth for row in rows)
     size = (0.08 * longest + 1.0 + 3.6 * len(resources), 1.7 + 0.34 * len(rows))
     figure = Figure(figsize=(max(size[0], 7.0), size[1]), layout="constrained")
@@ -81,7 +55,7 @@ def _figure(rows: Sequence[QuotaRow], resources: Sequence[str]) -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
+def _panel(axes: "Axes", rows: Sequence["QuotaRow"], resource: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     limit = _limit(rows, resource)
@@ -100,7 +74,7 @@ def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _limit(rows: Sequence[QuotaRow], resource: str) -> float:
+def _limit(rows: Sequence["QuotaRow"], resource: str) -> float:
     """Where the axis ends: at the most that is there, promised, used or handed out.
 
     A quota may have a maximum far beyond that, and requests: those run out of the picture.
@@ -112,7 +86,9 @@ def _limit(rows: Sequence[QuotaRow], resource: str) -> float:
     return max((amount for amount in amounts if amount < UNLIMITED), default=1.0)
 
 
-def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: float, unit: int) -> None:
+def _quota(
+    axes: "Axes", row: "QuotaRow", resource: str, place: int, limit: float, unit: int
+) -> None:
     parts = (row.max, row.used, row.runtime, row.request, row.min)
     most, used, runtime, asked, least = (float(one.get(resource, 0)) for one in parts)
     beyond = 1.2 * limit
@@ -150,7 +126,7 @@ def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: float,
     )
 
 
-def _title(rows: Sequence[QuotaRow], width: float) -> str:
+def _title(rows: Sequence["QuotaRow"], width: float) -> str:
     """What the picture shows; names only if they have room in so many inches."""
     quotas = [row for row in rows if row.depth]
     over = [row.name for row in quotas if row.over()]

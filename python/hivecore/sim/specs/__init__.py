@@ -1,6 +1,6 @@
 """Any trace through the schedulers that specs describe, side by side."""
 
-from hivecore.sim.specs.figures import SpecFigures, spec_figures
+from hivecore.sim.specs.report import SpecFigures, spec_figures, specs_report
 from hivecore.sim.specs.run import Spec, SpecRun, replay_specs
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
@@ -15,4 +15,5 @@ __all__ = [
     "replay_specs",
     "scheduler_jobs",
     "spec_figures",
+    "specs_report",
 ]

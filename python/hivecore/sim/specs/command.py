@@ -1,62 +1,79 @@
-"""The part of `hivecore replay` in which specs describe the schedulers."""
+"""`hivecore replay spec`: any trace under the schedulers that files describe."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from hivecore.sim.console import (
-    Watch,
+    Stopwatch,
+    factor,
     file_names,
     named,
-    print_sentence,
-    print_table,
-    print_times,
+    pair,
     progress_bar,
-    say_written,
-    write_json,
+    publish,
+    try_outputs,
 )
-from hivecore.sim.specs.picture import save_specs_picture
-from hivecore.sim.specs.report import specs_notes, specs_table, specs_to_json
+from hivecore.sim.specs.report import specs_report
 from hivecore.sim.specs.run import Spec, replay_specs
 from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
-from hivecore.traces import TraceFormatError
+from hivecore.traces import FORMATS, TraceFormatError
 
-__all__ = ["add_spec_options", "named_specs", "replay_with_specs", "tenant_names"]
+__all__ = ["add_spec", "add_specs", "named_specs", "tenant_names"]
 
 
-def add_spec_options(group: Any) -> None:
-    """Add the options to a parser, or a group of one.
+def add_spec(kind: argparse.ArgumentParser, read: Callable[[Path], Spec]) -> None:
+    """Add its options to the parser of the command.
 
-    :param group: of `argparse`.
+    :param kind: the parser.
+    :param read: what reads the file of a spec.
     """
-    group.add_argument(
+    kind.set_defaults(run=_runner(read))
+    formats = (*FORMATS, "storage", "openb")
+    kind.add_argument(
+        "--format",
+        choices=formats,
+        required=True,
+        metavar="NAME",
+        help=f"of the trace files: {', '.join(formats)} (the list of pods)",
+    )
+    add_specs(kind, required=True)
+    kind.add_argument(
+        "--load",
+        type=factor,
+        default=1.0,
+        metavar="X",
+        help="divide the times between submissions by X",
+    )
+
+
+def add_specs(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add the options that name specs, and whose jobs are whose.
+
+    :param parser: of a command.
+    :param required: whether there has to be one.
+    """
+    parser.add_argument(
         "--spec",
         "--compare",
         dest="spec",
         type=Path,
         nargs="+",
         action="extend",
+        required=required,
         metavar="FILE",
         help="run the jobs under the schedulers that these files describe (see hivecore init), "
         "side by side",
     )
-    group.add_argument(
+    parser.add_argument(
         "--tenant",
-        type=_renaming,
+        type=pair("TRACE=SPEC, two names"),
         nargs="+",
         action="extend",
         metavar="TRACE=SPEC",
         help="with --spec: whose the jobs of a tenant of the trace are; "
         f"{OTHERS}=SPEC: those of all others",
     )
-
-
-def _renaming(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
-        raise argparse.ArgumentTypeError(f"must be TRACE=SPEC, two names, not {text!r}")
-    return old, new
 
 
 def tenant_names(arguments: argparse.Namespace) -> dict[str, str]:
@@ -86,44 +103,37 @@ def named_specs(paths: Sequence[Path], read: Callable[[Path], Spec]) -> dict[str
     return {path.name if unique else str(path): read(path) for path in paths}
 
 
-def replay_with_specs(arguments: argparse.Namespace, read: Callable[[Path], Spec]) -> None:
-    """Run the jobs of a trace under all asked specs, and report.
-
-    :param arguments: of `hivecore replay`, with `spec` set.
-    :param read: what reads the file of a spec.
-    :raises ValueError: arguments, specs and trace do not go together.
-    :raises OSError: a file cannot be read or written.
-    """
-    watch = Watch()
-    with watch("read"):
-        specs = named_specs(arguments.spec, read)
-        trace = _jobs(arguments)
-        trace = trace.with_tenants(tenant_names(arguments)).with_load(arguments.load or 1.0)
-    given = f"{', '.join(arguments.traces)} with --load {arguments.load or 1.0:g}"
-    with progress_bar(len(trace) * len(specs)) as step, watch("replay"), named(given):
-        runs = replay_specs(trace, specs, step)
-    print_table(specs_table(trace, runs))
-    for sentence in specs_notes(trace, runs):
-        print_sentence(sentence)
-    if arguments.plots:
-        with watch("plots"):
-            say_written(save_specs_picture(trace, runs, arguments.plots))
-    if arguments.json:
+def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        try_outputs(arguments.json, arguments.plots)
+        traces, load = ", ".join(map(str, arguments.traces)), arguments.load
+        tenants, watch = tenant_names(arguments), Stopwatch()
+        with watch("read"):
+            specs = named_specs(arguments.spec, read)
+            trace = _jobs(arguments, traces).with_tenants(tenants).with_load(load)
+        with (
+            progress_bar(len(trace) * len(specs)) as step,
+            watch("replay"),
+            named(f"{traces} with --load {load:g}"),
+        ):
+            runs = replay_specs(trace, specs, step)
         configuration = {
             "traces": file_names(arguments.traces),
             "format": arguments.format,
             "specs": list(specs),
-            "tenants": tenant_names(arguments),
-            "load": arguments.load or 1.0,
+            "tenants": tenants,
+            "load": load,
         }
-        write_json(arguments.json, specs_to_json(trace, runs, configuration, watch.seconds))
-    print_times(watch)
+        report = specs_report(trace, runs)
+        publish(report, watch, configuration, arguments.json, arguments.plots)
+
+    return run
 
 
-def _jobs(arguments: argparse.Namespace) -> TraceJobs:
+def _jobs(arguments: argparse.Namespace, traces: str) -> TraceJobs:
     try:
         return load_jobs(arguments.traces, arguments.format)
     except TraceFormatError:  # names the file itself
         raise
     except ValueError as error:
-        raise ValueError(f"{', '.join(arguments.traces)}: {error}") from None
+        raise ValueError(f"{traces}: {error}") from None

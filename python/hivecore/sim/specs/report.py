@@ -1,147 +1,251 @@
-"""Several specs side by side: a table and sentences for people, JSON for programs."""
+"""What specs made of the jobs, side by side.
+
+Specs refuse different jobs, so completion and queueing are told of those only that ran to their end
+under all of them.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from math import nan
+from typing import TYPE_CHECKING, Annotated
 
-from hivecore.sim.specs.figures import SpecFigures, compared_jobs, spec_figures
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.figures import mean, percentile, useful_seconds
+from hivecore.sim.pictures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Floats,
+    literal,
+    rising,
+    set_title,
+)
+from hivecore.sim.report import (
+    Report,
+    amount,
+    as_json,
+    columns_of,
+    count,
+    dropped,
+    label,
+    share,
+    time,
+    values_of,
+)
 from hivecore.sim.specs.run import SpecRun
 from hivecore.sim.specs.trace_jobs import TraceJobs
-from hivecore.sim.tables import minutes, side_by_side
-from hivecore.sim.units import with_units
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["specs_notes", "specs_table", "specs_to_json"]
+__all__ = ["SpecFigures", "compared_jobs", "spec_figures", "specs_report"]
 
-_SCHEMA = "hivecore.specs/2"
 _REASONS = 3  # that are told of each spec
-_CAPTION = (
-    "completion, queueing: of jobs that run to their end under all specs\n"
-    "queueing: until the run begins that is completed\n"
-    "useful work: what is not lost, of what all GPUs could do until the last\n"
-    "submission, or until the last end if all jobs come at once"
+_NOTES = (
+    "completion, queueing: of jobs that run to their end under all specs",
+    "queueing: until the run begins that is completed",
+    "useful work: what is not lost, of what all GPUs could do until the last",
+    "submission, or until the last end if all jobs come at once",
 )
+_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK)
+_STYLES = ("-", "--", ":", "-.")
+_COLUMNS = 4  # of the legend
 
 
-def specs_table(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Table":
-    """Return a Rich table with a row per spec, times in minutes.
+@dataclass(frozen=True, slots=True)
+class SpecFigures:
+    """What one tenant, or all of them, got under one spec; times in seconds.
+
+    :param jobs: how many came.
+    :param refused: those of them that were rejected, or waited for ever.
+    :param compared: those that ran to their end under all specs; the times are theirs, NaN if there
+        are none.
+    :param mean_completion: from submission to end, mean.
+    :param p50_completion: the median of it.
+    :param p99_completion: the 99th percentile of it, interpolated linearly, as is the median.
+    :param mean_queueing: from submission to the begin of the run that was completed: runs that were
+        preempted count as waiting.
+    :param utilisation: useful work of all jobs until the last submission, or until the last end if
+        all came at once / what the GPUs of the cluster could have done. Useful is what a job does
+        that it does not lose: GPUs times seconds at full speed, spread evenly over the run that it
+        completed. NaN: it is not known how many GPUs there are.
+    :param preemptions: how often jobs were preempted.
+    :param lost_gpu_hours: work of runs that were preempted, in vain.
+    """
+
+    jobs: Annotated[int, count()]
+    refused: Annotated[int, count("jobs\nrefused")]
+    compared: Annotated[int, count()]
+    mean_completion: Annotated[float, time("mean\ncompletion")]
+    p50_completion: Annotated[float, time("p50")]
+    p99_completion: Annotated[float, time("p99")]
+    mean_queueing: Annotated[float, time("mean\nqueueing")]
+    utilisation: Annotated[float, share("useful\nwork")]
+    preemptions: Annotated[int, count("pre-\nempted")]
+    lost_gpu_hours: Annotated[float, amount("GPU-h\nlost", "{:,.0f}")]
+
+
+def compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:
+    """Return which jobs ran to their end under all specs, bool[jobs].
+
+    :param runs: of `replay_specs`, at least one.
+    """
+    ends = np.array([run.outcome.end for run in runs.values()])
+    done: npt.NDArray[np.bool_] = np.isfinite(ends).all(axis=0)
+    return done
+
+
+def spec_figures(
+    trace: TraceJobs, runs: Mapping[str, SpecRun], name: str, tenant: str | None = None
+) -> SpecFigures:
+    """Return the figures of a spec.
 
     :param trace: the jobs.
     :param runs: of `replay_specs` on them.
+    :param name: of the spec.
+    :param tenant: whose jobs, on all GPUs; ``None``: all.
+    :raises KeyError: there is no such spec, or no such tenant.
+
+    Cost: O(specs jobs).
 
     >>> from hivecore.interop.scheduler_file import SchedulerSpec
     >>> from hivecore.sim.specs import replay_specs
     >>> from hivecore.traces import Trace
     >>> text = "{cluster: {models: {m: {gpus: 8}}, nodes: {n: m}}, devices: {}}"
     >>> specs = {"one": SchedulerSpec.of_yaml(text)}
-    >>> trace = TraceJobs.of(Trace.from_columns(["a"], ["x"], [0], [90], [8]))
-    >>> table = specs_table(trace, replay_specs(trace, specs))
-    >>> [str(next(iter(column.cells))) for column in table.columns][:4]
-    ['one', '8', '0', '1.5']
+    >>> columns = ["a", "b", "c"], ["x", "x", "x"], [0, 0, 9], [60, 30, 5], [8, 8, 99]
+    >>> trace = TraceJobs.of(Trace.from_columns(*columns))
+    >>> found = spec_figures(trace, replay_specs(trace, specs), "one")
+    >>> found.refused, found.mean_completion, found.mean_queueing
+    (1, 75.0, 30.0)
     """
-    rows = {name: _row(runs[name].gpus, spec_figures(trace, runs, name)) for name in runs}
-    return side_by_side("Specs side by side; times in minutes", _CAPTION, "spec", rows)
+    run = runs[name]
+    outcome = run.outcome
+    own = np.ones(len(trace), dtype=np.bool_)
+    if tenant is not None:
+        own = np.array([one == tenant for one in trace.tenant])
+        if not own.any():
+            raise KeyError(f"there is no tenant {tenant!r}")
+    done = own & np.isfinite(outcome.end)
+    both = own & compared_jobs(runs)
+    completion = (outcome.end - trace.submit)[both]
+    queueing = (outcome.start - trace.submit)[both]
+    return SpecFigures(
+        jobs=int(own.sum()),
+        refused=int(own.sum() - done.sum()),
+        compared=len(completion),
+        mean_completion=mean(completion),
+        p50_completion=percentile(completion, 50),
+        p99_completion=percentile(completion, 99),
+        mean_queueing=mean(queueing),
+        utilisation=_utilisation(trace, run, done),
+        preemptions=int(outcome.preemptions[own].sum()),
+        lost_gpu_hours=float(trace.gpus[own] @ outcome.lost[own]) / 3600.0,
+    )
 
 
-def _row(gpus: int, one: SpecFigures) -> dict[str, str]:
-    return {
-        "GPUs": f"{gpus:,}" if gpus else "?",
-        "jobs\nrefused": f"{one.refused:,}",
-        "mean\ncompletion": _time(one.mean_completion),
-        "p50": _time(one.p50_completion),
-        "p99": _time(one.p99_completion),
-        "mean\nqueueing": _time(one.mean_queueing),
-        "useful\nwork": "?" if isnan(one.utilisation) else f"{one.utilisation:.1%}",
-        "pre-\nempted": f"{one.preemptions:,}",
-        "GPU-h\nlost": f"{one.lost_gpu_hours:,.0f}",
-    }
+def _utilisation(trace: TraceJobs, run: SpecRun, done: npt.NDArray[np.bool_]) -> float:
+    if not run.gpus:
+        return nan
+    if not done.any():
+        return 0.0
+    start, end = run.outcome.start[done], run.outcome.end[done]
+    window = float(trace.submit[-1]) or float(end.max())
+    work = trace.gpus[done] * trace.duration[done]
+    return useful_seconds(work, start, end, window) / (run.gpus * window)
 
 
-def _time(seconds: float) -> str:
-    return "-" if isnan(seconds) else minutes(seconds)
-
-
-def specs_notes(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> list[str]:
-    """Return which jobs are compared, which are left out, and why jobs are refused, in sentences.
+def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
+    """Return a report with a row per spec, which says which jobs are refused, and why.
 
     :param trace: the jobs.
     :param runs: of `replay_specs` on them.
-
-    >>> from hivecore.interop.scheduler_file import SchedulerSpec
-    >>> from hivecore.sim.specs import replay_specs
-    >>> from hivecore.traces import Trace
-    >>> text = "{cluster: {models: {m: {gpus: 8}}, nodes: {n: m}}, devices: {}}"
-    >>> specs = {"one": SchedulerSpec.of_yaml(text)}
-    >>> trace = TraceJobs.of(Trace.from_columns([*"ab"], "xx", [0, 0], [90, 90], [8, 16]))
-    >>> for sentence in specs_notes(trace, replay_specs(trace, specs)):
-    ...     print(sentence)
-    1 of 2 jobs run to their end under all specs.
-    one refuses 1 jobs: 2 pods with 8 gpu each: idle and healthy, the nodes have room for 1 (1).
     """
-    sentences = [
-        f"{count:,} jobs of the trace dropped: {reason}." for reason, count in trace.dropped.items()
-    ]
+    figures = {name: spec_figures(trace, runs, name) for name in runs}
+    refusals = {name: Counter(run.outcome.refused.values()) for name, run in runs.items()}
     compared = int(compared_jobs(runs).sum())
-    sentences.append(f"{compared:,} of {len(trace):,} jobs run to their end under all specs.")
-    for name, run in runs.items():
-        reasons = Counter(run.outcome.refused.values()).most_common()
-        if not reasons:
-            continue
-        told = [f"{reason} ({count:,})" for reason, count in reasons[:_REASONS]]
-        rest = sum(count for _, count in reasons[_REASONS:])
-        if rest:
+    findings = dropped(trace.dropped)
+    findings.append(f"{compared:,} of {len(trace):,} jobs run to their end under all specs.")
+    for name, reasons in refusals.items():
+        told = [f"{reason} ({jobs:,})" for reason, jobs in reasons.most_common(_REASONS)]
+        if rest := sum(jobs for _, jobs in reasons.most_common()[_REASONS:]):
             told.append(f"other reasons ({rest:,})")
-        sentences.append(f"{name} refuses {len(run.outcome.refused):,} jobs: {'; '.join(told)}.")
-    return sentences
-
-
-def specs_to_json(
-    trace: TraceJobs,
-    runs: Mapping[str, SpecRun],
-    configuration: Mapping[str, Any],
-    runtime_seconds: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return the comparison as plain data for `json.dump`; times are in seconds.
-
-    :param trace: the jobs.
-    :param runs: of `replay_specs` on them.
-    :param configuration: how it was asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
-
-    Figures that there are not are null.
-    """
-    tenants = dict.fromkeys(trace.tenant)
-    return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "workload": {
-            "jobs": len(trace),
-            "gpu_hours": float(trace.gpus @ trace.duration) / 3600.0,
-            "dropped": dict(trace.dropped),
-            "compared": int(compared_jobs(runs).sum()),
+        if told:
+            findings.append(f"{name} refuses {reasons.total():,} jobs: {'; '.join(told)}.")
+    return Report(
+        "Specs side by side; times in minutes",
+        [label("spec"), count("GPUs"), *columns_of(SpecFigures)],
+        [(name, runs[name].gpus or nan, *values_of(one)) for name, one in figures.items()],
+        _NOTES,
+        findings,
+        "hivecore.specs/2",
+        {
+            "workload": {
+                "jobs": len(trace),
+                "gpu_hours": float(trace.gpus @ trace.duration) / 3600.0,
+                "dropped": dict(trace.dropped),
+                "compared": compared,
+            },
+            "specs": {
+                name: {
+                    "gpus": run.gpus or None,
+                    "all": as_json(figures[name]),
+                    "tenants": {
+                        tenant: as_json(spec_figures(trace, runs, name, tenant))
+                        for tenant in dict.fromkeys(trace.tenant)
+                    },
+                    "refusals": dict(refusals[name].most_common()),
+                }
+                for name, run in runs.items()
+            },
         },
-        "specs": {
-            name: {
-                "gpus": run.gpus or None,
-                "all": _plain(spec_figures(trace, runs, name)),
-                "tenants": {
-                    tenant: _plain(spec_figures(trace, runs, name, tenant)) for tenant in tenants
-                },
-                "refusals": dict(Counter(run.outcome.refused.values()).most_common()),
-            }
-            for name, run in runs.items()
-        },
-        "runtime_seconds": dict(runtime_seconds),
-    }
+        {"completions": partial(_completions, trace, runs)},
+    )
 
 
-def _plain(one: SpecFigures) -> dict[str, Any]:
-    figures = {
-        name: None if isinstance(value, float) and isnan(value) else value
-        for name, value in asdict(one).items()
-    }
-    return with_units(figures)
+def _completions(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Figure":
+    """How many jobs are done by when, and how long they take, by spec."""
+    from matplotlib.figure import Figure
+
+    rows = -(-(1 + len(runs)) // _COLUMNS)
+    figure = Figure(figsize=(11.0, 4.5 + 0.2 * rows), layout="constrained")
+    done, took = figure.subplots(1, 2)
+    compared = compared_jobs(runs)
+    ends = {name: run.outcome.end for name, run in runs.items()}
+    times = {name: (end - trace.submit)[compared] for name, end in ends.items()}
+    ended = {name: end[np.isfinite(end)] for name, end in ends.items()}
+    last = max(float(end.max(initial=0.0)) for end in (trace.submit, *ended.values()))
+    longest = max(float(time.max(initial=0.0)) for time in times.values())
+    _count(done, trace.submit, last, label="submitted", color=GREY)
+    for number, name in enumerate(runs):
+        style = {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "linestyle": _STYLES[number // len(_COLOURS) % len(_STYLES)],
+        }
+        _count(done, ended[name], last, label=literal(name), **style)
+        _count(took, times[name], longest, **style)
+    set_title(done, "Jobs done")
+    done.set_xlabel("hours since the first submission")
+    figure.legend(loc="outside lower center", ncols=_COLUMNS, frameon=False, fontsize=8)
+    set_title(took, "Jobs that took no longer, of those that all specs run")
+    took.set_xlabel("hours from submission to end")
+    took.set_xscale("log")
+    for axes in (done, took):
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _count(axes: "Axes", seconds: Floats, until: float, **style: str) -> None:
+    hours, jobs = rising(seconds / 3600.0, until / 3600.0)
+    axes.step(hours, jobs, where="post", linewidth=1.4, **style)  # type: ignore[arg-type]

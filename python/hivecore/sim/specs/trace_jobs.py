@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.scheduler import Data
-from hivecore.sim.devices.command import OPENB_FORMAT
-from hivecore.sim.storage.command import STORAGE_FORMAT
 from hivecore.traces import (
     GpuPods,
     StorageTrace,
@@ -181,15 +179,15 @@ def load_jobs(paths: Sequence[str | Path], format: str) -> TraceJobs:
 
     Jobs that come at the same time stay in the order of the files. Cost: O(jobs log jobs).
     """
-    if format not in ("muri", STORAGE_FORMAT, OPENB_FORMAT):
+    if format not in ("muri", "storage", "openb"):
         return TraceJobs.of(load(paths, format))
     tenants = [_tenant_of(path) for path in paths]
     if len(set(tenants)) < len(tenants):
         twice = next(name for name, count in Counter(tenants).items() if count > 1)
         raise ValueError(f"several files are named {twice!r}, and the name is the tenant")
-    if format == OPENB_FORMAT:
+    if format == "openb":
         if len(paths) != 1:
-            raise ValueError(f"--format {OPENB_FORMAT} needs one file with --spec: PODS")
+            raise ValueError("--format openb needs one file: PODS")
         return TraceJobs.of_pods(load_openb_pods(paths[0]), tenants[0])
     if format == "muri":
         parts = [

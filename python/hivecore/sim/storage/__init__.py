@@ -9,8 +9,8 @@ scheduler read by the same model with `reading_from`.
 """
 
 from hivecore.sim.storage.history import StorageHistory
-from hivecore.sim.storage.metrics import StorageFigures, storage_figures
 from hivecore.sim.storage.ranked import StorageOutcome
+from hivecore.sim.storage.report import StorageFigures, storage_figures
 from hivecore.sim.storage.rules import GPU_POLICIES, STORAGE_SYSTEMS, Rules, rules_of
 from hivecore.sim.storage.schedule import reading_from, schedule_storage
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload

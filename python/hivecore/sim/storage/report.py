@@ -1,84 +1,128 @@
-"""Outcomes of jobs that share storage as a table for people and as JSON for programs."""
+"""What jobs that share storage came to: completion times, use of GPUs and remote IO, fairness."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from hivecore.sim.storage.metrics import StorageFigures
-from hivecore.sim.tables import empty_table
-from hivecore.sim.units import with_units
+import numpy as np
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from hivecore.sim.figures import mean, percentile
+from hivecore.sim.report import (
+    Column,
+    Report,
+    amount,
+    as_json,
+    columns_of,
+    count,
+    hours,
+    label,
+    share,
+    time,
+    values_of,
+)
+from hivecore.sim.storage.pictures import storage_pictures
+from hivecore.sim.storage.ranked import StorageOutcome
+from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
 
-__all__ = ["storage_table", "storage_to_json"]
+__all__ = ["StorageFigures", "storage_figures", "storage_report"]
 
-_SCHEMA = "hivecore.storage/2"
-_HOUR = 3600.0
-
-#: Figures by policy of the GPUs and storage system.
-_Figures = Mapping[tuple[str, str], StorageFigures]
+_MB_PER_TB = 1e6
 
 
-def storage_table(figures: _Figures) -> "Table":
-    """Return a Rich table with a row per policy and storage system, times in hours.
+@dataclass(frozen=True, slots=True)
+class StorageFigures:
+    """Figures over all jobs, times in seconds. A job's completion time counts from submission.
 
-    :param figures: by policy and storage system.
-
-    >>> one = StorageFigures(9.0, 8.0, 20.0, 30.0, 100.0, 0.5, 1.0, 0.5, 0.9, 1.1, 7, 3)
-    >>> storage_table({("fifo", "silod"): one}).row_count
-    1
+    :param mean_completion: mean completion time.
+    :param median_completion: their median.
+    :param p99_completion: their 99th percentile, interpolated linearly, as is the median.
+    :param makespan: end of the last job, counted from time 0.
+    :param rate_mbps: MB/s that all jobs read together, on average until the last one ended.
+    :param busy: share of the GPU time until then in which GPUs compute and do not wait for data.
+    :param remote_tb: TB of 10^6 MB from remote storage, warm-ups included.
+    :param hits: share of what jobs read that did not come from there. Below 0 if warm-ups brought
+        more than was ever read.
+    :param fairness_min: of all jobs the least ratio of what a job read to what it would have read
+        in the same time with an equal share of GPUs, cache and remote IO.
+    :param fairness_mean: the mean of that ratio.
+    :param events: instants at which rates changed.
+    :param decisions: instants at which the scheduler decided.
     """
-    headings = ["mean\ntime", "median\ntime", "p99\ntime", "make-\nspan"]
-    headings += ["GPUs\nbusy", "read\nMB/s", "remote\nTB", "hits", "least\nfair", "mean\nfair"]
-    caption = (
-        "time: from submission to end; busy: computing, not waiting for data\n"
-        "fair: what a job read, over what it would have read with an equal share"
+
+    mean_completion: Annotated[float, time("mean\ntime", hours)]
+    median_completion: Annotated[float, time("median\ntime", hours)]
+    p99_completion: Annotated[float, time("p99\ntime", hours)]
+    makespan: Annotated[float, time("make-\nspan", hours)]
+    rate_mbps: Annotated[float, amount("read\nMB/s", "{:,.0f}")]
+    busy: Annotated[float, share("GPUs\nbusy")]
+    remote_tb: Annotated[float, Column("remote\nTB", lambda tb: f"{tb:,.{1 if tb < 1000 else 0}f}")]
+    hits: Annotated[float, share("hits")]
+    fairness_min: Annotated[float, amount("least\nfair", "{:.2f}")]
+    fairness_mean: Annotated[float, amount("mean\nfair", "{:.2f}")]
+    events: Annotated[int, count()]
+    decisions: Annotated[int, count()]
+
+
+def storage_figures(
+    work: StorageWorkload, cluster: StorageCluster, outcome: StorageOutcome
+) -> StorageFigures:
+    """Return the figures of an outcome.
+
+    :param work: the jobs.
+    :param cluster: what they shared.
+    :param outcome: of these jobs on it.
+
+    Equal shares are those of the jobs that run or wait at each moment, see
+    `Situation.equal_rates`. Cost: O(jobs log jobs).
+    """
+    times = np.sort(outcome.end - work.submit)  # so that the order of jobs rounds no sum otherwise
+    makespan = float(outcome.end.max())
+    # A job may be too short for the clock: then it would have read nothing.
+    ones = np.ones_like(work.total_mb)
+    fairness = np.divide(work.total_mb, outcome.fair_mb, out=ones, where=outcome.fair_mb > 0)
+    return StorageFigures(
+        mean_completion=mean(times),
+        median_completion=percentile(times, 50),
+        p99_completion=percentile(times, 99),
+        makespan=makespan,
+        rate_mbps=outcome.read_mb / makespan,
+        busy=outcome.busy / (cluster.gpus * makespan),
+        remote_tb=outcome.remote_mb / _MB_PER_TB,
+        hits=1.0 - outcome.remote_mb / outcome.read_mb,
+        fairness_min=float(fairness.min()),
+        fairness_mean=mean(fairness),
+        events=outcome.events,
+        decisions=outcome.decisions,
     )
-    title = "Jobs that share storage, times in hours"
-    grid = empty_table(title, caption, ["policy", "storage", *headings])
-    last = None
-    for (policy, system), one in figures.items():
-        times = (one.mean_completion, one.median_completion, one.p99_completion, one.makespan)
-        grid.add_row(
-            "" if policy == last else policy,
-            system,
-            *map(_hours, times),
-            f"{one.busy:.1%}",
-            f"{one.rate_mbps:,.0f}",
-            f"{one.remote_tb:,.1f}" if one.remote_tb < 1000 else f"{one.remote_tb:,.0f}",
-            f"{one.hits:.1%}",
-            f"{one.fairness_min:.2f}",
-            f"{one.fairness_mean:.2f}",
-        )
-        last = policy
-    return grid
 
 
-def _hours(seconds: float) -> str:
-    hours = seconds / _HOUR
-    return f"{hours:,.2f}" if hours < 100 else f"{hours:,.1f}"
+def storage_report(
+    work: StorageWorkload,
+    cluster: StorageCluster,
+    outcomes: Mapping[tuple[str, str], StorageOutcome],
+    findings: Sequence[str] = (),
+) -> Report:
+    """Return a report with a row per policy of the GPUs and storage system.
 
-
-def storage_to_json(
-    figures: _Figures, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the figures as plain data for `json.dump`; times are in seconds.
-
-    :param figures: by policy and storage system.
-    :param configuration: how they were asked for, stored as it is.
-    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
-
-    >>> one = StorageFigures(9.0, 8.0, 20.0, 30.0, 100.0, 0.5, 1.0, 0.5, 0.9, 1.1, 7, 3)
-    >>> storage_to_json({("fifo", "silod"): one}, {}, {})["policies"]["fifo"]["silod"]["busy"]
-    0.5
+    :param work: the jobs.
+    :param cluster: what they shared.
+    :param outcomes: by policy and storage system; those with a history have pictures of it.
+    :param findings: sentences.
     """
+    figures = {names: storage_figures(work, cluster, one) for names, one in outcomes.items()}
     policies: dict[str, dict[str, Any]] = {}
     for (policy, system), one in figures.items():
-        policies.setdefault(policy, {})[system] = with_units(asdict(one))
-    return {
-        "schema": _SCHEMA,
-        "configuration": dict(configuration),
-        "policies": policies,
-        "runtime_seconds": dict(runtime_seconds),
-    }
+        policies.setdefault(policy, {})[system] = as_json(one)
+    return Report(
+        "Jobs that share storage, times in hours",
+        [label("policy", once=True), label("storage"), *columns_of(StorageFigures)],
+        [(*names, *values_of(one)) for names, one in figures.items()],
+        [
+            "time: from submission to end; busy: computing, not waiting for data",
+            "fair: what a job read, over what it would have read with an equal share",
+        ],
+        findings,
+        "hivecore.storage/2",
+        {"policies": policies},
+        storage_pictures(work, cluster, outcomes),
+    )

@@ -1,12 +1,22 @@
 """The quotas of a tree from the top down, each with how it stands."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hivecore._thousandths import Amount, exact
-from hivecore.quotas import Quota, QuotaStatus, QuotaTree
+from hivecore.quotas import Quota, QuotaStatus, QuotaTree, quota_rules
+from hivecore.sim.quotas.amounts import shown
+from hivecore.sim.quotas.picture import quota_picture
+from hivecore.sim.report import Column, Report, label
 
-__all__ = ["QuotaRow", "quota_rows"]
+__all__ = ["QuotaRow", "quota_findings", "quota_report", "quota_rows"]
+
+_COLUMNS = ("request", "min", "runtime", "used", "max")
+_NOTES = (
+    "cpu in cores. min: as it is in effect. runtime: what may be used now.",
+    "max of a total: what there is to share out. !: more than the runtime",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +105,53 @@ def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> Quo
         sums["used"],
         {resource: has.get(resource, 0) for resource in sums["used"]},
     )
+
+
+def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
+    """Return a report with a row per quota and resource, quotas below others further to the right.
+
+    :param rows: of `quota_rows`.
+    :param findings: sentences, such as those of `quota_findings`.
+
+    >>> row = QuotaRow("lab", 1, {"gpu": 9}, {"gpu": 2}, {"gpu": 8}, {"gpu": 8}, {"gpu": 8})
+    >>> quota_report([row]).cells()
+    [['  lab', 'gpu', '9', '2', '8', '8', '8']]
+    """
+    table = []
+    for row in rows:
+        for resource in sorted(row.max):
+            cells = [shown(resource, getattr(row, one).get(resource, 0)) for one in _COLUMNS]
+            if resource in row.over():
+                cells[_COLUMNS.index("used")] = f"! {cells[_COLUMNS.index('used')]}"
+            table.append(["  " * row.depth + row.name, resource, *cells])
+    columns = [label("quota", once=True), label("resource"), *map(Column, _COLUMNS)]
+    drawing = {"quotas": partial(quota_picture, rows)}
+    return Report("Quotas", columns, table, _NOTES, list(findings), pictures=drawing)
+
+
+def quota_findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:
+    """Return what is to be known beside the table, a sentence each.
+
+    :param tree: any.
+    :param rows: of it.
+    """
+    running = sum(tree.members(name) > 0 for name in tree.owners)
+    found = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
+    scaled = []
+    for row in rows:
+        if not row.depth:
+            continue
+        for resource, more in row.over().items():
+            used, runtime = (shown(resource, one[resource]) for one in (row.used, row.runtime))
+            found.append(
+                f"{row.name} uses {shown(resource, more)} {resource} more than it may now: "
+                f"{used} of {runtime}."
+            )
+        if any(amount > row.min[resource] for resource, amount in tree.quota(row.name).min):
+            scaled.append(row.name)
+    if scaled:
+        found.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
+    quotas = [tree.quota(name) for name in tree.quotas]
+    for broken in quota_rules(quotas, same_dimensions=False):
+        found.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
+    return found

@@ -4,22 +4,22 @@ Under cells the figures are those of the private clusters, so these are drawn br
 the others.
 """
 
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, summarize
-from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal, save_figures, set_title
+from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal, panel, set_title
 from hivecore.sim.replay import LENDING, Replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["save_plots"]
+__all__ = ["tenant_pictures"]
 
 _COLORS = {"private": GREY, "quota": VERMILION, "cells": BLUE, LENDING: GREEN}
 _MARKERS = {"cells": "D", LENDING: "^"}
@@ -27,24 +27,16 @@ _HOUR, _DAY = 3600.0, 86400.0
 _SMOOTHED = 0.05  # of the window
 
 
-def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
-    """Write tenants.png, excess.png and fragmentation.png and returns their paths.
+def tenant_pictures(replay: Replay) -> dict[str, Callable[[], "Figure"]]:
+    """Return what draws tenants, the excess of the worst one, and fragmentation.
 
     :param replay: outcome of a replay of all policies, perhaps with `LENDING` among them.
-    :param folder: made if it does not exist; files in it are overwritten.
-    :raises OSError: a file cannot be written.
-
-    >>> import tempfile
-    >>> from hivecore.sim import Workload, replay
-    >>> from hivecore.traces import generate
-    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save_plots(result, folder)]
-    ['tenants.png', 'excess.png', 'fragmentation.png']
     """
-    require("matplotlib")
-    drawings = {"tenants": _tenants, "excess": _excess, "fragmentation": _fragmentation}
-    return save_figures({name: draw(replay) for name, draw in drawings.items()}, folder)
+    return {
+        "tenants": partial(_tenants, replay),
+        "excess": partial(_excess, replay),
+        "fragmentation": partial(_fragmentation, replay),
+    }
 
 
 def _tenants(replay: Replay) -> "Figure":
@@ -109,16 +101,15 @@ def _promise(replay: Replay) -> str:
 
 def _excess(replay: Replay) -> "Figure":
     """Excess delay of the tenant that quota delays most, job by job."""
-    from matplotlib.figure import Figure
-
     trace = replay.work.trace
     worst = max(
         (one for one in summarize(replay, "quota")[:-1] if one.jobs),
         key=lambda one: (one.mean_excess * one.later, one.mean_delay),
     )
     own = trace.tenant == trace.tenants.index(worst.tenant or "")
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = panel(
+        "time of submission (days since the first)", "start later than in private (hours)"
+    )
     days = trace.submit[own] / _DAY
     axes.axhline(0, color=_COLORS["private"], linewidth=5, alpha=0.6, label="private", zorder=0)
     for policy, size in (("quota", 9), ("cells", 4)):
@@ -126,11 +117,8 @@ def _excess(replay: Replay) -> "Figure":
         axes.scatter(days, hours, s=size, color=_COLORS[policy], label=policy, linewidths=0)
     _keep_open(axes, replay.excess("quota")[own] / _HOUR)
     axes.set_xlim(0, max(float(trace.submit[-1]) / _DAY, 1e-3))
-    axes.set_xlabel("time of submission (days since the first)")
-    axes.set_ylabel("start later than in private (hours)")
     set_title(axes, _worst_title(replay, worst, own))
     axes.legend(frameon=False, loc="best", markerscale=2)
-    axes.grid(alpha=0.3)
     return figure
 
 
@@ -155,10 +143,9 @@ def _worst_title(replay: Replay, worst: Figures, own: npt.NDArray[np.bool_]) -> 
 
 def _fragmentation(replay: Replay) -> "Figure":
     """Fragmentation over time, smoothed, and as it was sampled."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = panel(
+        "time since the first submission (days)", "free GPUs that are not in\nwholly free nodes (%)"
+    )
     days = replay.instants / _DAY
     for policy, run in replay.runs.items():
         color, width = _COLORS[policy], 5.0 if policy == "private" else 1.8
@@ -168,8 +155,6 @@ def _fragmentation(replay: Replay) -> "Figure":
         axes.plot(days, smooth, color=color, linewidth=width, label=label)
     axes.set_ylim(0, 103)
     axes.set_xlim(0, days[-1])
-    axes.set_xlabel("time since the first submission (days)")
-    axes.set_ylabel("free GPUs that are not in\nwholly free nodes (%)")
     quota, cells = replay.runs["quota"], replay.runs["cells"]
     title = "Quota leaves no GPU free"
     if quota.free.any():
@@ -179,7 +164,6 @@ def _fragmentation(replay: Replay) -> "Figure":
         )
     set_title(axes, title)
     figure.legend(loc="outside lower center", ncols=len(replay.runs), frameon=False)
-    axes.grid(alpha=0.3)
     return figure
 
 

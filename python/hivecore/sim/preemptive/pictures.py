@@ -1,37 +1,48 @@
 """Pictures of training jobs: completion times under all policies, and who shared GPUs with whom."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.extras import require
-from hivecore.sim.pictures import BLUE, GREY, VERMILION, rising, save_figures, set_title
+from hivecore.sim.pictures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    completion,
+    panel,
+    set_title,
+)
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.slots import bars
-from hivecore.sim.preemptive.training import Outcome
+from hivecore.sim.preemptive.training import JobOutcome
 from hivecore.sim.workload import GPUS_PER_NODE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["save_job_plots"]
+__all__ = ["job_pictures"]
 
 _HOUR = 3600.0
 # The policies that share GPUs are drawn last, in strong colours; what is not listed is black.
 _COLORS = {
     "fifo": GREY,
-    "srtf": "#56B4E9",
-    "srsf": "#009E73",
-    "tiresias": "#E69F00",
+    "srtf": SKY,
+    "srsf": GREEN,
+    "tiresias": ORANGE,
     "muri-s": BLUE,
     "muri-l": VERMILION,
 }
-_OTHER = ("#CC79A7", "#000000")
+_OTHER = (PURPLE, BLACK)
 #: Light to dark, by how many jobs share.
 _SHARING = {1: "#C9C9C9", 2: "#A6CEE8", 3: "#3D8FC9", 4: "#08306B"}
 _SHOWN = 120  # spans
@@ -42,81 +53,44 @@ _INCHES_PER_LETTER = 0.065
 _GPUS_PER_LINE = 1.7
 
 
-def save_job_plots(
-    jobs: Jobs, nodes: int, outcomes: Mapping[str, Outcome], folder: str | Path
-) -> list[Path]:
-    """Write completion.png, a timeline for each outcome with a history, and returns their paths.
+def job_pictures(
+    jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome]
+) -> dict[str, Callable[[], "Figure"]]:
+    """Return what draws completion times, and a timeline for each outcome with a history.
 
     :param jobs: the jobs.
     :param nodes: of 8 GPUs each.
     :param outcomes: by policy, at least one.
-    :param folder: made if it does not exist; files in it are overwritten.
-    :raises OSError: a file cannot be written.
-
-    >>> import tempfile
-    >>> from hivecore.sim.preemptive import schedule
-    >>> from hivecore.traces import generate_training
-    >>> jobs = Jobs.of(generate_training(jobs=20, seed=0))
-    >>> outcomes = {"muri-s": schedule(jobs, "muri-s", record=True)}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save_job_plots(jobs, 8, outcomes, folder)]
-    ['completion.png', 'timeline-muri-s.png']
     """
-    require("matplotlib")
-    figures = {"completion": _completion(jobs, outcomes)}
+    drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, jobs, outcomes)}
     for policy, outcome in outcomes.items():
         if outcome.history:
-            figures[f"timeline-{policy}"] = _timeline(policy, jobs, nodes, outcome.history)
-    return save_figures(figures, folder)
+            draw = partial(_timeline, policy, jobs, nodes, outcome.history)
+            drawings[f"timeline-{policy}"] = draw
+    return drawings
 
 
-def _completion(jobs: Jobs, outcomes: Mapping[str, Outcome]) -> "Figure":
-    """Distribution of completion times, a line per policy."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.6), layout="constrained")
-    axes = figure.subplots()
-    taken = {
-        policy: (np.array(outcome.end) - np.array(jobs.submit)) / _HOUR
-        for policy, outcome in outcomes.items()
-    }
-    longest = max(float(hours.max()) for hours in taken.values())
-    means = {}
-    others = iter(_OTHER * len(outcomes))
-    for policy, hours in taken.items():
-        means[policy] = float(hours.mean())
-        times, done = rising(hours, longest)
-        axes.step(
-            times,
-            100 * done / len(jobs),
-            where="post",
-            color=_COLORS.get(policy) or next(others),
-            linewidth=2.2 if policy.startswith("muri") else 1.6,
-            label=f"{policy} (mean {means[policy]:,.1f} h)",
-        )
-    axes.set_xscale("log")
-    axes.set_ylim(0, 100)
-    axes.set_xlabel("completion time, from submission to end (hours)")
-    axes.set_ylabel("jobs that are done by then (%)")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, loc="upper left")
-    best = min(means, key=means.__getitem__)
-    worst = max(means, key=means.__getitem__)
-    text = f"A job takes {means[best]:,.1f} hours on average under {best}"
-    if means[worst] > means[best]:
-        text += f", {means[worst]:,.1f} under {worst}"
-    set_title(axes, text)
-    return figure
+def _completion(jobs: Jobs, outcomes: Mapping[str, JobOutcome]) -> "Figure":
+    submit, others = np.array(jobs.submit), iter(_OTHER * len(outcomes))
+    return completion(
+        {policy: (np.array(one.end) - submit) / _HOUR for policy, one in outcomes.items()},
+        [
+            {
+                "color": _COLORS.get(policy) or next(others),
+                "linewidth": 2.2 if policy.startswith("muri") else 1.6,
+            }
+            for policy in outcomes
+        ],
+    )
 
 
 def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figure":
     """Groups on their GPUs, over a window."""
-    from matplotlib.figure import Figure
-
     begin, end = _window(history, jobs.gpus)
     shown = [span for span in history if span.begin < end and span.end > begin]
-    figure = Figure(figsize=(12, 2.2 + 0.62 * nodes), layout="constrained")
-    axes = figure.subplots()
+    xlabel = "time (hours); a node's height is its 8 GPUs, numbers name jobs"
+    figure, axes = panel(xlabel, size=(12, 2.2 + 0.62 * nodes))
+    axes.grid(False)
     all_bars = bars(shown, jobs.gpus, nodes)
     for count, color in _SHARING.items():
         mine = [bar for bar in all_bars if len(bar[0].jobs) == count]
@@ -144,7 +118,6 @@ def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figu
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(GPUS_PER_NODE * nodes, 0)
     axes.set_xlim(begin / _HOUR, end / _HOUR)
-    axes.set_xlabel("time (hours); a node's height is its 8 GPUs, numbers name jobs")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     set_title(
         axes,

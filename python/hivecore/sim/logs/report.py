@@ -1,0 +1,170 @@
+"""What a decision log tells: who ran and waited, and what another configuration would have done."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isinf
+from typing import TYPE_CHECKING, Annotated, Any
+
+from hivecore.scheduler import JobDifference, LogDifference, LogFigures, LogStanding
+from hivecore.sim.pictures import GREY, VERMILION, set_title
+from hivecore.sim.report import Column, Report, amount, columns_of, label, values_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["difference_report", "figures_report", "standing_report"]
+
+_HOUR = 3600.0
+_SECONDS = "{:g}"
+
+
+def standing_report(standing: LogStanding) -> Report:
+    """Return a report with a row for each job that has not ended.
+
+    :param standing: of `hivecore.scheduler.log_standing`.
+
+    >>> from hivecore.scheduler import JobStanding
+    >>> job = JobStanding("train", "vision", 8, "pending", 5.0, "no room")
+    >>> standing_report(LogStanding(9.0, 3, 8, 8, (job,), 0, 0)).cells()
+    [['train', 'vision', '8', 'pending', '5', 'no room']]
+    """
+    of = f" of {standing.gpus}" if standing.gpus else ""
+    return Report(
+        f"Jobs at {standing.now:g} s",
+        [
+            *map(label, ("job", "tenant")),
+            amount("GPUs"),
+            label("state"),
+            amount("since", _SECONDS),
+            label("why"),
+        ],
+        [
+            (one.job, one.tenant, one.gpus, one.state, one.since, one.reason)
+            for one in standing.jobs
+        ],
+        ["since: of a job that runs its start, else when it came, in seconds"],
+        [
+            f"At {standing.now:g} s {standing.in_use}{of} GPUs are in use, {len(standing.jobs)} "
+            f"jobs are there, {standing.finished} are gone, {standing.rejected} were rejected."
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    started: Annotated[int, amount("started")]
+    rejected: Annotated[int, amount("rejected")]
+    preempted: Annotated[int, amount("preempted")]
+    wait: Annotated[float, amount("mean wait", "{:.1f}")]
+    gpus: Annotated[int | None, Column("GPUs")]
+    use: Annotated[float | None, amount("use", "{:.1f}")]
+
+    @classmethod
+    def of(cls, one: LogFigures) -> "_Figures":
+        gpus, use = (one.gpus, 100 * one.utilisation) if one.gpus else (None, None)
+        return cls(one.started, one.rejected, one.preemptions, one.mean_wait, gpus, use)
+
+
+def figures_report(found: LogDifference) -> Report:
+    """Return a report with a row for the log, one for the other configuration, and a picture.
+
+    :param found: of `hivecore.scheduler.diff_log`.
+
+    >>> from hivecore.scheduler import LogFigures
+    >>> figures = LogFigures(3, 0, 1, 20.0, 8, 400.0, 0.5, (), ())
+    >>> figures_report(LogDifference(0.0, 100.0, (), figures, figures, 0, 0)).cells()[0]
+    ['log', '3', '0', '1', '20.0', '8', '50.0']
+    """
+    rows = (("log", found.before), ("other", found.after))
+    return Report(
+        f"From {found.begin:g} to {found.end:g} s",
+        [label("policy"), *columns_of(_Figures)],
+        [(name, *values_of(_Figures.of(one))) for name, one in rows],
+        ["mean wait: seconds until the first start, or the end of the log. use: % of GPUs"],
+        pictures={"difference": partial(_difference_picture, found)},
+    )
+
+
+def difference_report(found: LogDifference, most: int) -> Report:
+    """Return a report of the jobs that start sooner, and of those that start later.
+
+    :param found: of `hivecore.scheduler.diff_log`.
+    :param most: how many of each, those with the largest difference.
+
+    >>> from hivecore.scheduler import LogFigures
+    >>> figures = LogFigures(1, 0, 0, 0.0, 8, 0.0, 0.0, (), ())
+    >>> job = JobDifference("train", "vision", 8, 0.0, 60.0, 20.0)
+    >>> difference_report(LogDifference(0.0, 99.0, (job,), figures, figures, 0, 0), 5).cells()
+    [['train', 'vision', '8', '0', '60', '20', '40 sooner']]
+    """
+    sooner, later = found.sooner, found.later
+    findings = [f"{len(sooner)} of {len(found.jobs)} jobs start sooner, {len(later)} later."]
+    if found.endless:
+        findings.append(
+            f"Of {found.endless} that start the log does not tell for how long they run: they run "
+            "on."
+        )
+    if found.skipped:
+        findings.append(f"{found.skipped} events say nothing to the other configuration.")
+    times = (Column(heading, _start) for heading in ("came", "log", "other"))
+    return Report(
+        "First starts, in seconds",
+        [*map(label, ("job", "tenant")), amount("GPUs"), *times, Column("difference")],
+        [
+            (
+                *(one.job, one.tenant, one.gpus, one.submitted),
+                *("-" if start is None else start for start in (one.before, one.after)),
+                _difference(one),
+            )
+            for one in (*sooner[:most], *later[:most])
+        ],
+        ["-: not until the end of the log"],
+        findings,
+    )
+
+
+def _start(time: float | str) -> str:
+    return time if isinstance(time, str) else f"{time:g}"
+
+
+def _difference(one: JobDifference) -> str:
+    word = "sooner" if one.sooner > 0 else "later"
+    if isinf(one.sooner):
+        return "only so" if one.sooner > 0 else "not so"
+    return f"{abs(one.sooner):g} {word}"
+
+
+def _difference_picture(found: LogDifference) -> "Figure":
+    """GPUs in use, and jobs that wait."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 6.0), layout="constrained")
+    used, waiting = figure.subplots(2, 1, sharex=True)
+    unit, scale = ("hours", _HOUR) if found.end - found.begin > 2 * _HOUR else ("seconds", 1.0)
+    for name, one, colour in (("log", found.before, GREY), ("other", found.after, VERMILION)):
+        _steps(used, one.usage, found, scale, label=name, color=colour)
+        _steps(waiting, one.waiting, found, scale, label=name, color=colour)
+    set_title(used, "GPUs in use")
+    set_title(waiting, "Jobs that wait")
+    for axes in (used, waiting):
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+    used.legend(frameon=False)
+    waiting.set_xlabel(f"{unit} since the log began")
+    return figure
+
+
+def _steps(
+    axes: "Axes",
+    points: Sequence[tuple[float, int]],
+    found: LogDifference,
+    scale: float,
+    **style: Any,
+) -> None:
+    times = [(time - found.begin) / scale for time, _ in points]
+    counts = [count for _, count in points]
+    times.append((found.end - found.begin) / scale)
+    counts.append(counts[-1] if counts else 0)
+    axes.step(times, counts, where="post", linewidth=1.4, **style)

@@ -1,0 +1,131 @@
+"""`hivecore replay jobs`: training jobs that policies stop, or let share GPUs."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+from hivecore.sim.console import Stopwatch, between, file_names, named, publish, try_outputs, whole
+from hivecore.sim.preemptive.failures import RandomFailures
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.muri import MuriOptions
+from hivecore.sim.preemptive.report import jobs_report
+from hivecore.sim.preemptive.schedule import JOB_POLICIES, schedule
+from hivecore.sim.report import dropped
+from hivecore.sim.workload import GPUS_PER_NODE
+from hivecore.traces import load_training
+
+__all__ = ["add_jobs"]
+
+_HOUR = 3600.0
+_MTBF = between(0.01, 1e9)
+
+
+def add_jobs(kind: argparse.ArgumentParser) -> None:
+    """Add its options to the parser of the command.
+
+    :param kind: the parser.
+    """
+    kind.set_defaults(run=_run)
+    kind.add_argument(
+        "--policy",
+        choices=JOB_POLICIES,
+        nargs="+",
+        required=True,
+        metavar="NAME",
+        help=f"{', '.join(JOB_POLICIES)}",
+    )
+    kind.add_argument(
+        "--nodes", type=whole(1, 10**5), default=8, metavar="N", help="of 8 GPUs each (default 8)"
+    )
+    kind.add_argument(
+        "--job-mtbf",
+        type=_MTBF,
+        metavar="HOURS",
+        help="jobs fail at random, on average once in so many hours",
+    )
+    kind.add_argument(
+        "--node-mtbf",
+        type=_MTBF,
+        metavar="HOURS",
+        help="nodes do, and are back an hour later",
+    )
+    kind.add_argument(
+        "--seed", type=whole(0), metavar="N", help="of the failures, the same for all policies"
+    )
+    kind.add_argument(
+        "--candidates",
+        type=whole(),
+        nargs=2,
+        metavar=("MUST", "MAY"),
+        help="of muri-exact: jobs that must and may be in groups, for each set of GPUs (default "
+        "3 8; Muri's own are 4 4)",
+    )
+    kind.add_argument(
+        "--autopack",
+        choices=("on", "off"),
+        help="of muri: split groups that take longer than their jobs one after another "
+        "(default on)",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    try_outputs(arguments.json, arguments.plots)
+    policies = list(dict.fromkeys(arguments.policy))
+    (path,), nodes = arguments.traces, arguments.nodes
+    failing = arguments.job_mtbf is not None or arguments.node_mtbf is not None
+    if arguments.seed is not None and not failing:
+        raise ValueError("--seed needs --job-mtbf or --node-mtbf")
+    if arguments.node_mtbf is not None and "tiresias" in policies:
+        raise ValueError("--node-mtbf has no meaning for tiresias, which places no job on a node")
+    muri = _muri_options(arguments, policies)
+    watch = Stopwatch()
+    with watch("read"):
+        trace = load_training(path)
+        jobs = Jobs.of(trace)
+    if (largest := max(jobs.gpus)) > nodes * GPUS_PER_NODE:
+        raise ValueError(
+            f"{path}: a job of {largest} GPUs does not fit on {nodes} nodes of "
+            f"{GPUS_PER_NODE} GPUs (--nodes)"
+        )
+    failures = RandomFailures(
+        len(jobs),
+        nodes,
+        arguments.seed or 0,
+        job_mtbf=_HOUR * (arguments.job_mtbf or inf),
+        node_mtbf=_HOUR * (arguments.node_mtbf or inf),
+    )
+    outcomes = {}
+    for policy in policies:
+        with watch(policy), named(f"{path} under {policy}"):
+            record = bool(arguments.plots) and policy.startswith("muri")
+            outcomes[policy] = schedule(jobs, policy, nodes, muri, failures, record=record)
+    configuration = {
+        "traces": file_names([path]),
+        "format": "muri",
+        "nodes": nodes,
+        "job_mtbf_hours": arguments.job_mtbf,
+        "node_mtbf_hours": arguments.node_mtbf,
+        "seed": (arguments.seed or 0) if failing else None,
+        "candidates": list(muri.candidates),
+        "autopack": muri.autopack,
+    }
+    report = jobs_report(jobs, nodes, outcomes, dropped(trace.dropped))
+    publish(report, watch, configuration, arguments.json, arguments.plots)
+
+
+def _muri_options(arguments: argparse.Namespace, policies: Sequence[str]) -> MuriOptions:
+    if arguments.autopack and not any(policy.startswith("muri") for policy in policies):
+        raise ValueError("--autopack needs a policy of muri")
+    options = MuriOptions(autopack=arguments.autopack != "off")
+    if not arguments.candidates:
+        return options
+    if not any(policy.startswith("muri-exact") for policy in policies):
+        raise ValueError("--candidates needs --policy muri-exact-s or muri-exact-l")
+    must, may = arguments.candidates
+    if not must <= min(may, options.largest):
+        raise ValueError(
+            f"--candidates {must} {may}: allowed are MUST from 1 to {options.largest}, "
+            "and MAY from MUST on"
+        )
+    return replace(options, candidates=(must, may))

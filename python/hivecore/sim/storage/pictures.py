@@ -1,0 +1,135 @@
+"""Pictures of jobs that share storage: throughput, completion times, and what the cache holds."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hivecore.sim.pictures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    comparison,
+    completion,
+    literal,
+    panel,
+    set_title,
+)
+from hivecore.sim.storage.history import StorageHistory
+from hivecore.sim.storage.ranked import StorageOutcome
+from hivecore.sim.storage.workload import Floats, StorageCluster, StorageWorkload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["storage_pictures"]
+
+_HOUR = 3600.0
+#: By storage system; what is not listed is black.
+_COLORS = {"silod": VERMILION, "quiver": BLUE, "coordl": ORANGE, "alluxio": GREEN}
+_LINES = ("-", "--", ":", "-.", (0, (1, 3)))
+_LAYERS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, "#F0E442")
+_INSTANTS = 800
+
+#: By policy of the GPUs and storage system.
+_Outcomes = Mapping[tuple[str, str], StorageOutcome]
+
+
+def storage_pictures(
+    work: StorageWorkload, cluster: StorageCluster, outcomes: _Outcomes
+) -> dict[str, Callable[[], "Figure"]]:
+    """Return what draws completion times, and throughput and caches of outcomes with a history.
+
+    :param work: the jobs.
+    :param cluster: what they shared.
+    :param outcomes: by policy and storage system, at least one.
+    """
+    drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, work, outcomes)}
+    histories = {names: outcome.history for names, outcome in outcomes.items() if outcome.history}
+    if histories:
+        drawings["throughput"] = partial(_throughput, histories)
+    for names, history in histories.items():
+        drawings["-".join(("cache", *names))] = partial(_cache, names, work, cluster, history)
+    return drawings
+
+
+def _styles(outcomes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    names = list(outcomes)
+    policies = list(dict.fromkeys(policy for policy, _ in names))
+    return {
+        (policy, system): {
+            "color": _COLORS.get(system, BLACK),
+            "linestyle": _LINES[policies.index(policy) % len(_LINES)],
+            "linewidth": 1.6,
+        }
+        for policy, system in names
+    }
+
+
+def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
+    hours = {
+        " with ".join(names): (one.end - work.submit) / _HOUR for names, one in outcomes.items()
+    }
+    return completion(hours, list(_styles(outcomes).values()))
+
+
+def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure":
+    """What all jobs read together over time, a line per outcome."""
+    figure, axes = panel("time (hours)", "read by all jobs (MB/s)")
+    end = max(float(history.time[-1]) for history in histories.values())
+    edges = np.linspace(0.0, end, _INSTANTS // 4 + 1)
+    means = {}
+    for names, style in _styles(histories).items():
+        history = histories[names]
+        read = _integral(history.time, history.rate_mbps, edges)
+        rate = np.diff(read) / np.diff(edges)
+        means[" with ".join(names)] = float(read[-1] / history.time[-1])
+        axes.stairs(rate, edges / _HOUR, label=" with ".join(names), **style)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+    ordered = dict(sorted(means.items(), key=lambda item: -item[1]))
+    set_title(axes, comparison("Jobs read {} MB/s on average under {}", ordered, "{:,.0f}"))
+    return figure
+
+
+def _integral(time: Floats, value: Floats, at: Floats) -> Floats:
+    """Return the integral, from 0 to each instant, of what is constant from time to time."""
+    total = np.append(0.0, np.cumsum(np.diff(time) * value[:-1]))
+    found: Floats = np.interp(at, time, total)
+    return found
+
+
+def _cache(
+    names: tuple[str, str],
+    work: StorageWorkload,
+    cluster: StorageCluster,
+    history: StorageHistory,
+) -> "Figure":
+    """What the cache holds of each dataset over time: the largest ones, and all others in grey."""
+    figure, axes = panel("time (hours)", "cached (GB); dashed: capacity")
+    axes.grid(False)
+    at = np.linspace(0.0, float(history.time[-1]), _INSTANTS)
+    cached = history.cached_gb[np.searchsorted(history.time, at, side="right") - 1]
+    amount = cached.sum(axis=0)
+    largest = [code for code in np.argsort(-amount, kind="stable")[: len(_LAYERS)] if amount[code]]
+    rest = np.delete(cached, largest, axis=1).sum(axis=1)
+    axes.stackplot(
+        at / _HOUR,
+        *(cached[:, code] for code in largest),
+        rest,
+        colors=[*_LAYERS[: len(largest)], GREY],
+        labels=[*(literal(work.names[code]) for code in largest), "all others"],
+        linewidth=0,
+    )
+    axes.axhline(cluster.cache_gb, color=BLACK, linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, at[-1] / _HOUR)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    share = float(cached.sum(axis=1).mean()) / max(cluster.cache_gb, 1e-9)
+    set_title(axes, f"{', '.join(names)}: {share:.0%} of the cache is used on average")
+    return figure

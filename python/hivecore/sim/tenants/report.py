@@ -1,0 +1,197 @@
+"""What tenants got under each policy, and the same over many traces."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from hivecore.sim.figures import mean
+from hivecore.sim.metrics import findings, summarize
+from hivecore.sim.replay import LENDING, POLICIES, Replay
+from hivecore.sim.report import (
+    Column,
+    Report,
+    amount,
+    as_json,
+    columns_of,
+    count,
+    dropped,
+    label,
+    share,
+    time,
+    values_of,
+)
+from hivecore.sim.sweep import Point
+from hivecore.sim.tenants.pictures import tenant_pictures
+from hivecore.sim.workload import GPUS_PER_NODE, Workload
+
+__all__ = ["sweep_report", "tenants_report"]
+
+_TITLE = "Queueing delay in minutes"
+_NOTES = [
+    "later: than in the private cluster; excess: by how much",
+    "fragmented: free GPUs that are not in wholly free nodes",
+]
+
+
+def tenants_report(replay: Replay) -> Report:
+    """Return a report with a row per tenant and policy; it is drawn if all policies are there.
+
+    :param replay: outcome of a replay.
+
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import generate
+    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    >>> report = tenants_report(result)
+    >>> len(report.rows), report.data["violations"]["cells"]
+    (6, {'compared': 50, 'later': 0})
+    """
+    summaries = {policy: summarize(replay, policy) for policy in replay.runs}
+    rows: list[list[Any]] = []
+    for of_tenant in zip(*summaries.values(), strict=True):
+        for policy, one in zip(summaries, of_tenant, strict=True):
+            figures = values_of(one)
+            if policy == "private":
+                figures[3:6] = [None] * 3
+            # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
+            fragmented = None if one.tenant else replay.runs[policy].fragmentation
+            rows.append([one.tenant or "all", one.jobs, policy, *figures, fragmented])
+    lends = "lending: cells, and waiting jobs run on idle ones, which may be taken back"
+    return Report(
+        _TITLE,
+        [
+            label("tenant", once=True),
+            amount("jobs", "{:,}", once=True),
+            label("policy"),
+            *columns_of(type(summaries["private"][0])),
+            share("frag-\nmented"),
+        ],
+        rows,
+        [*_NOTES, *([lends] if LENDING in replay.runs else [])],
+        [*_notes(replay.work), *findings(replay)],
+        "hivecore.replay/2",
+        _data(replay),
+        tenant_pictures(replay) if set(POLICIES) <= set(replay.runs) else {},
+        sections=True,
+    )
+
+
+def _notes(work: Workload) -> list[str]:
+    """Who owns what, and what was changed or left out before the replay."""
+    owned = ", ".join(
+        f"{name} owns {nodes:,}" for name, nodes in zip(work.trace.tenants, work.nodes, strict=True)
+    )
+    sentences = [f"Nodes of {GPUS_PER_NODE} GPUs: {sum(work.nodes):,}, of which {owned}."]
+    sentences += dropped(work.trace.dropped)
+    if work.rounded:
+        sentences.append(f"{work.rounded:,} jobs rounded up to a cell size, in all policies alike.")
+    for left_out, why in (
+        (work.unowned, "their tenants own no node"),
+        (work.oversized, "larger than all that their tenants own"),
+    ):
+        if left_out.jobs:
+            sentences.append(
+                f"{left_out.jobs:,} jobs ({left_out.gpu_hours:,.0f} GPU-hours) left out: {why}."
+            )
+    return sentences
+
+
+def _data(replay: Replay) -> dict[str, Any]:
+    work = replay.work
+    policies = {}
+    for policy, run in replay.runs.items():
+        *tenants, everyone = summarize(replay, policy)
+        policies[policy] = {
+            "all": as_json(everyone),
+            "tenants": {one.tenant: as_json(one) for one in tenants},
+            "fragmentation": run.fragmentation,
+            "borrowing": asdict(run.borrowing) if run.borrowing else None,
+        }
+    return {
+        "workload": {
+            "jobs": work.trace.jobs,
+            "gpu_hours": work.trace.gpu_hours,
+            "window_seconds": work.window,
+            "nodes": dict(zip(work.trace.tenants, work.nodes, strict=True)),
+            "rounded": work.rounded,
+            "dropped": dict(work.trace.dropped),
+            "unowned": asdict(work.unowned),
+            "oversized": asdict(work.oversized),
+        },
+        "policies": policies,
+        "violations": {
+            policy: {"compared": work.trace.jobs, "later": int(replay.later(policy).sum())}
+            for policy in replay.runs
+            if policy != "private"
+        },
+        "samples": {
+            "instants_seconds": np.round(replay.instants, 3).tolist(),
+            **{
+                policy: {"free": run.free.tolist(), "stranded": run.stranded.tolist()}
+                for policy, run in replay.runs.items()
+            },
+        },
+        "findings": findings(replay),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    """The points of one load and policy or spec: means over seeds."""
+
+    seeds: Annotated[int, count("seeds")]
+    delay: Annotated[float, time("mean\ndelay")]
+    later: Annotated[float, amount("jobs\nlater", "{:.2%}")]
+    mean_excess: Annotated[float, time("mean\nexcess")]
+    max_excess: Annotated[float, time("max\nexcess")]
+    utilisation: Annotated[float, share("GPUs\nused")]
+    fragmentation: Annotated[float, Column("frag-\nmented", "{:.1%}".format)]
+    refused: Annotated[int, count("jobs\nrefused")]
+
+    @classmethod
+    def of(cls, points: Sequence[Point]) -> "_Mean":
+        figures = [point.figures for point in points]
+        later = sum(one.later for one in figures)
+        return cls(
+            len(points),
+            mean([one.mean_delay for one in figures]),
+            later / max(sum(one.jobs for one in figures), 1),
+            sum(one.later * one.mean_excess for one in figures) / max(later, 1),
+            max(one.max_excess for one in figures),
+            mean([one.utilisation for one in figures]),
+            mean([one.fragmentation for one in points if one.fragmentation is not None]),
+            sum(one.refused for one in points),
+        )
+
+
+def sweep_report(points: Sequence[Point]) -> Report:
+    """Return a report with a row per load and policy or spec: means over seeds.
+
+    :param points: what `sweep` returned.
+
+    >>> from hivecore.sim import sweep
+    >>> report = sweep_report(sweep({"x": 8}, [0.5, 1.0], jobs=50))
+    >>> len(report.rows), report.data["points"][1]["policy"]
+    (6, 'quota')
+    """
+    groups: dict[tuple[float, str], list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.load, point.policy), []).append(point)
+    shown = slice(None if any(point.refused for point in points) else -1)
+    return Report(
+        _TITLE,
+        [Column("load", "{:g}".format, is_name=True, once=True), label("policy")]
+        + columns_of(_Mean)[shown],
+        [(*names, *values_of(_Mean.of(group))[shown]) for names, group in groups.items()],
+        _NOTES,
+        schema="hivecore.sweep/2",
+        data={
+            "points": [
+                {name: value for name, value in asdict(point).items() if name != "figures"}
+                | as_json(point.figures)
+                for point in points
+            ]
+        },
+        sections=True,
+    )

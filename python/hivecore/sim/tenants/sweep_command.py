@@ -1,0 +1,176 @@
+"""`hivecore sweep`: many replays, over seeds, loads, policies and specs, in parallel."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from threading import current_thread, main_thread
+from time import sleep
+from typing import Any
+
+from hivecore._ctrl_c import held_back
+from hivecore.sim.console import factor, pair, print_report, try_outputs, whole, write_json
+from hivecore.sim.replay import POLICIES
+from hivecore.sim.specs import Spec
+from hivecore.sim.specs.command import add_specs, named_specs, tenant_names
+from hivecore.sim.sweep import sweep
+from hivecore.sim.tenants.command import MOST_NODES, add_owners, check_nodes, owned_trace
+from hivecore.sim.tenants.report import sweep_report
+from hivecore.traces import FORMATS
+
+__all__ = ["add_sweep_command"]
+
+# Three trainers (the first, third and fifth) and two experimenters.
+_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
+_SEEDS, _JOBS = 3, 10_000
+_OF_GENERATED, _OF_FILES = (
+    ("nodes", "seeds", "jobs"),
+    ("format", "virtual_clusters", "oversubscribe"),
+)
+
+
+def add_sweep_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param read: what reads the file of a spec.
+    :param needs: defaults that say which libraries it needs, and which extra has them.
+    """
+    many = commands.add_parser(
+        "sweep",
+        help="replay over seeds, loads, policies and specs in parallel",
+        description="Replays generated traces, or a given one, over seeds and loads, under "
+        "policies and under the schedulers that files describe.",
+    )
+    many.set_defaults(run=_runner(read), **needs)
+    many.add_argument(
+        "traces", type=Path, nargs="*", metavar="TRACE", help="given trace (none: generated)"
+    )
+    many.add_argument("--format", choices=FORMATS, help="of the trace files")
+    add_owners(many)
+    many.add_argument("--loads", type=factor, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
+    many.add_argument(
+        "--seeds",
+        type=whole(1, 10**4),
+        metavar="N",
+        help=f"of generated traces: 0 to N-1 (default {_SEEDS})",
+    )
+    many.add_argument(
+        "--jobs", type=whole(1, 10**7), metavar="N", help=f"per generated trace (default {_JOBS})"
+    )
+    many.add_argument(
+        "--nodes",
+        type=_owned,
+        nargs="+",
+        metavar="TENANT=N",
+        help="of generated traces: how many nodes of 8 GPUs each tenant owns (default "
+        f"{' '.join(f'{name}={nodes}' for name, nodes in _NODES.items())})",
+    )
+    many.add_argument("--policies", choices=POLICIES, nargs="+", default=POLICIES)
+    many.add_argument(
+        "--opportunistic", action="store_true", help="waiting jobs may run on idle cells"
+    )
+    add_specs(many)
+    many.add_argument(
+        "--workers", type=whole(1, 1024), default=1, metavar="N", help="replays at once"
+    )
+    many.add_argument(
+        "--backend",
+        choices=("loky", "threading", "dask", "ray"),
+        default="loky",
+        help="joblib backend; dask and ray use the cluster that their own settings name",
+    )
+    many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
+
+
+def _owned(text: str) -> tuple[str, int]:
+    name, nodes = pair("TENANT=N")(text)
+    return name, whole(1, MOST_NODES)(nodes)
+
+
+def _refuse(arguments: argparse.Namespace, options: tuple[str, ...], what: str) -> None:
+    for name in options:
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} has no meaning for {what}")
+
+
+def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        from joblib import Parallel, delayed, parallel_config
+
+        try_outputs(arguments.json, None)
+        nodes, trace = dict(arguments.nodes or _NODES), None
+        if len(nodes) < len(arguments.nodes or ()):
+            raise ValueError("--nodes names a tenant twice")
+        jobs = arguments.jobs or _JOBS
+        if arguments.traces:
+            if not arguments.format:
+                raise ValueError("--format is needed for trace files")
+            _refuse(arguments, _OF_GENERATED, "trace files")
+            trace, nodes = owned_trace(arguments)
+        else:
+            _refuse(arguments, _OF_FILES, "generated traces")
+            check_nodes(nodes, "--nodes")
+            if jobs < len(nodes):
+                raise ValueError(
+                    f"--jobs {jobs}: must be at least one per tenant, and there are {len(nodes)}"
+                )
+        if not arguments.spec:
+            _refuse(arguments, ("tenant",), "policies: it needs --spec")
+        specs = named_specs(arguments.spec or (), read)
+        with _deaf_children():
+            _connect(arguments.backend)
+        with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
+            with _deaf_children():  # starts all workers: a nap each, so that none takes two
+                Parallel()(delayed(sleep)(0.1) for _ in range(arguments.workers))
+            points = sweep(
+                nodes,
+                arguments.loads,
+                range(arguments.seeds or _SEEDS),
+                jobs,
+                trace,
+                arguments.policies,
+                arguments.opportunistic,
+                specs,
+                tenant_names(arguments),
+            )
+        report = sweep_report(points)
+        print_report(report)
+        if arguments.json:
+            write_json(arguments.json, {"schema": report.schema, **report.data})
+
+    return run
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Hold Ctrl-C back while workers start: they inherit that, and leave it to us to end them.
+
+    A terminal tells every process of a command, and each of them would print its traceback.
+    """
+    if sys.platform == "win32" or current_thread() is not main_thread():
+        yield
+        return
+    # Helpers of these libraries, whose start would let Ctrl-C through again.
+    for library in ("multiprocessing", "joblib.externals.loky.backend"):
+        import_module(f"{library}.resource_tracker").ensure_running()
+    with held_back():  # in this process until they run
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _connect(backend: str) -> None:
+    """Join the cluster that a backend's own settings name, or starts one on this machine."""
+    if backend == "dask":
+        # When it is interrupted, it warns of all that it has not finished.
+        os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
+        import_module("distributed").Client()
+    elif backend == "ray":
+        import_module("ray.util.joblib").register_ray()
