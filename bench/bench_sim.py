@@ -8,8 +8,8 @@ HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The t
 recomputes the whole cluster at each step, so it gets a short trace.
 Beside the replay, which lets a `Scheduler` decide, stand loops by hand for each policy: what the
 generality costs. The floor is such a loop with a policy that always says yes. The whole command is
-`hivecore replay tenants` on the Philly trace in a process of its own: start, reading, three replays,
-report, pictures and JSON.
+`hivecore replay tenants` on the Philly trace in a process of its own: start, reading, three
+replays, report, pictures and JSON.
 
 network        five clusters of Microsoft ITP as five tenants of one, under quotas, in a network and
                on its GPUs: a `Scheduler` made of quotas, topology and devices, and the same parts

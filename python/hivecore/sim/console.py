@@ -1,4 +1,4 @@
-"""What the parts of the command share: kinds of arguments, a watch, and ways to print and write.
+"""What all commands share: kinds of arguments, a stopwatch, and ways to print and write.
 
 Output that is read on a screen is fitted to its width. What goes to a file or a pipe has a sentence
 per line and whole tables, of 80 columns if they fit. No escape sequence is written where `NO_COLOR`
@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -24,6 +24,7 @@ from hivecore.sim.report import Report
 
 __all__ = [
     "Stopwatch",
+    "add",
     "between",
     "factor",
     "file_names",
@@ -43,15 +44,14 @@ __all__ = [
 _LIST_WIDTH = 40  # figures stay near their headings
 
 
+def add(parser: Any, name: str, metavar: str | tuple[str, str], help: str, **options: Any) -> None:
+    """Add an option, or an argument, to a parser; its help may have a gap for the choices."""
+    help = help.format(", ".join(options.get("choices", ())))
+    parser.add_argument(name, metavar=metavar, help=help, **options)
+
+
 def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:
-    """Return what reads a whole number in these limits.
-
-    :param least: the smallest number.
-    :param most: the largest number.
-
-    >>> whole(1, 8)("8")
-    8
-    """
+    """Return what reads a whole number in these limits."""
 
     def read(text: str) -> int:
         value = least - 1
@@ -67,14 +67,7 @@ def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:
 
 
 def between(least: float, most: float) -> Callable[[str], float]:
-    """Return what reads a number in these limits.
-
-    :param least: above 0.
-    :param most: the largest number.
-
-    >>> between(0.5, 2.0)("1.5")
-    1.5
-    """
+    """Return what reads a number in these limits, which are above 0."""
 
     def read(text: str) -> float:
         value = 0.0
@@ -90,21 +83,12 @@ def between(least: float, most: float) -> Callable[[str], float]:
 
 
 def factor(text: str) -> float:
-    """Return a number from a millionth to a million.
-
-    :param text: of the argument.
-    """
+    """Return a number from a millionth to a million."""
     return between(1e-6, 1e6)(text)
 
 
 def pair(sides: str) -> Callable[[str], tuple[str, str]]:
-    """Return what reads two texts with an equals sign between them.
-
-    :param sides: what they are, as in ``"TRACE=SPEC"``.
-
-    >>> pair("TRACE=SPEC")("a=b")
-    ('a', 'b')
-    """
+    """Return what reads two texts with an equals sign between them."""
 
     def read(text: str) -> tuple[str, str]:
         left, _, right = text.partition("=")
@@ -116,10 +100,7 @@ def pair(sides: str) -> Callable[[str], tuple[str, str]]:
 
 
 def picture(*endings: str) -> Callable[[str], Path]:
-    """Return what reads the path of a picture.
-
-    :param endings: of its name that are allowed, such as ``".png"``.
-    """
+    """Return what reads the path of a picture, whose name has one of these endings."""
 
     def read(text: str) -> Path:
         if Path(text).suffix.lower() not in endings:
@@ -135,10 +116,8 @@ def _refused(allowed: str, text: str) -> argparse.ArgumentTypeError:
 
 
 @contextmanager
-def named(what: str) -> Iterator[None]:
+def named(what: object) -> Iterator[None]:
     """Put the option or the file that is to blame before the message of a `ValueError`.
-
-    :param what: the option with its value, or the file.
 
     >>> with named("--load 3"):
     ...     raise ValueError("too much")
@@ -152,7 +131,7 @@ def named(what: str) -> Iterator[None]:
 
 
 class Stopwatch:
-    """Time the steps of a command.
+    """Times the steps of a command.
 
     >>> watch = Stopwatch()
     >>> with watch("read"):
@@ -166,10 +145,7 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """Time what is done in this context.
-
-        :param step: its name.
-        """
+        """Time what is done in this context."""
         begin = perf_counter()
         yield
         self.seconds[step] = round(perf_counter() - begin, 3)
@@ -181,9 +157,6 @@ def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]
 
     :param total: jobs of all steps.
     :returns: what is told the name of a step, and answers with what is told its jobs so far.
-
-    >>> with progress_bar(8) as step:
-    ...     step("cells")(8)
     """
     from tqdm import tqdm
 
@@ -202,40 +175,25 @@ def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]
 
 
 def file_names(paths: Iterable[Path]) -> list[str]:
-    """Return names without folders: equal replays should give equal files on any machine.
-
-    :param paths: of files.
-
-    >>> file_names([Path("a/b.csv")])
-    ['b.csv']
-    """
+    """Return names without folders: equal replays should give equal files on any machine."""
     return [path.name for path in paths]
 
 
-def say_written(paths: Sequence[Path]) -> None:
-    """Print a line per file.
-
-    :param paths: of files.
-    """
+def say_written(*paths: Path) -> None:
+    """Print a line per file."""
     for path in paths:
         print(f"wrote {path}")
 
 
 def print_sentence(text: str) -> None:
-    """Print a sentence, on a screen broken between words.
-
-    :param text: of any length.
-    """
+    """Print a sentence, on a screen broken between words."""
     if sys.stdout.isatty():
         text = fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
     print(text)
 
 
 def print_report(report: Report) -> None:
-    """Print a report: its table, loosely or closely set, or as lists, and its findings.
-
-    :param report: any.
-    """
+    """Print a report: its table, loosely or closely set, or as lists, and its findings."""
     if report.rows:
         _print_table(report)
     for sentence in report.findings:
@@ -272,18 +230,11 @@ def publish(
     json_file: Path | None,
     pictures: Path | None,
 ) -> None:
-    """Print a report, draw its pictures, write its JSON and print how long all steps took.
-
-    :param report: any.
-    :param watch: that timed the steps so far.
-    :param configuration: how the report was asked for.
-    :param json_file: if one is wanted.
-    :param pictures: folder for them, if they are wanted.
-    """
+    """Print a report, draw its pictures, write its JSON and print how long all steps took."""
     with watch("report"):
         print_report(report)
         if pictures:
-            say_written(report.save_pictures(pictures))
+            say_written(*report.save_pictures(pictures))
     if json_file:
         write_json(json_file, report.to_json(configuration, watch.seconds))
     steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
@@ -300,10 +251,9 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
     made: list[Path] = []
     try:
         if folder is not None:
-            missing = [one for one in (folder, *folder.parents) if not one.exists()]
-            for one in reversed(missing):
-                one.mkdir()
-                made.append(one)
+            for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
+                missing.mkdir()
+                made.append(missing)
             if not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             TemporaryFile(dir=folder).close()
@@ -314,18 +264,14 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
             if new:
                 file.resolve().unlink()
     finally:
-        for one in reversed(made):
-            one.rmdir()
+        for path in reversed(made):
+            path.rmdir()
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON, and say so.
-
-    :param path: of the file.
-    :param data: for `json.dumps`.
-    """
+    """Write plain data as JSON, and say so."""
     try:
         path.write_text(json.dumps(data, indent=1) + "\n")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
-    print(f"wrote {path}")
+    say_written(path)

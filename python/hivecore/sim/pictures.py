@@ -30,7 +30,6 @@ __all__ = [
     "panel",
     "rising",
     "save_figure",
-    "save_figures",
     "set_title",
 ]
 
@@ -41,29 +40,14 @@ ORANGE, SKY, PURPLE, BLACK = "#E69F00", "#56B4E9", "#CC79A7", "#000000"
 
 
 def set_title(axes: "Axes", text: str) -> None:
-    """Write what a picture shows above it.
-
-    :param axes: of the picture.
-    :param text: one line or two.
-
-    >>> from matplotlib.figure import Figure
-    >>> axes = Figure().subplots()
-    >>> set_title(axes, "Quota delays nobody")
-    >>> axes.get_title("left")
-    'Quota delays nobody'
-    """
+    """Write what a picture shows above it."""
     axes.set_title(text, loc="left", fontweight="bold", fontsize=11)
 
 
 def panel(
     xlabel: str = "", ylabel: str = "", size: tuple[float, float] = (9, 4.6)
 ) -> tuple["Figure", "Axes"]:
-    """Return a figure with one panel.
-
-    :param xlabel: below it.
-    :param ylabel: beside it.
-    :param size: in inches.
-    """
+    """Return a figure, of so many inches, with one panel."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -74,26 +58,16 @@ def panel(
     return figure, axes
 
 
-def comparison(text: str, means: Mapping[str, float], form: str = "{:,.1f}") -> str:
-    """Return a title that tells the first and the last of several means, if they differ.
-
-    :param text: with two gaps: for the first mean, and for what it is of.
-    :param means: in order, the best one first.
-    :param form: of a mean.
-    """
-    best, *_, worst = [*means, *means]
+def comparison(text: str, means: dict[str, float], form: str = "{:,.1f}") -> str:
+    """Return a title that tells the first and the last of several means, if they differ."""
+    best, worst = next(iter(means)), next(reversed(means))
     title = text.format(form.format(means[best]), best)
-    if means[worst] == means[best]:
-        return title
-    return f"{title},\n{form.format(means[worst])} under {worst}"
+    worse = f",\n{form.format(means[worst])} under {worst}"
+    return title if means[worst] == means[best] else title + worse
 
 
 def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]]) -> "Figure":
-    """Draw the distribution of completion times, a line for each policy.
-
-    :param hours: float64[jobs] by policy.
-    :param styles: of the lines.
-    """
+    """Draw the distribution of completion times, a line with its style for each policy."""
     figure, axes = panel(
         "completion time, from submission to end (hours)", "jobs that are done by then (%)"
     )
@@ -121,10 +95,7 @@ def literal(name: str) -> str:
 
 
 def rising(values: Floats, until: float) -> tuple[Floats, Floats]:
-    """Return the steps of a line that tells how many values there are up to each, from none on.
-
-    :param values: float64[values].
-    :param until: where the line ends, if there are values.
+    """Return the steps of a line that tells how many values there are up to each, until an end.
 
     >>> [one.tolist() for one in rising(np.array([5.0, 2.0]), 9.0)]
     [[2.0, 2.0, 5.0, 9.0], [0.0, 1.0, 2.0, 2.0]]
@@ -136,12 +107,7 @@ def rising(values: Floats, until: float) -> tuple[Floats, Floats]:
 
 
 def save_figure(figure: "Figure", path: Path) -> Path:
-    """Write a figure, and return its path; equal figures give equal files.
-
-    :param figure: any.
-    :param path: ends in .svg or .png; a file there is overwritten.
-    :raises OSError: the file cannot be written.
-    """
+    """Write a figure as .svg or .png, and return its path; equal figures give equal files."""
     from matplotlib import rc_context
 
     suffix = path.suffix.lower()
@@ -149,15 +115,3 @@ def save_figure(figure: "Figure", path: Path) -> Path:
         metadata = {"Date": None} if suffix == ".svg" else None
         figure.savefig(path, format=suffix[1:], dpi=100, metadata=metadata)
     return path
-
-
-def save_figures(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
-    """Write figures as PNG files and return their paths.
-
-    :param figures: by name without suffix.
-    :param folder: made if it does not exist; files in it are overwritten.
-    :raises OSError: a file cannot be written.
-    """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    return [save_figure(figure, target / f"{name}.png") for name, figure in figures.items()]

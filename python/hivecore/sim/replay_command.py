@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hivecore.sim.console import add
 from hivecore.sim.devices.command import add_pods
 from hivecore.sim.preemptive import JOB_POLICIES
 from hivecore.sim.preemptive.command import add_jobs
@@ -60,12 +61,12 @@ def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any
     )
     replay.set_defaults(**needs)
     kinds = replay.add_subparsers(dest="kind", required=True, metavar="KIND")
-    for name, (what, traces, add) in _KINDS.items():
-        _add_common(kinds, name, what, traces, add)
+    for name, kind in _KINDS.items():
+        _add_common(kinds, name, *kind)
     _add_common(kinds, "spec", _SPEC, "+", lambda kind: add_spec(kind, read))
 
 
-def _add_common(kinds: Any, name: str, what: str, traces: str | int, add: _Add) -> None:
+def _add_common(kinds: Any, name: str, what: str, traces: str | int, add_options: _Add) -> None:
     kind = kinds.add_parser(
         name,
         usage=f"hivecore replay {name} [options] {_FILES[traces]}",
@@ -73,11 +74,10 @@ def _add_common(kinds: Any, name: str, what: str, traces: str | int, add: _Add) 
         description=f"Replays {what}.",
     )
     if traces:
-        gz = "trace file, .gz is unpacked"
-        kind.add_argument("traces", type=Path, nargs=traces, metavar="TRACE", help=gz)
-    add(kind)
-    kind.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
-    kind.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
+        add(kind, "traces", "TRACE", "trace file, .gz is unpacked", type=Path, nargs=traces)
+    add_options(kind)
+    add(kind, "--json", "FILE", "write all figures as JSON", type=Path)
+    add(kind, "--plots", "DIR", "write plots as PNG files", type=Path)
     # The spelling without a kind has these options, too.
     if name in ("jobs", "pods"):
         formats = {"jobs": ["muri"], "pods": ["openb"]}

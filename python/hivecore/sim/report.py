@@ -16,7 +16,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hivecore.sim.extras import require
-from hivecore.sim.pictures import save_figures
+from hivecore.sim.pictures import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,18 +57,17 @@ class Column:
     once: bool = False
 
     def text(self, value: Any) -> str:
-        """Return a value as it is shown.
-
-        :param value: of the column.
-        """
-        if value is None:
-            return ""
-        return "-" if isinstance(value, float) and isnan(value) else self.show(value)
+        """Return a value as it is shown."""
+        return "" if value is None else "-" if _is_missing(value) else self.show(value)
 
     @property
     def words(self) -> str:
         """The heading in one line."""
         return self.heading.replace("-\n", "").replace("\n", " ")
+
+
+def _is_missing(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
 
 
 def label(heading: str, once: bool = False) -> Column:
@@ -92,17 +91,13 @@ def share(heading: str = "") -> Column:
 
 
 def minutes(seconds: float) -> str:
-    """Return a time in minutes, with a decimal if it is short.
-
-    >>> minutes(90.0), minutes(90_000.0)
-    ('1.5', '1,500')
-    """
-    return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
+    """Return a time in minutes, with a decimal if it is short."""
+    return f"{seconds / 60:,.{1 if seconds < 6000 else 0}f}"
 
 
 def hours(seconds: float) -> str:
     """Return a time in hours, with two decimals if it is short."""
-    return f"{seconds / 3600:,.2f}" if seconds < 360_000 else f"{seconds / 3600:,.1f}"
+    return f"{seconds / 3600:,.{2 if seconds < 360_000 else 1}f}"
 
 
 def time(heading: str = "", show: Callable[[float], str] = minutes) -> Column:
@@ -111,10 +106,7 @@ def time(heading: str = "", show: Callable[[float], str] = minutes) -> Column:
 
 
 def dropped(reasons: Mapping[str, int]) -> list[str]:
-    """Return how many jobs of a trace are left out, and why, in sentences.
-
-    :param reasons: as a trace counts them.
-    """
+    """Return how many jobs of a trace are left out, and why, in sentences."""
     return [f"{jobs:,} jobs of the trace dropped: {reason}." for reason, jobs in reasons.items()]
 
 
@@ -122,38 +114,27 @@ def dropped(reasons: Mapping[str, int]) -> list[str]:
 def _described(record: Hashable) -> dict[str, Column]:
     hints = get_type_hints(record, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return {
-        name: one for name, all_of in notes.items() for one in all_of if isinstance(one, Column)
-    }
+    return {name: note[0] for name, note in notes.items() if note}
 
 
 def columns_of(record: type) -> list[Column]:
-    """Return the columns that a record of figures describes and a table shows.
-
-    :param record: its class.
-    """
+    """Return the columns that a class of records describes, and a table shows."""
     return [column for column in _described(record).values() if column.heading]
 
 
 def values_of(figures: Any) -> list[Any]:
-    """Return the values of a record, one for each of these columns.
-
-    :param figures: the record.
-    """
+    """Return the values of a record for these columns."""
     described = _described(figures.__class__).items()
     return [getattr(figures, name) for name, column in described if column.heading]
 
 
 def as_json(figures: Any) -> dict[str, Any]:
-    """Return a record of figures as plain data: a time says its unit, NaN is null.
-
-    :param figures: the record.
-    """
+    """Return a record of figures as plain data: a time says its unit, NaN is null."""
     found = {}
     for name, column in _described(figures.__class__).items():
         value = getattr(figures, name)
-        missing = isinstance(value, float) and isnan(value)
-        found["_".join(filter(None, (name, column.unit)))] = None if missing else value
+        key = f"{name}_{column.unit}" if column.unit else name
+        found[key] = None if _is_missing(value) else value
     return found
 
 
@@ -193,10 +174,7 @@ class Report:
     sections: bool = False
 
     def cells(self, repeat: bool = False) -> list[list[str]]:
-        """Return the rows as they are shown.
-
-        :param repeat: names in each row, though they stand above.
-        """
+        """Return the rows as they are shown, perhaps with names in each row."""
         found = []
         before: Sequence[Any] = ()
         for row in self.rows:
@@ -240,10 +218,7 @@ class Report:
         return table
 
     def lists(self, width: int) -> str:
-        """Return the rows one below the other, each as a list of its figures.
-
-        :param width: of the text, in characters, unless a word is longer.
-        """
+        """Return the rows one below the other, each as a list of its figures in this width."""
         blocks = [fill(self.title, width)]
         for row in self.cells(repeat=True):
             named, lines = [], []
@@ -274,10 +249,8 @@ class Report:
         }
 
     def save_pictures(self, folder: str | Path) -> list[Path]:
-        """Draw the pictures, write them as PNG files and return their paths.
-
-        :param folder: made if it does not exist; files in it are overwritten.
-        :raises OSError: a file cannot be written.
-        """
+        """Draw the pictures, write them as PNG files into a folder and return their paths."""
         require("matplotlib")
-        return save_figures({name: draw() for name, draw in self.pictures.items()}, folder)
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        return [save_figure(draw(), target / f"{name}.png") for name, draw in self.pictures.items()]

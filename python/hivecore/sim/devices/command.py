@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from hivecore.devices.device_cluster import Policy
-from hivecore.sim.console import Stopwatch, between, file_names, publish, try_outputs, whole
+from hivecore.sim.console import Stopwatch, add, between, file_names, publish, try_outputs, whole
 from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
 from hivecore.sim.devices.report import devices_report
 from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
@@ -16,35 +16,17 @@ _SHOWN = (80, 90, 100)  # percent; and the load at which it ends
 
 
 def add_pods(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command.
-
-    :param kind: the parser.
-    """
+    """Add its options to the parser of the command."""
     kind.set_defaults(run=_run)
-    kind.add_argument("nodes", type=Path, metavar="NODES", help="openb's list of nodes")
-    kind.add_argument("pods", type=Path, metavar="PODS", help="openb's list of pods")
-    kind.add_argument(
-        "--policy",
-        choices=SHARING_POLICIES,
-        nargs="+",
-        default=SHARING_POLICIES,
-        metavar="NAME",
-        help=f"{', '.join(SHARING_POLICIES)} (default: all of these)",
-    )
-    kind.add_argument(
-        "--load",
-        type=between(1e-6, 100.0),
-        default=_LOAD,
-        metavar="X",
-        help=f"pods come until they ask for X times the GPUs (default {_LOAD})",
-    )
-    kind.add_argument(
-        "--seeds",
-        type=whole(1, 10_000),
-        default=_SEEDS,
-        metavar="N",
-        help=f"orders of nodes and pods, 0 to N-1, of which medians are shown (default {_SEEDS})",
-    )
+    add(kind, "nodes", "NODES", "openb's list of nodes", type=Path)
+    add(kind, "pods", "PODS", "openb's list of pods", type=Path)
+    names = SHARING_POLICIES
+    what = "{} (default: all of these)"
+    add(kind, "--policy", "NAME", what, choices=names, nargs="+", default=names)
+    until = f"pods come until they ask for X times the GPUs (default {_LOAD})"
+    add(kind, "--load", "X", until, type=between(1e-6, 100.0), default=_LOAD)
+    orders = f"orders of nodes and pods, of which medians are shown (default {_SEEDS})"
+    add(kind, "--seeds", "N", orders, type=whole(1, 10_000), default=_SEEDS)
 
 
 def _run(arguments: argparse.Namespace) -> None:

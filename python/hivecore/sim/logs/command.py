@@ -8,6 +8,7 @@ from typing import Any
 
 from hivecore.scheduler import Scheduler, diff_log, explain_log, log_standing, read_log, replay
 from hivecore.sim.console import (
+    add,
     named,
     picture,
     print_report,
@@ -44,37 +45,26 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
 
     state = _question(questions, "state", _state, "who ran and who waited at a time, and why")
     state.set_defaults(needs=("rich",))
-    state.add_argument("--until", type=_time, metavar="TIME", help="(default: the end)")
+    add(state, "--until", "TIME", "(default: the end)", type=_time)
 
     why = _question(questions, "explain", _explain, "why a job did not start at a time")
     why.set_defaults(needs=())
-    why.add_argument("job", metavar="JOB", help="its name")
-    why.add_argument("--at", type=_time, required=True, metavar="TIME", help="then")
+    add(why, "job", "JOB", "its name")
+    add(why, "--at", "TIME", "then", type=_time, required=True)
 
     other = _question(questions, "diff", _diff(read), "the same events under another configuration")
     other.set_defaults(needs=("rich", "matplotlib", "yaml"))
-    other.add_argument(
-        "--spec", type=Path, required=True, metavar="OTHER", help="its file; see hivecore init"
-    )
-    other.add_argument("--until", type=_time, metavar="TIME", help="(default: the end)")
-    other.add_argument(
-        "--rows",
-        type=whole(),
-        default=_ROWS,
-        metavar="N",
-        help=f"of jobs that start sooner, and of those that start later (default {_ROWS})",
-    )
-    other.add_argument(
-        "--plot", type=picture(".png"), metavar="PICTURE", help="draw it: a .png file"
-    )
+    add(other, "--spec", "OTHER", "its file; see hivecore init", type=Path, required=True)
+    add(other, "--until", "TIME", "(default: the end)", type=_time)
+    rows = f"of jobs that start sooner, and of those that start later (default {_ROWS})"
+    add(other, "--rows", "N", rows, type=whole(), default=_ROWS)
+    add(other, "--plot", "PICTURE", "draw it: a .png file", type=picture(".png"))
 
 
 def _question(questions: Any, name: str, run: Callable[..., None], help: str) -> Any:
     one = questions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     one.set_defaults(run=run, extra="sim,hived")
-    one.add_argument(
-        "file", type=Path, metavar="FILE", help="the log; older segments beside it are read as well"
-    )
+    add(one, "file", "FILE", "the log; older segments beside it are read as well", type=Path)
     return one
 
 
@@ -133,6 +123,6 @@ def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], N
             print()
         print_report(difference_report(found, arguments.rows))
         if arguments.plot:
-            say_written([save_figure(figures.pictures["difference"](), arguments.plot)])
+            say_written(save_figure(figures.pictures["difference"](), arguments.plot))
 
     return run

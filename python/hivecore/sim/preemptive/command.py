@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from hivecore.sim.console import Stopwatch, between, file_names, named, publish, try_outputs, whole
+from hivecore.sim.console import (
+    Stopwatch,
+    add,
+    between,
+    file_names,
+    named,
+    publish,
+    try_outputs,
+    whole,
+)
 from hivecore.sim.preemptive.failures import RandomFailures
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.muri import MuriOptions
@@ -22,51 +31,18 @@ _MTBF = between(0.01, 1e9)
 
 
 def add_jobs(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command.
-
-    :param kind: the parser.
-    """
+    """Add its options to the parser of the command."""
     kind.set_defaults(run=_run)
-    kind.add_argument(
-        "--policy",
-        choices=JOB_POLICIES,
-        nargs="+",
-        required=True,
-        metavar="NAME",
-        help=f"{', '.join(JOB_POLICIES)}",
-    )
-    kind.add_argument(
-        "--nodes", type=whole(1, 10**5), default=8, metavar="N", help="of 8 GPUs each (default 8)"
-    )
-    kind.add_argument(
-        "--job-mtbf",
-        type=_MTBF,
-        metavar="HOURS",
-        help="jobs fail at random, on average once in so many hours",
-    )
-    kind.add_argument(
-        "--node-mtbf",
-        type=_MTBF,
-        metavar="HOURS",
-        help="nodes do, and are back an hour later",
-    )
-    kind.add_argument(
-        "--seed", type=whole(0), metavar="N", help="of the failures, the same for all policies"
-    )
-    kind.add_argument(
-        "--candidates",
-        type=whole(),
-        nargs=2,
-        metavar=("MUST", "MAY"),
-        help="of muri-exact: jobs that must and may be in groups, for each set of GPUs (default "
-        "3 8; Muri's own are 4 4)",
-    )
-    kind.add_argument(
-        "--autopack",
-        choices=("on", "off"),
-        help="of muri: split groups that take longer than their jobs one after another "
-        "(default on)",
-    )
+    add(kind, "--policy", "NAME", "{}", choices=JOB_POLICIES, nargs="+", required=True)
+    add(kind, "--nodes", "N", "of 8 GPUs each (default 8)", type=whole(1, 10**5), default=8)
+    failing = "jobs fail at random, on average once in so many hours"
+    add(kind, "--job-mtbf", "HOURS", failing, type=_MTBF)
+    add(kind, "--node-mtbf", "HOURS", "nodes do, and are back an hour later", type=_MTBF)
+    add(kind, "--seed", "N", "of the failures, the same for all policies", type=whole(0))
+    grouped = "of muri-exact: jobs in groups per set of GPUs (default 3 8; Muri's own are 4 4)"
+    add(kind, "--candidates", ("MUST", "MAY"), grouped, type=whole(), nargs=2)
+    split = "of muri: split groups that take longer than their jobs one after another"
+    add(kind, "--autopack", "on|off", f"{split} (default on)", choices=("on", "off"))
 
 
 def _run(arguments: argparse.Namespace) -> None:

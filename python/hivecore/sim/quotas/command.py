@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hivecore.quotas import QuotaTree
-from hivecore.sim.console import picture, print_report, say_written, try_outputs
+from hivecore.sim.console import add, picture, print_report, say_written, try_outputs
 from hivecore.sim.pictures import save_figure
 from hivecore.sim.quotas.report import quota_findings, quota_report, quota_rows
 
@@ -44,20 +44,11 @@ def add_quota_command(commands: Any, read: _Read) -> None:
         "hivecore's short form.",
     )
     one.set_defaults(run=_runner(read), needs=("rich", "matplotlib", "yaml"), extra="sim,hived")
-    one.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")
-    one.add_argument(
-        "--total",
-        type=_total,
-        metavar="LIST",
-        help="what the cluster has, such as cpu=64,memory=256Gi,nvidia.com/gpu=16 (default: what "
-        "the file's nodes can allocate, or what it says)",
-    )
-    one.add_argument(
-        "--out",
-        type=picture(".svg", ".png"),
-        metavar="PICTURE",
-        help="draw it: a file that ends in .svg or .png",
-    )
+    add(one, "file", "FILE", "YAML (or JSON) file", type=Path)
+    total = "what the cluster has, such as cpu=64,nvidia.com/gpu=16 (default: as the file says)"
+    add(one, "--total", "LIST", total, type=_total)
+    endings = (".svg", ".png")
+    add(one, "--out", "PICTURE", "draw it: a .svg or .png file", type=picture(*endings))
 
 
 def _total(text: str) -> dict[str, str]:
@@ -86,6 +77,6 @@ def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
         report = quota_report(rows, [*quota_findings(found.tree, rows), *found.remarks])
         print_report(report)
         if arguments.out:
-            say_written([save_figure(report.pictures["quotas"](), arguments.out)])
+            say_written(save_figure(report.pictures["quotas"](), arguments.out))
 
     return run

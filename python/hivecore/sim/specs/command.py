@@ -3,9 +3,11 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from hivecore.sim.console import (
     Stopwatch,
+    add,
     factor,
     file_names,
     named,
@@ -23,65 +25,30 @@ __all__ = ["add_spec", "add_specs", "named_specs", "tenant_names"]
 
 
 def add_spec(kind: argparse.ArgumentParser, read: Callable[[Path], Spec]) -> None:
-    """Add its options to the parser of the command.
-
-    :param kind: the parser.
-    :param read: what reads the file of a spec.
-    """
+    """Add its options to the parser of the command; `read` reads the file of a spec."""
     kind.set_defaults(run=_runner(read))
     formats = (*FORMATS, "storage", "openb")
-    kind.add_argument(
-        "--format",
-        choices=formats,
-        required=True,
-        metavar="NAME",
-        help=f"of the trace files: {', '.join(formats)} (the list of pods)",
-    )
+    of = "of the trace files: {} (the list of pods)"
+    add(kind, "--format", "NAME", of, choices=formats, required=True)
     add_specs(kind, required=True)
-    kind.add_argument(
-        "--load",
-        type=factor,
-        default=1.0,
-        metavar="X",
-        help="divide the times between submissions by X",
-    )
+    scaled = "divide the times between submissions by X"
+    add(kind, "--load", "X", scaled, type=factor, default=1.0)
 
 
 def add_specs(parser: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add the options that name specs, and whose jobs are whose.
-
-    :param parser: of a command.
-    :param required: whether there has to be one.
-    """
+    """Add the options that name specs, and whose jobs are whose."""
+    many: dict[str, Any] = {"nargs": "+", "action": "extend"}
+    what = "run the jobs under the schedulers that these files describe (see hivecore init)"
+    names, metavar = ("--spec", "--compare"), "FILE"
     parser.add_argument(
-        "--spec",
-        "--compare",
-        dest="spec",
-        type=Path,
-        nargs="+",
-        action="extend",
-        required=required,
-        metavar="FILE",
-        help="run the jobs under the schedulers that these files describe (see hivecore init), "
-        "side by side",
+        *names, dest="spec", type=Path, metavar=metavar, help=what, required=required, **many
     )
-    parser.add_argument(
-        "--tenant",
-        type=pair("TRACE=SPEC, two names"),
-        nargs="+",
-        action="extend",
-        metavar="TRACE=SPEC",
-        help="with --spec: whose the jobs of a tenant of the trace are; "
-        f"{OTHERS}=SPEC: those of all others",
-    )
+    whose = f"with --spec: whose a tenant's jobs are; {OTHERS}=SPEC: those of all others"
+    add(parser, "--tenant", "TRACE=SPEC", whose, type=pair("TRACE=SPEC, two names"), **many)
 
 
 def tenant_names(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what ``--tenant`` says, by tenant of the trace that of the specs.
-
-    :param arguments: of the command.
-    :raises ValueError: a tenant is named twice.
-    """
+    """Return what ``--tenant`` says, by tenant of the trace that of the specs."""
     names: dict[str, str] = {}
     for old, new in arguments.tenant or ():
         if names.setdefault(old, new) != new:
@@ -90,12 +57,7 @@ def tenant_names(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def named_specs(paths: Sequence[Path], read: Callable[[Path], Spec]) -> dict[str, Spec]:
-    """Return the specs of files, each by its file's name, or its path where two names are equal.
-
-    :param paths: of the files.
-    :param read: what reads one.
-    :raises ValueError: a file is named twice.
-    """
+    """Return the specs of files, each by its file's name, or its path where two names are equal."""
     if len(set(paths)) < len(paths):
         raise ValueError(f"--spec names {max(paths, key=paths.count)} twice")
     names = [path.name for path in paths]

@@ -3,7 +3,16 @@
 import argparse
 from pathlib import Path
 
-from hivecore.sim.console import Stopwatch, between, file_names, named, publish, try_outputs, whole
+from hivecore.sim.console import (
+    Stopwatch,
+    add,
+    between,
+    file_names,
+    named,
+    publish,
+    try_outputs,
+    whole,
+)
 from hivecore.sim.report import dropped
 from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.report import storage_report
@@ -28,59 +37,23 @@ _GPUS, _CACHE_PER_GPU, _BANDWIDTH_PER_GPU = 96, 250.0, 25.0
 
 
 def add_storage(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command.
-
-    :param kind: the parser.
-    """
+    """Add its options to the parser of the command."""
     kind.set_defaults(run=_run)
-    kind.add_argument(
-        "--format",
-        choices=(*FORMATS, _FORMAT),
-        default=_FORMAT,
-        metavar="NAME",
-        help=f"of TRACE: {', '.join(FORMATS)}, with random datasets, or {_FORMAT} (the default)",
-    )
-    kind.add_argument(
-        "--system",
-        choices=STORAGE_SYSTEMS,
-        nargs="+",
-        default=STORAGE_SYSTEMS,
-        metavar="NAME",
-        help=f"what caches what jobs read: {', '.join(STORAGE_SYSTEMS)} (default: all of these)",
-    )
-    kind.add_argument(
-        "--policy",
-        choices=GPU_POLICIES,
-        nargs="+",
-        default=["fifo"],
-        metavar="NAME",
-        help=f"of GPUs: {', '.join(GPU_POLICIES)} (default: fifo)",
-    )
-    kind.add_argument("--seed", type=whole(0), metavar="N", help="of random datasets (default 0)")
-    kind.add_argument(
-        "--cache",
-        type=between(1e-9, 1e15),
-        metavar="GB",
-        help="of the cluster (default 250 per GPU)",
-    )
-    kind.add_argument(
-        "--bandwidth",
-        type=between(1e-9, 1e12),
-        metavar="MB/S",
-        help="of remote storage (default 25 per GPU)",
-    )
-    kind.add_argument(
-        "--gpus",
-        type=whole(1, 10**9),
-        default=_GPUS,
-        metavar="N",
-        help=f"of the cluster (default {_GPUS})",
-    )
-    kind.add_argument(
-        "--warm-up",
-        action="store_true",
-        help="spare remote IO fills caches of jobs that run or wait",
-    )
+    formats, systems = (*FORMATS, _FORMAT), STORAGE_SYSTEMS
+    of = f"of TRACE: {{}} (default {_FORMAT}); jobs of the others get random datasets"
+    add(kind, "--format", "NAME", of, choices=formats, default=_FORMAT)
+    what = "what caches what jobs read: {} (default: all of these)"
+    add(kind, "--system", "NAME", what, choices=systems, nargs="+", default=systems)
+    of = "of GPUs: {} (default: fifo)"
+    add(kind, "--policy", "NAME", of, choices=GPU_POLICIES, nargs="+", default=["fifo"])
+    add(kind, "--seed", "N", "of random datasets (default 0)", type=whole(0))
+    cache, bandwidth = between(1e-9, 1e15), between(1e-9, 1e12)
+    add(kind, "--cache", "GB", "of the cluster (default 250 per GPU)", type=cache)
+    add(kind, "--bandwidth", "MB/S", "of remote storage (default 25 per GPU)", type=bandwidth)
+    gpus = whole(1, 10**9)
+    add(kind, "--gpus", "N", f"of the cluster (default {_GPUS})", type=gpus, default=_GPUS)
+    warm = "spare remote IO fills caches of jobs that run or wait"
+    kind.add_argument("--warm-up", action="store_true", help=warm)
 
 
 def _run(arguments: argparse.Namespace) -> None:

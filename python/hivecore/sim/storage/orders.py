@@ -5,7 +5,6 @@ that cache and remote IO allow (SiloD's estimator). Placement plays no part: GPU
 """
 
 from math import inf
-from typing import Protocol
 
 import numpy as np
 
@@ -14,19 +13,24 @@ from hivecore.sim.storage.workload import MB, Floats, Indices
 from hivecore.storage import allocate_storage
 from hivecore.storage.allocation import Objective
 
-__all__ = ["Fifo", "LeastAttained", "MaxMin", "OfObjective", "Order", "Shortest"]
+__all__ = ["Fifo", "GpuOrder", "LeastAttained", "MaxMin", "OfObjective", "Shortest"]
 
 
-class Order(Protocol):
-    """A rule for the GPUs."""
+class GpuOrder:
+    """A rule for the GPUs; of itself first in, first out: no job is stopped, and none starts before
+    one that came earlier.
+    """
 
     #: Whether jobs take turns on GPUs, so that all of them run.
-    takes_turns: bool
+    takes_turns = False
 
     def ranked(self, situation: Situation) -> Indices | None:
         """Return the jobs that may run, who comes first first; None: by arrival, and nobody passes
         another one.
+
+        :param situation: of this instant.
         """
+        return None
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
         """Return what those have that run from now on, whom the scheduler has chosen.
@@ -34,29 +38,14 @@ class Order(Protocol):
         :param situation: as it was ranked.
         :param jobs: int64[running], as they were ranked.
         """
-
-
-class Fifo:
-    """First in, first out: no job is stopped, and none starts before one that came earlier."""
-
-    takes_turns = False
-
-    def ranked(self, situation: Situation) -> None:
-        """Return nothing: it is the order of the scheduler's queue.
-
-        :param situation: of this instant.
-        """
-
-    def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs.
-
-        :param situation: of this instant.
-        :param jobs: those that run, in order of arrival.
-        """
         return _whole(jobs)
 
 
-class Shortest:
+class Fifo(GpuOrder):
+    """First in, first out."""
+
+
+class Shortest(GpuOrder):
     """Shortest job first by the time that is left: SRTF, or SJF, which stops no job.
 
     :param preemptive: whether a shorter job may take the GPUs of a running one.
@@ -66,28 +55,19 @@ class Shortest:
         stopped over and over.)
     """
 
-    takes_turns = False
-
     def __init__(self, preemptive: bool, aware: bool) -> None:
         self._preemptive = preemptive
         self._aware = aware
 
     def ranked(self, situation: Situation) -> Indices:
-        """Return the shortest jobs first, but behind those that run if it stops none.
-
-        :param situation: of this instant.
-        """
+        """Return the shortest jobs first, but behind those that run if it stops none."""
         present, running = situation.present, situation.running
         if self._preemptive:
             return _sorted(situation, present, self._rates(situation, present))
         return np.append(running, self._next(situation, present[situation.waits]))
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, the shortest first, because remote IO follows the same order.
-
-        :param situation: as it was ranked.
-        :param jobs: those that run.
-        """
+        """Return the jobs, the shortest first, because remote IO follows the same order."""
         return _whole(_sorted(situation, jobs, self._rates(situation, jobs)))
 
     def _rates(self, situation: Situation, jobs: Indices) -> Floats:
@@ -127,7 +107,7 @@ class Shortest:
         return waiting[found.certificate.order]
 
 
-class LeastAttained:
+class LeastAttained(GpuOrder):
     """Least attained service first, in queues as in Tiresias (NSDI'19).
 
     A job sinks to the next queue when it has used so many GPU seconds. Within a queue it is first
@@ -136,25 +116,16 @@ class LeastAttained:
     :param limits: GPU seconds at which a job leaves each queue but the last, rising.
     """
 
-    takes_turns = False
-
     def __init__(self, limits: tuple[float, ...] = (3_600.0, 36_000.0)) -> None:
         self._limits = np.array(limits)
 
     def ranked(self, situation: Situation) -> Indices:
-        """Return the jobs of the first queue first.
-
-        :param situation: of this instant.
-        """
+        """Return the jobs of the first queue first."""
         present = situation.present
         return present[np.lexsort((present, situation.waits, self._queue(situation, present)))]
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, until one of them sinks.
-
-        :param situation: as it was ranked.
-        :param jobs: those that run.
-        """
+        """Return the jobs, until one of them sinks."""
         limit = np.append(self._limits, inf)[self._queue(situation, jobs)]
         again = (limit - situation.attained[jobs]) / situation.work.gpus[jobs]
         return _whole(jobs, float(again.min(initial=inf)))
@@ -163,7 +134,7 @@ class LeastAttained:
         return np.searchsorted(self._limits, situation.attained[jobs] * (1 + 1e-9), side="right")
 
 
-class MaxMin:
+class MaxMin(GpuOrder):
     """Max-min fairness: all jobs run, and take turns if there are too few GPUs (Gavel, OSDI'20).
 
     :param aware: make equal the rates that cache and remote IO allow, relative to what an equal
@@ -175,18 +146,8 @@ class MaxMin:
     def __init__(self, aware: bool) -> None:
         self._aware = aware
 
-    def ranked(self, situation: Situation) -> None:
-        """Return nothing: all run.
-
-        :param situation: of this instant.
-        """
-
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, with their share of the time.
-
-        :param situation: of this instant.
-        :param jobs: all that are there.
-        """
+        """Return the jobs, with their share of the time."""
         work, cluster = situation.work, situation.cluster
         rate = work.rate_mbps[jobs]
         if not self._aware:
@@ -203,29 +164,17 @@ class MaxMin:
         return Grants(jobs, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
 
 
-class OfObjective:
+class OfObjective(GpuOrder):
     """The queues of a scheduler choose the jobs; remote IO follows the objective of its storage.
 
     :param objective: of a `StoragePool`.
     """
 
-    takes_turns = False
-
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
 
-    def ranked(self, situation: Situation) -> None:
-        """Return nothing: the scheduler's queues say it.
-
-        :param situation: of this instant.
-        """
-
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, the most urgent first, or with the rates that are compared.
-
-        :param situation: of this instant.
-        :param jobs: those that run, in order of arrival.
-        """
+        """Return the jobs, the most urgent first, or with the rates that are compared."""
         work, cluster = situation.work, situation.cluster
         if self._objective == "fifo":
             return _whole(jobs)

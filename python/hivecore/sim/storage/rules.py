@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hivecore._arguments import as_choice
 from hivecore.scheduler import StoragePool
 from hivecore.sim.storage.caches import Allotted, CachePolicy, PerGpu, SharedLru, WholeDatasets
-from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, OfObjective, Order, Shortest
+from hivecore.sim.storage.orders import Fifo, GpuOrder, LeastAttained, MaxMin, OfObjective, Shortest
 
 __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "Rules", "rules_of", "rules_of_pool"]
 
@@ -32,7 +32,7 @@ class Rules:
     :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
     """
 
-    order: Order
+    order: GpuOrder
     cache: CachePolicy
     io_mode: str
     warm_up: bool = False
@@ -53,7 +53,7 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
     """
     as_choice(storage, "storage", STORAGE_SYSTEMS)
     aware = storage == "silod"
-    orders: dict[str, Order] = {
+    orders: dict[str, GpuOrder] = {
         "fifo": Fifo(),
         "sjf": Shortest(preemptive=False, aware=aware),
         "srtf": Shortest(preemptive=True, aware=aware),

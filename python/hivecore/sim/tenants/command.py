@@ -7,6 +7,7 @@ from typing import Any
 
 from hivecore.sim.console import (
     Stopwatch,
+    add,
     factor,
     file_names,
     named,
@@ -26,68 +27,34 @@ MOST_NODES = 10**6
 
 
 def add_tenants(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command.
-
-    :param kind: the parser.
-    """
+    """Add its options to the parser of the command."""
     kind.set_defaults(run=_run)
-    kind.add_argument(
-        "--policy",
-        choices=(*POLICIES, LENDING),
-        nargs="+",
-        default=POLICIES,
-        metavar="NAME",
-        help=f"{', '.join(POLICIES)} (default: these three), {LENDING}: cells on which waiting "
-        "jobs may run while idle",
-    )
-    kind.add_argument(
-        "--format",
-        choices=FORMATS,
-        required=True,
-        metavar="NAME",
-        help=f"of the trace files: {', '.join(FORMATS)}",
-    )
+    what = f"{{}} (default: the first three); {LENDING}: waiting jobs may run on idle cells"
+    choices = (*POLICIES, LENDING)
+    add(kind, "--policy", "NAME", what, choices=choices, nargs="+", default=POLICIES)
+    add(kind, "--format", "NAME", "of the trace files: {}", choices=FORMATS, required=True)
+    scaled = "divide the times between submissions by X; nodes are owned as without it"
+    add(kind, "--load", "X", scaled, type=factor, default=1.0)
     add_owners(kind)
-    kind.add_argument(
-        "--load",
-        type=factor,
-        default=1.0,
-        metavar="X",
-        help="divide the times between submissions by X; nodes are owned as without it",
-    )
-    kind.add_argument(
-        "--opportunistic", action="store_true", help="waiting jobs may run on idle cells"
-    )
 
 
 def add_owners(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which nodes tenants own.
-
-    :param parser: of a command.
-    """
+    """Add the options that say which nodes tenants own, and whether these are lent."""
     owners = parser.add_mutually_exclusive_group()
-    owners.add_argument(
-        "--virtual-clusters", type=Path, metavar="FILE", help="CSV file: vc,node num"
+    add(owners, "--virtual-clusters", "FILE", "CSV file: vc,node num", type=Path)
+    enough = (
+        "each tenant owns ceil(average GPUs in use / (8 X)) nodes, or what its largest job needs"
     )
-    owners.add_argument(
-        "--oversubscribe",
-        type=factor,
-        metavar="X",
-        help="each tenant owns ceil(average GPUs in use / (8 X)) nodes of 8 GPUs, or as many as "
-        "its largest job needs (default 1.0)",
-    )
+    add(owners, "--oversubscribe", "X", enough, type=factor)
+    lent = "waiting jobs may run on idle cells"
+    parser.add_argument("--opportunistic", action="store_true", help=lent)
 
 
 def owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
-    """Return the jobs of a trace, and the nodes that their tenants own.
-
-    :param arguments: of a command with the options of `add_owners`.
-    :raises ValueError: tenants own too many nodes.
-    """
-    trace = load(arguments.traces, arguments.format)
-    if arguments.virtual_clusters:
-        said = str(arguments.virtual_clusters)
-        nodes = load_virtual_clusters(arguments.virtual_clusters)
+    """Return the jobs of a trace, and the nodes that their tenants own."""
+    trace, clusters = load(arguments.traces, arguments.format), arguments.virtual_clusters
+    if clusters:
+        said, nodes = str(clusters), load_virtual_clusters(clusters)
     else:
         scale = arguments.oversubscribe or 1.0
         said = f"{_traces(arguments)} with --oversubscribe {scale:g}"
@@ -97,12 +64,7 @@ def owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
 
 
 def check_nodes(nodes: Mapping[str, int], said: str) -> None:
-    """Refuse more nodes than there is memory for.
-
-    :param nodes: by tenant.
-    :param said: what says so.
-    :raises ValueError: they are too many.
-    """
+    """Refuse more nodes than there is memory for."""
     if (total := sum(nodes.values())) > MOST_NODES:
         most = max(nodes, key=lambda name: nodes[name])
         raise ValueError(

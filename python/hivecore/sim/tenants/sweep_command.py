@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any
 
 from hivecore._ctrl_c import held_back
-from hivecore.sim.console import factor, pair, print_report, try_outputs, whole, write_json
+from hivecore.sim.console import add, factor, pair, print_report, try_outputs, whole, write_json
 from hivecore.sim.replay import POLICIES
 from hivecore.sim.specs import Spec
 from hivecore.sim.specs.command import add_specs, named_specs, tenant_names
@@ -34,12 +34,7 @@ _OF_GENERATED, _OF_FILES = (
 
 
 def add_sweep_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    :param read: what reads the file of a spec.
-    :param needs: defaults that say which libraries it needs, and which extra has them.
-    """
+    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
     many = commands.add_parser(
         "sweep",
         help="replay over seeds, loads, policies and specs in parallel",
@@ -47,44 +42,24 @@ def add_sweep_command(commands: Any, read: Callable[[Path], Spec], **needs: Any)
         "policies and under the schedulers that files describe.",
     )
     many.set_defaults(run=_runner(read), **needs)
-    many.add_argument(
-        "traces", type=Path, nargs="*", metavar="TRACE", help="given trace (none: generated)"
-    )
-    many.add_argument("--format", choices=FORMATS, help="of the trace files")
+    add(many, "traces", "TRACE", "given trace (none: generated)", type=Path, nargs="*")
+    add(many, "--format", "NAME", "of the trace files: {}", choices=FORMATS)
     add_owners(many)
-    many.add_argument("--loads", type=factor, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
-    many.add_argument(
-        "--seeds",
-        type=whole(1, 10**4),
-        metavar="N",
-        help=f"of generated traces: 0 to N-1 (default {_SEEDS})",
-    )
-    many.add_argument(
-        "--jobs", type=whole(1, 10**7), metavar="N", help=f"per generated trace (default {_JOBS})"
-    )
-    many.add_argument(
-        "--nodes",
-        type=_owned,
-        nargs="+",
-        metavar="TENANT=N",
-        help="of generated traces: how many nodes of 8 GPUs each tenant owns (default "
-        f"{' '.join(f'{name}={nodes}' for name, nodes in _NODES.items())})",
-    )
-    many.add_argument("--policies", choices=POLICIES, nargs="+", default=POLICIES)
-    many.add_argument(
-        "--opportunistic", action="store_true", help="waiting jobs may run on idle cells"
-    )
+    loads = [0.8, 1.0, 1.2]
+    add(many, "--loads", "X", "(default 0.8 1 1.2)", type=factor, nargs="+", default=loads)
+    seeds = f"of generated traces: 0 to N-1 (default {_SEEDS})"
+    add(many, "--seeds", "N", seeds, type=whole(1, 10**4))
+    add(many, "--jobs", "N", f"per generated trace (default {_JOBS})", type=whole(1, 10**7))
+    owned = "of generated traces: how many nodes of 8 GPUs each tenant owns (default "
+    owned += f"{' '.join(f'{name}={nodes}' for name, nodes in _NODES.items())})"
+    add(many, "--nodes", "TENANT=N", owned, type=_owned, nargs="+")
+    add(many, "--policies", "NAME", "{}", choices=POLICIES, nargs="+", default=POLICIES)
     add_specs(many)
-    many.add_argument(
-        "--workers", type=whole(1, 1024), default=1, metavar="N", help="replays at once"
-    )
-    many.add_argument(
-        "--backend",
-        choices=("loky", "threading", "dask", "ray"),
-        default="loky",
-        help="joblib backend; dask and ray use the cluster that their own settings name",
-    )
-    many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
+    add(many, "--workers", "N", "replays at once", type=whole(1, 1024), default=1)
+    where = "of joblib: {}; dask and ray use the cluster that their own settings name"
+    backends = ("loky", "threading", "dask", "ray")
+    add(many, "--backend", "NAME", where, choices=backends, default="loky")
+    add(many, "--json", "FILE", "write all points as JSON", type=Path)
 
 
 def _owned(text: str) -> tuple[str, int]:
