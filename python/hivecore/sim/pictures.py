@@ -1,4 +1,4 @@
-"""What the pictures have in common: colours, titles, files.
+"""What the pictures have in common: colours, panels, titles, files.
 
 Colours are those of Okabe and Ito, which people with colour-blindness tell apart.
 """
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BLACK",
     "BLUE",
+    "DAY",
     "GREEN",
     "GREY",
+    "HOUR",
     "ORANGE",
     "PURPLE",
     "SKY",
@@ -26,36 +28,47 @@ __all__ = [
     "Floats",
     "comparison",
     "completion",
+    "frame",
+    "legend_below",
     "literal",
-    "panel",
+    "panels",
     "rising",
     "save_figure",
-    "set_title",
 ]
 
 Floats = npt.NDArray[np.float64]
 
 GREY, BLUE, VERMILION, GREEN = "#999999", "#0072B2", "#D55E00", "#009E73"
 ORANGE, SKY, PURPLE, BLACK = "#E69F00", "#56B4E9", "#CC79A7", "#000000"
+HOUR, DAY = 3600.0, 86400.0
 
 
-def set_title(axes: "Axes", text: str) -> None:
-    """Write what a picture shows above it."""
-    axes.set_title(text, loc="left", fontweight="bold", fontsize=11)
-
-
-def panel(
-    xlabel: str = "", ylabel: str = "", size: tuple[float, float] = (9, 4.6)
-) -> tuple["Figure", "Axes"]:
-    """Return a figure, of so many inches, with one panel."""
+def panels(
+    rows: int = 1, columns: int = 1, size: tuple[float, float] = (9, 4.6), **share: Any
+) -> tuple["Figure", list["Axes"]]:
+    """Return a figure of so many inches, and its panels."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    axes.grid(alpha=0.3)
-    return figure, axes
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **share).flat)
+
+
+def frame(
+    axes: "Axes", title: str, legend: Any = None, grid: Any = "both", **settings: Any
+) -> None:
+    """Say what a panel shows, set its labels and limits, and put a legend somewhere in it."""
+    axes.set_title(title, loc="left", fontweight="bold", fontsize=11)
+    axes.set(**settings)
+    if grid:
+        axes.grid(axis=grid, alpha=0.3)
+        axes.set_axisbelow(True)
+    if legend:
+        axes.legend(frameon=False, loc=legend, fontsize=8)
+
+
+def legend_below(figure: "Figure", ncols: int = 4, **of: Any) -> None:
+    """Put the legend of all panels below them."""
+    figure.legend(loc="outside lower center", ncols=ncols, frameon=False, **of)
 
 
 def comparison(text: str, means: dict[str, float], form: str = "{:,.1f}") -> str:
@@ -68,20 +81,23 @@ def comparison(text: str, means: dict[str, float], form: str = "{:,.1f}") -> str
 
 def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]]) -> "Figure":
     """Draw the distribution of completion times, a line with its style for each policy."""
-    figure, axes = panel(
-        "completion time, from submission to end (hours)", "jobs that are done by then (%)"
-    )
+    figure, (axes,) = panels()
     longest = max(float(each.max()) for each in hours.values())
     means = {policy: float(each.mean()) for policy, each in hours.items()}
     for (policy, each), style in zip(hours.items(), styles, strict=True):
         times, done = rising(each, longest)
         label = f"{policy} (mean {means[policy]:,.1f} h)"
         axes.step(times, 100 * done / len(each), where="post", label=label, **style)
-    axes.set_xscale("log")
-    axes.set_ylim(0, 100)
-    axes.legend(frameon=False, loc="upper left", fontsize=8)
     ordered = dict(sorted(means.items(), key=lambda item: item[1]))
-    set_title(axes, comparison("A job takes {} hours on average under {}", ordered))
+    frame(
+        axes,
+        comparison("A job takes {} hours on average under {}", ordered),
+        "upper left",
+        xscale="log",
+        ylim=(0, 100),
+        xlabel="completion time, from submission to end (hours)",
+        ylabel="jobs that are done by then (%)",
+    )
     return figure
 
 

@@ -21,7 +21,8 @@ from hivecore.sim.pictures import (
     PURPLE,
     SKY,
     VERMILION,
-    set_title,
+    HOUR,
+    frame,
 )
 from hivecore.sim.workload import GPUS_PER_NODE
 
@@ -45,7 +46,7 @@ _LINES: dict[str, tuple[str, Any]] = {
 }
 _COLUMNS = (CONFIGURATIONS[0], CONFIGURATIONS[-1])
 _INSTANTS = 500
-_HOUR, _MINUTE = 3600.0, 60.0
+_MINUTE = 60.0
 
 
 def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
@@ -71,7 +72,7 @@ def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
         colours = _draw_nodes(panels[2], series)
         _draw_free(panels[3], series)
         for axes in panels:
-            axes.set_xlim(0, series.instants[-1] / _HOUR)
+            axes.set_xlim(0, series.instants[-1] / HOUR)
         before = [*panels]
     beside = panels[2].inset_axes((1.02, 0.0, 0.03, 1.0))
     bar = figure.colorbar(colours, cax=beside, ticks=range(9))
@@ -110,39 +111,25 @@ def _gpus(demo: Demo) -> int:
 
 def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: "DemoFigures") -> None:
     """GPUs by tenant, and those that would do the same work at full speed."""
-    hours = series.instants / _HOUR
-    capacity = _gpus(demo)
-    axes.stackplot(
-        hours, series.held, colors=_TENANTS, labels=demo.made.trace.tenants, step="post", lw=0
-    )
+    hours, capacity, names = series.instants / HOUR, _gpus(demo), demo.made.trace.tenants
+    axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
     axes.plot(hours, series.useful, color=BLACK, lw=1.6, label="useful work, in GPUs at full speed")
     axes.axhline(capacity, color=GREY, lw=1, ls="--", label=f"all {capacity} GPUs")
-    axes.set_ylabel("GPUs that jobs hold")
-    axes.set_ylim(0, 1.25 * capacity)
-    held = series.held.sum(axis=0).mean() / capacity
-    set_title(
-        axes,
-        f"Jobs hold {held:.0%} of the GPUs, and do the work of {figures.utilisation:.0%} at full speed",
-    )
+    held, useful = series.held.sum(axis=0).mean() / capacity, figures.utilisation
+    title = f"Jobs hold {held:.0%} of the GPUs, and do the work of {useful:.0%} at full speed"
+    frame(axes, title, grid=None, ylabel="GPUs that jobs hold", ylim=(0, 1.25 * capacity))
 
 
 def _draw_waiting(axes: "Axes", demo: Demo, series: DemoSeries) -> None:
     """GPUs that waiting jobs of each tenant ask for."""
-    hours = series.instants / _HOUR
-    for tenant, color, waiting in zip(
-        demo.made.trace.tenants, _TENANTS, series.waiting, strict=False
-    ):
+    hours, names = series.instants / HOUR, demo.made.trace.tenants
+    for tenant, color, waiting in zip(names, _TENANTS, series.waiting, strict=False):
         axes.step(hours, waiting, where="post", color=color, lw=1.5, label=tenant)
-    axes.set_ylim(0, None)
-    axes.set_ylabel("GPUs that waiting\njobs ask for")
-    axes.grid(alpha=0.3)
     who, when = np.unravel_index(series.waiting.argmax(), series.waiting.shape)
-    mean = series.waiting.sum(axis=0).mean()
-    title = f"Waiting jobs ask for {mean:,.0f} GPUs on average"
-    if series.waiting.max() > 0:
-        tenant, most = demo.made.trace.tenants[who], series.waiting[who, when]
-        title += f", {tenant} for up to {most:,.0f}"
-    set_title(axes, title)
+    title = f"Waiting jobs ask for {series.waiting.sum(axis=0).mean():,.0f} GPUs on average"
+    if (most := series.waiting[who, when]) > 0:
+        title += f", {names[who]} for up to {most:,.0f}"
+    frame(axes, title, ylabel="GPUs that waiting\njobs ask for", ylim=(0, None))
 
 
 def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
@@ -150,83 +137,68 @@ def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm
 
-    levels = np.arange(10) - 0.5
     image = axes.imshow(
         series.used,
         aspect="auto",
         interpolation="nearest",
         cmap=colormaps["cividis"].resampled(9),
-        norm=BoundaryNorm(levels, 9),
-        extent=(0.0, series.instants[-1] / _HOUR, len(series.used) - 0.5, -0.5),
+        norm=BoundaryNorm(np.arange(10) - 0.5, 9),
+        extent=(0.0, series.instants[-1] / HOUR, len(series.used) - 0.5, -0.5),
     )
-    axes.set_ylabel("node")
-    set_title(axes, f"{series.fragmentation:.0%} of the free GPUs are on nodes in part use")
+    title = f"{series.fragmentation:.0%} of the free GPUs are on nodes in part use"
+    frame(axes, title, grid=None, ylabel="node")
     return image
 
 
 def _draw_free(axes: "Axes", series: DemoSeries) -> None:
     """Free GPUs on nodes in part use, and on wholly free ones."""
-    axes.stackplot(
-        series.instants / _HOUR,
-        series.stranded,
-        series.free - series.stranded,
-        colors=(VERMILION, SKY),
-        labels=("on nodes in part use", "on wholly free nodes"),
-        step="post",
-        lw=0,
-    )
-    axes.set_ylim(0, None)
-    axes.set_ylabel("free GPUs")
-    axes.set_xlabel("time since the first submission (hours)")
-    axes.legend(frameon=False, loc="upper right")
+    parts = (series.stranded, series.free - series.stranded)
+    labels = ("on nodes in part use", "on wholly free nodes")
+    look: dict[str, Any] = {"colors": (VERMILION, SKY), "step": "post", "lw": 0}
+    axes.stackplot(series.instants / HOUR, *parts, labels=labels, **look)
+    xlabel = "time since the first submission (hours)"
+    frame(axes, "", "upper right", None, xlabel=xlabel, ylabel="free GPUs", ylim=(0, None))
 
 
 def _draw_completion(axes: "Axes", demo: Demo) -> None:
     """Share of the jobs that are complete so long after their submission."""
-    submit = demo.made.trace.submit
     medians = {}
     for name, run in demo.runs.items():
-        minutes = np.sort(run.end - submit) / _MINUTE
-        color, line = _LINES[name]
+        minutes = np.sort(run.end - demo.made.trace.submit) / _MINUTE
         share = 100 * np.arange(1, len(minutes) + 1) / len(minutes)
+        (color, line), medians[name] = _LINES[name], percentile(minutes, 50)
         label = "alone, with its part of storage" if name == ALONE else name
         axes.step(minutes, share, where="post", color=color, ls=line, lw=1.8, label=label)
-        medians[name] = percentile(minutes, 50)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_ylim(0, 100)
-    axes.set_xlabel("time from submission to completion (minutes, logarithmic)")
-    axes.set_ylabel("jobs that are complete (%)")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(frameon=False, loc="upper left")
-    first, last = _COLUMNS
-    set_title(
+    first, last = (medians[name] for name in _COLUMNS)
+    frame(
         axes,
-        f"Half of the jobs take up to {medians[first]:,.0f} minutes under {first}, "
-        f"{medians[last]:,.0f} with all parts",
+        f"Half of the jobs take up to {first:,.0f} minutes under {_COLUMNS[0]}, {last:,.0f} with "
+        "all parts",
+        "upper left",
+        xscale="log",
+        ylim=(0, 100),
+        xlabel="time from submission to completion (minutes, logarithmic)",
+        ylabel="jobs that are complete (%)",
     )
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
     """Queueing and running of the mean job under each configuration, and broken guarantees."""
-    names = list(CONFIGURATIONS)
-    queueing = np.array([figures[name].mean_queueing for name in names]) / _MINUTE
-    whole = np.array([figures[name].mean_completion for name in names]) / _MINUTE
-    places = np.arange(len(names))
+    shown = [figures[name] for name in CONFIGURATIONS]
+    queueing = np.array([one.mean_queueing for one in shown]) / _MINUTE
+    whole = np.array([one.mean_completion for one in shown]) / _MINUTE
+    places = np.arange(len(shown))
     axes.barh(places, queueing, color=VERMILION, label="queueing")
     axes.barh(places, whole - queueing, left=queueing, color=SKY, label="running")
-    for place, name in enumerate(names):
-        one = figures[name]
+    for place, one in enumerate(shown):
         said = f" {whole[place]:,.0f} min; {one.later:,} start later than alone"
         axes.text(whole[place], place, said, va="center", fontsize=9)
-    axes.set_yticks(places, names)
-    axes.set_ylim(len(names) - 0.4, -1.2)  # from above; the legend has a line of its own
-    axes.set_xlim(0, 1.9 * whole.max())
-    axes.set_xlabel("mean time from submission to completion (minutes)")
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_axisbelow(True)
-    axes.legend(frameon=False, loc="upper right", ncols=2)
-    set_title(axes, _most(names, whole))
+    axes.set_yticks(places, CONFIGURATIONS)
+    xlabel = "mean time from submission to completion (minutes)"
+    # From above; the legend has a line of its own.
+    limits = {"xlim": (0, 1.9 * whole.max()), "ylim": (len(shown) - 0.4, -1.2)}
+    frame(axes, _most(CONFIGURATIONS, whole), "upper right", "x", xlabel=xlabel, **limits)
 
 
 def _most(names: Sequence[str], whole: "np.ndarray[Any, np.dtype[np.float64]]") -> str:

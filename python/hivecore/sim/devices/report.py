@@ -22,8 +22,9 @@ from hivecore.sim.pictures import (
     PURPLE,
     SKY,
     VERMILION,
-    panel,
-    set_title,
+    frame,
+    legend_below,
+    panels,
 )
 from hivecore.sim.report import Report, amount, label
 
@@ -45,7 +46,6 @@ _COLORS = {
     "dot-product": ORANGE,
     "random": GREY,
 }
-_OTHER = SKY
 _XLABEL = "GPUs that arrived pods asked for (% of all)"
 _Groups = Mapping[str, list[DeviceReplay]]
 _Floats = npt.NDArray[np.float64]
@@ -117,43 +117,42 @@ def devices_report(
 
 def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
     """The part of the GPUs that is not allocated, while the load nears and passes the capacity."""
-    figure, axes = panel(_XLABEL, "GPUs not allocated (%)")
+    figure, (axes,) = panels()
     loads = _draw(axes, groups, lambda run: 100 - 100 * run.allocation)
     end = min(float(loads[-1]), 100.0)
     begin = 0.75 * end
     for policy, figures in reported.items():
-        if policy in groups:
-            points = [(load, 100 - share) for load, share in figures.items() if load >= begin]
-            if points:
-                axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, _OTHER))
+        points = [(load, 100 - share) for load, share in figures.items() if load >= begin]
+        if policy in groups and points:
+            axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, SKY))
     axes.plot([0, 100], [100, 0], ":", color=BLACK, linewidth=1, label="all that come")
-    axes.set_xlim(begin, float(loads[-1]))
-    axes.set_ylim(100 - end, 100 - begin)
     found = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
     best = min(found, key=lambda policy: found[policy])
     dots = "; points: as reported" if reported else ""
     asked = "all GPUs" if end == 100 else f"{end:.0f}% of the GPUs"
-    set_title(axes, f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}")
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    title = f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}"
+    limits = (begin, float(loads[-1])), (100 - end, 100 - begin)
+    labels = {"xlabel": _XLABEL, "ylabel": "GPUs not allocated (%)"}
+    frame(axes, title, xlim=limits[0], ylim=limits[1], **labels)
+    legend_below(figure)
     return figure
 
 
 def _fragmentation(groups: _Groups) -> "Figure":
     """The fragmented part of the idle GPUs."""
-    figure, axes = panel(_XLABEL, "idle GPUs that are\nof no use to pods that come (%)")
+    figure, (axes,) = panels()
     loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
-    axes.set_xlim(0, float(loads[-1]))
-    axes.set_ylim(0, 103)
     at = 0.8 * min(float(loads[-1]), 100.0)
     found = {
         policy: percentile([run.fragmentation[run.at(at / 100)] for run in runs], 50)
         for policy, runs in groups.items()
     }
     best = min(found, key=lambda policy: found[policy])
-    set_title(
-        axes, f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
-    )
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    title = f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
+    ylabel = "idle GPUs that are\nof no use to pods that come (%)"
+    xlim = (0, float(loads[-1]))
+    frame(axes, title, xlabel=_XLABEL, ylabel=ylabel, xlim=xlim, ylim=(0, 103))
+    legend_below(figure)
     return figure
 
 
@@ -167,6 +166,6 @@ def _draw(
     loads = np.arange(1, max(int(100 * reached), 1) + 1, dtype=np.float64)
     for policy, runs in groups.items():
         curves = [values(run)[[run.at(load / 100) for load in loads.tolist()]] for run in runs]
-        color = _COLORS.get(policy, _OTHER)
+        color = _COLORS.get(policy, SKY)
         axes.plot(loads, np.median(curves, axis=0), color=color, linewidth=1.8, label=policy)
     return loads

@@ -1,22 +1,19 @@
 """What a decision log tells: who ran and waited, and what another configuration would have done."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isinf
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hivecore.scheduler import JobDifference, LogDifference, LogFigures, LogStanding
-from hivecore.sim.pictures import GREY, VERMILION, set_title
+from hivecore.sim.pictures import GREY, HOUR, VERMILION, frame, panels
 from hivecore.sim.report import Column, Report, amount, columns_of, label, values_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["difference_report", "figures_report", "standing_report"]
 
-_HOUR = 3600.0
 _SECONDS = "{:g}"
 
 
@@ -138,33 +135,16 @@ def _difference(one: JobDifference) -> str:
 
 def _difference_picture(found: LogDifference) -> "Figure":
     """GPUs in use, and jobs that wait."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 6.0), layout="constrained")
-    used, waiting = figure.subplots(2, 1, sharex=True)
-    unit, scale = ("hours", _HOUR) if found.end - found.begin > 2 * _HOUR else ("seconds", 1.0)
+    figure, (used, waiting) = panels(2, 1, (9.0, 6.0), sharex=True)
+    unit, scale = ("hours", HOUR) if found.end - found.begin > 2 * HOUR else ("seconds", 1.0)
     for name, one, colour in (("log", found.before, GREY), ("other", found.after, VERMILION)):
-        _steps(used, one.usage, found, scale, label=name, color=colour)
-        _steps(waiting, one.waiting, found, scale, label=name, color=colour)
-    set_title(used, "GPUs in use")
-    set_title(waiting, "Jobs that wait")
-    for axes in (used, waiting):
-        axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-    used.legend(frameon=False)
-    waiting.set_xlabel(f"{unit} since the log began")
+        for axes, points in ((used, one.usage), (waiting, one.waiting)):
+            counts = [count for _, count in points] or [0]
+            times = [time for time, _ in points] or [found.begin]
+            at = [(time - found.begin) / scale for time in (*times, found.end)]
+            style: dict[str, Any] = {"where": "post", "linewidth": 1.4, "color": colour}
+            axes.step(at, [*counts, counts[-1]], label=name, **style)
+    frame(used, "GPUs in use", "best", None, ylim=(0, None))
+    xlabel = f"{unit} since the log began"
+    frame(waiting, "Jobs that wait", grid=None, ylim=(0, None), xlabel=xlabel)
     return figure
-
-
-def _steps(
-    axes: "Axes",
-    points: Sequence[tuple[float, int]],
-    found: LogDifference,
-    scale: float,
-    **style: Any,
-) -> None:
-    times = [(time - found.begin) / scale for time, _ in points]
-    counts = [count for _, count in points]
-    times.append((found.end - found.begin) / scale)
-    counts.append(counts[-1] if counts else 0)
-    axes.step(times, counts, where="post", linewidth=1.4, **style)

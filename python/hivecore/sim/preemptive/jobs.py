@@ -6,10 +6,10 @@ from typing import Self
 from hivecore.sim.preemptive.restart_costs import restart_seconds
 from hivecore.traces import TrainingTrace
 
-__all__ = ["SOLO_SLOWDOWN", "Jobs"]
+__all__ = ["Jobs"]
 
 #: How much longer an iteration takes than in the profile, though the job is alone on its GPUs.
-SOLO_SLOWDOWN = 1.015
+_SOLO_SLOWDOWN = 1.015
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class Jobs:
             submit=trace.submit.tolist(),
             gpus=gpus,
             iterations=[float(count) for count in trace.iterations.tolist()],
-            solo=(trace.iteration_ms * SOLO_SLOWDOWN / 1000.0).tolist(),
+            solo=(trace.iteration_ms * _SOLO_SLOWDOWN / 1000.0).tolist(),
             stages=[(data, gpu, net) for data, gpu, net in (trace.stages_ms / 1000.0).tolist()],
             duration=trace.duration.tolist(),
             restart=restart,

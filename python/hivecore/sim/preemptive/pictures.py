@@ -12,13 +12,15 @@ from hivecore.sim.pictures import (
     BLUE,
     GREEN,
     GREY,
+    HOUR,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
     completion,
-    panel,
-    set_title,
+    frame,
+    legend_below,
+    panels,
 )
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
@@ -32,36 +34,21 @@ if TYPE_CHECKING:
 
 __all__ = ["job_pictures"]
 
-_HOUR = 3600.0
-# The policies that share GPUs are drawn last, in strong colours; what is not listed is black.
-_COLORS = {
-    "fifo": GREY,
-    "srtf": SKY,
-    "srsf": GREEN,
-    "tiresias": ORANGE,
-    "muri-s": BLUE,
-    "muri-l": VERMILION,
-}
+# The policies that share GPUs are drawn last, in strong colours.
+_NAMED = ("fifo", "srtf", "srsf", "tiresias", "muri-s", "muri-l")
+_COLORS = dict(zip(_NAMED, (GREY, SKY, GREEN, ORANGE, BLUE, VERMILION), strict=True))
 _OTHER = (PURPLE, BLACK)
 #: Light to dark, by how many jobs share.
 _SHARING = {1: "#C9C9C9", 2: "#A6CEE8", 3: "#3D8FC9", 4: "#08306B"}
-_SHOWN = 120  # spans
-_WINDOWS = 200
-
+_SHOWN, _WINDOWS = 120, 200  # spans, and choices of them
 _WIDTH = 11.0  # of the timeline, inches
-_INCHES_PER_LETTER = 0.065
-_GPUS_PER_LINE = 1.7
+_INCHES_PER_LETTER, _GPUS_PER_LINE = 0.065, 1.7
 
 
 def job_pictures(
     jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome]
 ) -> dict[str, Callable[[], "Figure"]]:
-    """Return what draws completion times, and a timeline for each outcome with a history.
-
-    :param jobs: the jobs.
-    :param nodes: of 8 GPUs each.
-    :param outcomes: by policy, at least one.
-    """
+    """Return what draws completion times, and a timeline for each outcome with a history."""
     drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, jobs, outcomes)}
     for policy, outcome in outcomes.items():
         if outcome.history:
@@ -72,14 +59,12 @@ def job_pictures(
 
 def _completion(jobs: Jobs, outcomes: Mapping[str, JobOutcome]) -> "Figure":
     submit, others = np.array(jobs.submit), iter(_OTHER * len(outcomes))
+    widths = {policy: 2.2 if policy.startswith("muri") else 1.6 for policy in outcomes}
     return completion(
-        {policy: (np.array(one.end) - submit) / _HOUR for policy, one in outcomes.items()},
+        {policy: (np.array(one.end) - submit) / HOUR for policy, one in outcomes.items()},
         [
-            {
-                "color": _COLORS.get(policy) or next(others),
-                "linewidth": 2.2 if policy.startswith("muri") else 1.6,
-            }
-            for policy in outcomes
+            {"color": _COLORS.get(policy) or next(others), "linewidth": width}
+            for policy, width in widths.items()
         ],
     )
 
@@ -88,43 +73,29 @@ def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figu
     """Groups on their GPUs, over a window."""
     begin, end = _window(history, jobs.gpus)
     shown = [span for span in history if span.begin < end and span.end > begin]
-    xlabel = "time (hours); a node's height is its 8 GPUs, numbers name jobs"
-    figure, axes = panel(xlabel, size=(12, 2.2 + 0.62 * nodes))
-    axes.grid(False)
-    all_bars = bars(shown, jobs.gpus, nodes)
-    for count, color in _SHARING.items():
-        mine = [bar for bar in all_bars if len(bar[0].jobs) == count]
-        if not mine:
-            continue
-        lefts = [max(span.begin, begin) / _HOUR for span, _, _ in mine]
-        rights = [min(span.end, end) / _HOUR for span, _, _ in mine]
-        axes.barh(
-            [first for _, first, _ in mine],
-            np.subtract(rights, lefts),
-            [length for _, _, length in mine],
-            lefts,
-            align="edge",
-            color=color,
-            edgecolor="white",
-            linewidth=0.6,
-            label=f"{count} jobs share" if count > 1 else "one job alone",
-        )
-        for (span, first, length), left, right in zip(mine, lefts, rights, strict=True):
-            inches = _WIDTH * (right - left) / (end - begin) * _HOUR
-            _name_jobs(axes, span, (left + right) / 2, first + length / 2, inches, length)
+    figure, (axes,) = panels(size=(12, 2.2 + 0.62 * nodes))
+    for span, first, length in bars(shown, jobs.gpus, nodes):
+        left, right = max(span.begin, begin) / HOUR, min(span.end, end) / HOUR
+        color = _SHARING[len(span.jobs)]
+        axes.broken_barh([(left, right - left)], (first, length), color=color, ec="white", lw=0.6)
+        inches = _WIDTH * (right - left) / (end - begin) * HOUR
+        _name_jobs(axes, span, (left + right) / 2, first + length / 2, inches, length)
+    for count in sorted({len(span.jobs) for span in shown}):
+        label = f"{count} jobs share" if count > 1 else "one job alone"
+        axes.broken_barh([], (0, 0), color=_SHARING[count], label=label)
     rows = GPUS_PER_NODE * np.arange(nodes + 1)
-    axes.hlines(rows, begin / _HOUR, end / _HOUR, color="black", linewidth=0.8)
+    axes.hlines(rows, begin / HOUR, end / HOUR, color=BLACK, linewidth=0.8)
     axes.set_yticks(rows[:-1] + GPUS_PER_NODE / 2, [f"node {node}" for node in range(nodes)])
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(GPUS_PER_NODE * nodes, 0)
-    axes.set_xlim(begin / _HOUR, end / _HOUR)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    set_title(
-        axes,
+    title = (
         f"{policy}: during {_shared(history, jobs.gpus):.0%} of the GPU time in use two jobs or "
-        f"more share the GPUs; here {(end - begin) / _HOUR:,.1f} of "
-        f"{history[-1].end / _HOUR:,.0f} hours",
+        f"more share the GPUs; here {(end - begin) / HOUR:,.1f} of {history[-1].end / HOUR:,.0f} "
+        "hours"
     )
+    xlabel = "time (hours); a node's height is its 8 GPUs, numbers name jobs"
+    xlim, ylim = (begin / HOUR, end / HOUR), (GPUS_PER_NODE * nodes, 0)
+    frame(axes, title, grid=None, xlabel=xlabel, xlim=xlim, ylim=ylim)
+    legend_below(figure)
     return figure
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.workload import GPUS_PER_NODE
 
-__all__ = ["Bar", "bars"]
+__all__ = ["bars"]
 
 #: A span, the first of its GPUs (numbered through all nodes), and how many follow each other.
-Bar = tuple[Span, int, int]
+_Bar = tuple[Span, int, int]
 
 
-def bars(spans: Iterable[Span], gpus: Sequence[int], nodes: int) -> list[Bar]:
+def bars(spans: Iterable[Span], gpus: Sequence[int], nodes: int) -> list[_Bar]:
     """Return each span as bars of neighbouring GPUs, so that no two bars overlap.
 
     :param spans: of one history, in any order.
@@ -26,7 +26,7 @@ def bars(spans: Iterable[Span], gpus: Sequence[int], nodes: int) -> list[Bar]:
     [(0, 4), (4, 2)]
     """
     free_from = [[0.0] * GPUS_PER_NODE for _ in range(nodes)]
-    found: list[Bar] = []
+    found: list[_Bar] = []
     for span in sorted(spans, key=lambda span: (span.begin, span.nodes)):
         left = gpus[span.jobs[0]]
         for node in span.nodes:

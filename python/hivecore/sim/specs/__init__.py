@@ -3,10 +3,9 @@
 from hivecore.sim.specs.report import SpecFigures, spec_figures, specs_report
 from hivecore.sim.specs.run import Spec, SpecRun, replay_specs
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
-from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
+from hivecore.sim.specs.trace_jobs import TraceJobs, load_jobs
 
 __all__ = [
-    "OTHERS",
     "Spec",
     "SpecFigures",
     "SpecRun",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import nan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,17 @@ from hivecore.sim.pictures import (
     BLUE,
     GREEN,
     GREY,
+    HOUR,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
     Floats,
+    frame,
+    legend_below,
     literal,
+    panels,
     rising,
-    set_title,
 )
 from hivecore.sim.report import (
     Report,
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SpecFigures", "compared_jobs", "spec_figures", "specs_report"]
+__all__ = ["SpecFigures", "spec_figures", "specs_report"]
 
 _REASONS = 3  # that are told of each spec
 _NOTES = (
@@ -95,11 +98,8 @@ class SpecFigures:
     lost_gpu_hours: Annotated[float, amount("GPU-h\nlost", "{:,.0f}")]
 
 
-def compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:
-    """Return which jobs ran to their end under all specs, bool[jobs].
-
-    :param runs: of `replay_specs`, at least one.
-    """
+def _compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:
+    """Which jobs ran to their end under all specs, bool[jobs]."""
     ends = np.array([run.outcome.end for run in runs.values()])
     done: npt.NDArray[np.bool_] = np.isfinite(ends).all(axis=0)
     return done
@@ -137,7 +137,7 @@ def spec_figures(
         if not own.any():
             raise KeyError(f"there is no tenant {tenant!r}")
     done = own & np.isfinite(outcome.end)
-    both = own & compared_jobs(runs)
+    both = own & _compared_jobs(runs)
     completion = (outcome.end - trace.submit)[both]
     queueing = (outcome.start - trace.submit)[both]
     return SpecFigures(
@@ -173,7 +173,7 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
     """
     figures = {name: spec_figures(trace, runs, name) for name in runs}
     refusals = {name: Counter(run.outcome.refused.values()) for name, run in runs.items()}
-    compared = int(compared_jobs(runs).sum())
+    compared = int(_compared_jobs(runs).sum())
     findings = dropped(trace.dropped)
     findings.append(f"{compared:,} of {len(trace):,} jobs run to their end under all specs.")
     for name, reasons in refusals.items():
@@ -215,12 +215,9 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
 
 def _completions(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Figure":
     """How many jobs are done by when, and how long they take, by spec."""
-    from matplotlib.figure import Figure
-
     rows = -(-(1 + len(runs)) // _COLUMNS)
-    figure = Figure(figsize=(11.0, 4.5 + 0.2 * rows), layout="constrained")
-    done, took = figure.subplots(1, 2)
-    compared = compared_jobs(runs)
+    figure, (done, took) = panels(1, 2, (11.0, 4.5 + 0.2 * rows))
+    compared = _compared_jobs(runs)
     ends = {name: run.outcome.end for name, run in runs.items()}
     times = {name: (end - trace.submit)[compared] for name, end in ends.items()}
     ended = {name: end[np.isfinite(end)] for name, end in ends.items()}
@@ -228,24 +225,18 @@ def _completions(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Figure":
     longest = max(float(time.max(initial=0.0)) for time in times.values())
     _count(done, trace.submit, last, label="submitted", color=GREY)
     for number, name in enumerate(runs):
-        style = {
-            "color": _COLOURS[number % len(_COLOURS)],
-            "linestyle": _STYLES[number // len(_COLOURS) % len(_STYLES)],
-        }
-        _count(done, ended[name], last, label=literal(name), **style)
-        _count(took, times[name], longest, **style)
-    set_title(done, "Jobs done")
-    done.set_xlabel("hours since the first submission")
-    figure.legend(loc="outside lower center", ncols=_COLUMNS, frameon=False, fontsize=8)
-    set_title(took, "Jobs that took no longer, of those that all specs run")
-    took.set_xlabel("hours from submission to end")
-    took.set_xscale("log")
-    for axes in (done, took):
-        axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
+        style = _STYLES[number // len(_COLOURS) % len(_STYLES)]
+        look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": style}
+        _count(done, ended[name], last, label=literal(name), **look)
+        _count(took, times[name], longest, **look)
+    from_zero: dict[str, Any] = {"grid": None, "ylim": (0, None)}
+    frame(done, "Jobs done", xlabel="hours since the first submission", **from_zero)
+    title = "Jobs that took no longer, of those that all specs run"
+    frame(took, title, xlabel="hours from submission to end", xscale="log", **from_zero)
+    legend_below(figure, _COLUMNS, fontsize=8)
     return figure
 
 
-def _count(axes: "Axes", seconds: Floats, until: float, **style: str) -> None:
-    hours, jobs = rising(seconds / 3600.0, until / 3600.0)
-    axes.step(hours, jobs, where="post", linewidth=1.4, **style)  # type: ignore[arg-type]
+def _count(axes: "Axes", seconds: Floats, until: float, **style: Any) -> None:
+    hours, jobs = rising(seconds / HOUR, until / HOUR)
+    axes.step(hours, jobs, where="post", linewidth=1.4, **style)

@@ -11,15 +11,16 @@ from hivecore.sim.pictures import (
     BLUE,
     GREEN,
     GREY,
+    HOUR,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
     comparison,
     completion,
+    frame,
     literal,
-    panel,
-    set_title,
+    panels,
 )
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.ranked import StorageOutcome
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["storage_pictures"]
 
-_HOUR = 3600.0
 #: By storage system; what is not listed is black.
 _COLORS = {"silod": VERMILION, "quiver": BLUE, "coordl": ORANGE, "alluxio": GREEN}
 _LINES = ("-", "--", ":", "-.", (0, (1, 3)))
@@ -44,12 +44,7 @@ _Outcomes = Mapping[tuple[str, str], StorageOutcome]
 def storage_pictures(
     work: StorageWorkload, cluster: StorageCluster, outcomes: _Outcomes
 ) -> dict[str, Callable[[], "Figure"]]:
-    """Return what draws completion times, and throughput and caches of outcomes with a history.
-
-    :param work: the jobs.
-    :param cluster: what they shared.
-    :param outcomes: by policy and storage system, at least one.
-    """
+    """Return what draws completion times, and throughput and caches of outcomes with a history."""
     drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, work, outcomes)}
     histories = {names: outcome.history for names, outcome in outcomes.items() if outcome.history}
     if histories:
@@ -74,27 +69,26 @@ def _styles(outcomes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[s
 
 def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
     hours = {
-        " with ".join(names): (one.end - work.submit) / _HOUR for names, one in outcomes.items()
+        " with ".join(names): (one.end - work.submit) / HOUR for names, one in outcomes.items()
     }
     return completion(hours, list(_styles(outcomes).values()))
 
 
 def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure":
     """What all jobs read together over time, a line per outcome."""
-    figure, axes = panel("time (hours)", "read by all jobs (MB/s)")
+    figure, (axes,) = panels()
     end = max(float(history.time[-1]) for history in histories.values())
     edges = np.linspace(0.0, end, _INSTANTS // 4 + 1)
     means = {}
     for names, style in _styles(histories).items():
-        history = histories[names]
+        history, name = histories[names], " with ".join(names)
         read = _integral(history.time, history.rate_mbps, edges)
-        rate = np.diff(read) / np.diff(edges)
-        means[" with ".join(names)] = float(read[-1] / history.time[-1])
-        axes.stairs(rate, edges / _HOUR, label=" with ".join(names), **style)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
+        means[name] = float(read[-1] / history.time[-1])
+        axes.stairs(np.diff(read) / np.diff(edges), edges / HOUR, label=name, **style)
     ordered = dict(sorted(means.items(), key=lambda item: -item[1]))
-    set_title(axes, comparison("Jobs read {} MB/s on average under {}", ordered, "{:,.0f}"))
+    title = comparison("Jobs read {} MB/s on average under {}", ordered, "{:,.0f}")
+    ylabel = "read by all jobs (MB/s)"
+    frame(axes, title, "best", ylim=(0, None), xlabel="time (hours)", ylabel=ylabel)
     return figure
 
 
@@ -112,24 +106,23 @@ def _cache(
     history: StorageHistory,
 ) -> "Figure":
     """What the cache holds of each dataset over time: the largest ones, and all others in grey."""
-    figure, axes = panel("time (hours)", "cached (GB); dashed: capacity")
-    axes.grid(False)
+    figure, (axes,) = panels()
     at = np.linspace(0.0, float(history.time[-1]), _INSTANTS)
     cached = history.cached_gb[np.searchsorted(history.time, at, side="right") - 1]
     amount = cached.sum(axis=0)
     largest = [code for code in np.argsort(-amount, kind="stable")[: len(_LAYERS)] if amount[code]]
-    rest = np.delete(cached, largest, axis=1).sum(axis=1)
     axes.stackplot(
-        at / _HOUR,
+        at / HOUR,
         *(cached[:, code] for code in largest),
-        rest,
+        np.delete(cached, largest, axis=1).sum(axis=1),
         colors=[*_LAYERS[: len(largest)], GREY],
         labels=[*(literal(work.names[code]) for code in largest), "all others"],
         linewidth=0,
     )
     axes.axhline(cluster.cache_gb, color=BLACK, linewidth=0.8, linestyle="--")
-    axes.set_xlim(0, at[-1] / _HOUR)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     share = float(cached.sum(axis=1).mean()) / max(cluster.cache_gb, 1e-9)
-    set_title(axes, f"{', '.join(names)}: {share:.0%} of the cache is used on average")
+    title = f"{', '.join(names)}: {share:.0%} of the cache is used on average"
+    labels = {"xlabel": "time (hours)", "ylabel": "cached (GB); dashed: capacity"}
+    frame(axes, title, grid=None, xlim=(0, at[-1] / HOUR), **labels)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,7 +24,11 @@ from hivecore.sim.report import (
     values_of,
 )
 from hivecore.sim.sweep import Point
-from hivecore.sim.tenants.pictures import tenant_pictures
+from hivecore.sim.tenants.pictures import (
+    excess_picture,
+    fragmentation_picture,
+    tenants_picture,
+)
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
 __all__ = ["sweep_report", "tenants_report"]
@@ -57,6 +62,11 @@ def tenants_report(replay: Replay) -> Report:
             # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
             fragmented = None if one.tenant else replay.runs[policy].fragmentation
             rows.append([one.tenant or "all", one.jobs, policy, *figures, fragmented])
+    pictures = {
+        "tenants": partial(tenants_picture, replay),
+        "excess": partial(excess_picture, replay),
+        "fragmentation": partial(fragmentation_picture, replay),
+    }
     lends = "lending: cells, and waiting jobs run on idle ones, which may be taken back"
     return Report(
         _TITLE,
@@ -72,7 +82,7 @@ def tenants_report(replay: Replay) -> Report:
         [*_notes(replay.work), *findings(replay)],
         "hivecore.replay/2",
         _data(replay),
-        tenant_pictures(replay) if set(POLICIES) <= set(replay.runs) else {},
+        pictures if set(POLICIES) <= set(replay.runs) else {},
         sections=True,
     )
 
