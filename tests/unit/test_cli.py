@@ -180,6 +180,9 @@ def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
 
 
 CSV = "replay tenants {trace} --format csv"
+MURI = "replay jobs {training} --policy"
+STORAGE = "replay storage {trace} --format csv --system silod"
+PODS = "replay pods {nodes} {pods}"
 
 
 @pytest.mark.parametrize(
@@ -191,68 +194,53 @@ CSV = "replay tenants {trace} --format csv"
         ("replay tenants {trace}", "required: --format"),
         ("replay tenants {trace} --format json", "invalid choice: 'json'"),
         ("replay tenants {trace} --format itp", "jobs.csv:1: no column 'submission_time'"),
-        ("replay tenants missing.csv --format csv", "No such file"),
+        ("replay tenants {folder} --format csv", "error: {folder}: Is a directory"),
+        ("replay tenants none.csv --format csv", "error: none.csv: No such file or directory"),
         (f"{CSV} --load 0", "finite and positive number"),
         (f"{CSV} --load x", "positive number, not 'x'"),
+        (f"{CSV} --load 1e-300", "argument --load: must be a number from 1e-06 to 1e+06"),
         (f"{CSV} --oversubscribe inf", "finite and positive"),
-        (f"{CSV} --virtual-clusters {{trace}}", "jobs.csv:1: no column 'vc'"),
+        (f"{CSV} --oversubscribe 1e-6", "--oversubscribe 1e-06: tenants own "),
         (f"{CSV} --oversubscribe 2 --virtual-clusters x", "not allowed with argument"),
+        (f"{CSV} --virtual-clusters {{trace}}", "jobs.csv:1: no column 'vc'"),
+        (f"{CSV} --virtual-clusters {{many}}", "many.csv: tenants own 2000008 nodes, vision alone"),
+        (f"{CSV} --virtual-clusters {{folder}}", "--virtual-clusters {folder}: Is a directory"),
         (f"{CSV} --policy quota --opportunistic", "--opportunistic needs --policy cells"),
         (f"{CSV} --policy quota --plots x", "--plots shows all policies of tenants: leave"),
         (f"{CSV} --nodes 8", "unrecognized arguments: --nodes 8"),
+        (f"{MURI} fifo --nodes 1000000000000", "argument --nodes: must be at most 100000, not"),
+        (f"{MURI} fifo --nodes {'9' * 200}", "argument --nodes: must be at most 100000, not '9"),
+        (f"{MURI} fifo --job-mtbf 1e-300", "argument --job-mtbf: must be a number from 0.01 to"),
+        (f"{MURI} srsf cells", "invalid choice: 'cells'"),
+        (f"{MURI} srsf --seed 0", "--seed needs --job-mtbf or --node-mtbf"),
+        (f"{MURI} srsf --job-mtbf 1 --seed -1", "at least 0, not '-1'"),
+        (f"{MURI} srsf tiresias --node-mtbf 1", "--node-mtbf has no meaning for tiresias"),
+        (f"{MURI} srsf muri-s --candidates 4 4", "--candidates needs --policy muri-exact-s or"),
+        (f"{MURI} srsf --autopack off", "--autopack needs a policy of muri"),
+        (f"{MURI} muri-exact-s --candidates 4 3", "--candidates 4 3: allowed are MUST from 1 to 4"),
+        (f"{MURI} muri-exact-s --candidates 5 8", "--candidates 5 8: allowed are MUST from 1 to 4"),
+        (f"{MURI} muri-exact-s --candidates 0 8", "argument --candidates: must be a whole number"),
+        (f"{STORAGE} --cache 1e300", "argument --cache: must be a number from 1e-09 to 1e+15"),
+        (f"{STORAGE} --gpus 1", "jobs.csv: a job of "),
+        (f"{STORAGE} --policy cells", "invalid choice: 'cells'"),
+        ("replay storage {trace} --seed 1", "--seed has no meaning: jobs of --format storage have"),
+        ("replay pods {nodes}", "required: PODS"),
+        ("replay pods {pods} {nodes}", "pods.csv:1: no column 'sn'"),
+        ("replay pods {nodes} missing", "error: missing: No such file"),
+        (f"{PODS} --load 0.00001", "load=1e-05: the first pod asks for more already"),
+        (f"{PODS} --json no/out.json", "--json no/out.json: No such file or directory"),
         ("replay spec {trace} --format csv", "required: --spec"),
         ("demo", "required: --out"),
-        ("sweep --seeds 0", "at least 1, not '0'"),
         ("sweep {trace}", "--format is needed for trace files"),
+        ("sweep {trace} --format csv --nodes a=1", "--nodes has no meaning for trace files"),
+        ("sweep --format csv", "--format has no meaning for generated traces"),
         ("sweep --tenant a=b", "--tenant has no meaning for policies: it needs --spec"),
         ("sweep --nodes a", "must be TENANT=N, not 'a'"),
         ("sweep --nodes a=0", "at least 1, not '0'"),
-        ("sweep {trace} --format csv --nodes a=1", "--nodes has no meaning for trace files"),
-    ],
-)
-def test_wrong_arguments_end_with_a_message_and_status_2(arguments, says, trace, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(arguments.format(trace=trace).split())
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
-
-
-MURI = "replay jobs {training} --policy fifo"
-STORAGE = "replay storage {trace} --format csv --system silod"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (f"{CSV} --oversubscribe 1e-300", "argument --oversubscribe: must be a number from 1e-06"),
-        (f"{CSV} --oversubscribe 1e-6", "--oversubscribe 1e-06: tenants own "),
-        (f"{CSV} --load 1e-300", "argument --load: must be a number from 1e-06 to 1e+06"),
-        (f"{CSV} --virtual-clusters {{many}}", "many.csv: tenants own 2000008 nodes, vision alone"),
-        (f"{CSV} --virtual-clusters {{folder}}", "--virtual-clusters {folder}: Is a directory"),
-        (f"{MURI} --nodes 1000000000000", "argument --nodes: must be at most 100000, not"),
-        (f"{MURI} --nodes {'9' * 200}", "argument --nodes: must be at most 100000, not '9"),
-        (f"{MURI} --job-mtbf 1e-300", "argument --job-mtbf: must be a number from 0.01 to 1e+09"),
-        (f"{MURI} --node-mtbf 1e-300", "argument --node-mtbf: must be a number from 0.01 to"),
-        (f"{STORAGE} --cache 1e300", "argument --cache: must be a number from 1e-09 to 1e+15"),
-        (f"{STORAGE} --bandwidth 1e-300", "argument --bandwidth: must be a number from 1e-09"),
-        (f"{STORAGE} --gpus {'9' * 30}", "argument --gpus: must be at most 1000000000, not"),
-        (f"{STORAGE} --gpus 1", "jobs.csv: a job of "),
-        ("sweep --nodes a=1000000000000", "argument --nodes: must be at most 1000000, not"),
         ("sweep --nodes a=900000 b=900000", "--nodes: tenants own 1800000 nodes, a alone 900000"),
         ("sweep --nodes a=1 a=2", "--nodes names a tenant twice"),
-        ("sweep --seeds 1000000000000", "argument --seeds: must be at most 10000, not"),
-        ("sweep --jobs 1000000000000", "argument --jobs: must be at most 10000000, not"),
-        ("sweep --workers 1000000000000", "argument --workers: must be at most 1024, not"),
-        ("sweep --loads 1 1e-300", "argument --loads: must be a number from 1e-06 to 1e+06"),
         ("sweep --jobs 99999 --seeds 1 --loads 1e-6", "seed=0, load=1e-06: now="),
         ("sweep --jobs 2", "--jobs 2: must be at least one per tenant, and there are 5"),
-        ("sweep --oversubscribe 2", "--oversubscribe has no meaning for generated traces"),
-        ("sweep --virtual-clusters x", "--virtual-clusters has no meaning for generated traces"),
-        ("sweep --format csv", "--format has no meaning for generated traces"),
-        ("sweep {trace} --format csv --seeds 2", "--seeds has no meaning for trace files"),
-        ("sweep {trace} --format csv --jobs 2", "--jobs has no meaning for trace files"),
-        ("replay tenants {folder} --format csv", "error: {folder}: Is a directory"),
-        ("replay tenants none.csv --format csv", "error: none.csv: No such file or directory"),
         ("log replay {folder}/empty", "{folder}/empty: line 1: "),
         ("log state {trace}", "{trace}: line 1: "),
         ("log explain {trace} a --at 1", "{trace}: line 1: "),
@@ -261,11 +249,14 @@ STORAGE = "replay storage {trace} --format csv --system silod"
         ("validate {folder}", "error: {folder}: Is a directory"),
     ],
 )
-def test_a_message_names_the_option_or_the_file(arguments, says, trace, training, tmp_path, capsys):
+def test_a_message_names_the_option_or_the_file(
+    arguments, says, trace, training, shared, tmp_path, capsys
+):
     (tmp_path / "empty").touch()
     many = tmp_path / "many.csv"
     many.write_text("vc,node num\nspeech,8\nvision,2000000\n")
     known = {"trace": trace, "training": training, "folder": tmp_path, "many": many}
+    known |= {"nodes": shared[0], "pods": shared[1]}
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments.format(**known).split())
     assert caught.value.code == 2
@@ -279,10 +270,7 @@ def test_a_message_names_the_option_or_the_file(arguments, says, trace, training
     [
         (["quota", ""], "the name of a file is empty"),
         (["sweep", "--spec", ""], "--spec: the name of a file is empty"),
-        (
-            ["replay", "tenants", "", "--format", "csv", "--load", "2"],
-            "the name of a file is empty",
-        ),
+        (["replay", "tenants", "", "--format", "csv"], "the name of a file is empty"),
         (["log", "replay", ""], "the name of a file is empty"),
         (["init", "node", "--out", ""], "--out: the name of a file is empty"),
         (["init", "node", "--out="], "--out: the name of a file is empty"),
@@ -424,32 +412,6 @@ def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
     assert set(json.loads(out.read_text())["policies"]) == {"private", "quota"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("srsf cells", "invalid choice: 'cells'"),
-        ("srsf --load 1", "unrecognized arguments: --load 1"),
-        ("srsf --seed 0", "--seed needs --job-mtbf or --node-mtbf"),
-        ("srsf --job-mtbf 1 --seed -1", "at least 0, not '-1'"),
-        ("srsf tiresias --node-mtbf 1", "--node-mtbf has no meaning for tiresias"),
-        ("srsf --nodes 0", "at least 1, not '0'"),
-        ("srsf muri-s --candidates 4 4", "--candidates needs --policy muri-exact-s or"),
-        ("srsf --autopack off", "--autopack needs a policy of muri"),
-        ("muri-exact-s --candidates 4 3", "--candidates 4 3: allowed are MUST from 1 to 4, and"),
-        ("muri-exact-s --candidates 5 8", "--candidates 5 8: allowed are MUST from 1 to 4, and"),
-        ("muri-exact-s --candidates 0 8", "argument --candidates: must be a whole number of at"),
-        ("muri-exact-s --candidates 4", "argument --candidates: expected 2 arguments"),
-        ("muri-s --autopack no", "argument --autopack: invalid choice: 'no'"),
-        ("lifo", "invalid choice: 'lifo'"),
-    ],
-)
-def test_an_option_is_never_ignored(arguments, says, training, capsys):
-    with pytest.raises(SystemExit) as caught:
-        replay_jobs(training, *arguments.split())
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("kind", ["tenants", "jobs", "storage", "pods", "spec"])
 def test_the_help_of_a_replay_fits_a_screen(kind, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
@@ -545,33 +507,6 @@ def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
     assert list(data["policies"]) == list(SHARING_POLICIES)
     assert {len(runs) for runs in data["policies"].values()} == {3}
     assert data["loads"] == [80, 85]
-
-
-@pytest.mark.parametrize(
-    ("files", "arguments", "says"),
-    [
-        ("nodes", "", "required: PODS"),
-        ("nodes pods pods", "", "unrecognized arguments"),
-        ("pods nodes", "", "pods.csv:1: no column 'sn'"),
-        ("nodes nodes", "", "nodes.csv:1: no column"),
-        ("nodes missing", "", "No such file"),
-        ("nodes pods", "--policy lifo", "invalid choice: 'lifo'"),
-        ("nodes pods", "--load 0", "finite and positive number, not '0'"),
-        ("nodes pods", "--load 0.00001", "load=1e-05: the first pod asks for more already"),
-        ("nodes pods", "--seeds 0", "at least 1, not '0'"),
-        (
-            "nodes pods",
-            "--json nowhere/out.json",
-            "--json nowhere/out.json: No such file or directory",
-        ),
-    ],
-)
-def test_mistakes_with_pods_that_share_gpus_are_named(files, arguments, says, shared, capsys):
-    known = {"nodes": shared[0], "pods": shared[1], "missing": "missing.csv"}
-    with pytest.raises(SystemExit) as caught:
-        replay_pods([known[name] for name in files.split()], *arguments.split())
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
 
 
 # Sums of some real traces, in seconds: the widest that fit.

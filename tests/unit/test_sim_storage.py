@@ -165,20 +165,3 @@ def test_jobs_without_datasets_get_some_that_depend_on_the_seed(tmp_path):
         assert replay(path, *asked, format="muri") == 0
         found.append(json.loads(out.read_text())["policies"])
     assert found[0] == found[1] != found[2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("--system nfs", "invalid choice: 'nfs'"),
-        ("--policy cells", "invalid choice: 'cells'"),
-        ("--seed 1", "--seed has no meaning: jobs of --format storage have"),
-        ("--cache 0", "must be a finite and positive number, not '0'"),
-        ("--gpus 1", "GPUs does not fit on 1 GPUs"),
-    ],
-)
-def test_an_option_is_never_ignored(arguments, says, trace, capsys):
-    with pytest.raises(SystemExit) as caught:
-        replay(trace, *arguments.split())
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
