@@ -12,13 +12,14 @@ import pytest
 import hivecore
 from hivecore import cli
 from hivecore._ctrl_c import held_back
+from hivecore.sim import columns
 from hivecore.sim.console import print_report, try_outputs
 from hivecore.sim.demo import CONFIGURATIONS, command
 from hivecore.sim.devices import SHARING_POLICIES, replay_devices
 from hivecore.sim.preemptive import JobFigures, Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive import command as jobs_command
 from hivecore.sim.replay_command import kind_of
-from hivecore.sim.report import Report, columns_of, label, values_of
+from hivecore.sim.report import Report
 from hivecore.sim.storage import StorageFigures
 from hivecore.sim.storage import command as storage_command
 from hivecore.sim.tenants import command as tenants_command
@@ -532,7 +533,11 @@ def printed_widths(text):
 
 
 def report_of(name, figures):
-    return Report("T", [label("policy"), *columns_of(type(figures))], [(name, *values_of(figures))])
+    return Report(
+        "T",
+        [columns.label("policy"), *columns.of(type(figures))],
+        [(name, *columns.values(figures))],
+    )
 
 
 @pytest.mark.parametrize(
@@ -543,12 +548,12 @@ def report_of(name, figures):
     ],
 )
 def test_tables_fit_80_columns_and_become_lists_on_40(name, record, figures, monkeypatch, capsys):
-    for columns in ("80", "40"):
-        monkeypatch.setenv("COLUMNS", columns)
+    for width in ("80", "40"):
+        monkeypatch.setenv("COLUMNS", width)
         print_report(report_of(name, record))
         text = capsys.readouterr().out
-        assert ("─" in text) == (columns == "80")
-        assert max(printed_widths(text)) <= int(columns)
+        assert ("─" in text) == (width == "80")
+        assert max(printed_widths(text)) <= int(width)
         assert all(re.search(rf"(?<![\d,.]){figure}(?![\d,.])", text) for figure in figures)
 
 

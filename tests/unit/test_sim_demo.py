@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hivecore.scheduler import Job, PlacedPod, Preempt, Promote, Role, Start
+from hivecore.sim.columns import minutes
 from hivecore.sim.demo import (
     ALONE,
     CONFIGURATIONS,
@@ -18,7 +19,6 @@ from hivecore.sim.demo import (
     run_demo,
 )
 from hivecore.sim.demo.ledger import Ledger
-from hivecore.sim.report import minutes
 from hivecore.sim.worlds import InterleavedGpus
 from hivecore.traces import TenantsTrace, Trace, generate_tenants
 

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from hivecore.sim import LENDING, POLICIES, Figures, Workload, findings, replay, summarize
+from hivecore.sim.columns import amount, as_json, count, label
 from hivecore.sim.demo import DemoFigures
 from hivecore.sim.preemptive import JobFigures
-from hivecore.sim.report import Report, amount, as_json, count, label
+from hivecore.sim.report import Report
 from hivecore.sim.specs import SpecFigures
 from hivecore.sim.storage import StorageFigures
 from hivecore.sim.tenants import pictures, tenants_report

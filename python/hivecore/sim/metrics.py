@@ -11,9 +11,9 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim import columns
 from hivecore.sim.figures import percentile
 from hivecore.sim.replay import LENDING, TOLERANCE, Replay
-from hivecore.sim.report import count, share, time
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
 __all__ = ["Figures", "figures_of", "findings", "summarize"]
@@ -37,15 +37,15 @@ class Figures:
     """
 
     tenant: str | None
-    nodes: Annotated[int, count()]
-    jobs: Annotated[int, count()]
-    mean_delay: Annotated[float, time("mean\ndelay")]
-    p99_delay: Annotated[float, time("p99\ndelay")]
-    max_delay: Annotated[float, time("max\ndelay")]
-    later: Annotated[int, count("jobs\nlater")]
-    mean_excess: Annotated[float, time("mean\nexcess")]
-    max_excess: Annotated[float, time("max\nexcess")]
-    utilisation: Annotated[float, share("GPUs\nused")]
+    nodes: Annotated[int, columns.count()]
+    jobs: Annotated[int, columns.count()]
+    mean_delay: Annotated[float, columns.time("mean\ndelay")]
+    p99_delay: Annotated[float, columns.time("p99\ndelay")]
+    max_delay: Annotated[float, columns.time("max\ndelay")]
+    later: Annotated[int, columns.count("jobs\nlater")]
+    mean_excess: Annotated[float, columns.time("mean\nexcess")]
+    max_excess: Annotated[float, columns.time("max\nexcess")]
+    utilisation: Annotated[float, columns.share("GPUs\nused")]
 
 
 def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:

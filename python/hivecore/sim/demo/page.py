@@ -9,21 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hivecore.sim import pictures as draw
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.demo.series import DemoSeries, demo_series
 from hivecore.sim.figures import percentile
-from hivecore.sim.pictures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    HOUR,
-    frame,
-)
 from hivecore.sim.workload import GPUS_PER_NODE
 
 if TYPE_CHECKING:
@@ -34,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["demo_page"]
 
-_TENANTS = (PURPLE, BLUE, SKY, GREEN, ORANGE)
+_TENANTS = (draw.PURPLE, draw.BLUE, draw.SKY, draw.GREEN, draw.ORANGE)
 #: Colour and line of each configuration.
 _LINES: dict[str, tuple[str, Any]] = {
-    ALONE: (GREY, (0, (1, 1))),
-    "quotas": (VERMILION, "-"),
-    "cells": (BLUE, "-"),
-    "+ lending": (GREEN, (0, (6, 2))),
-    "+ sharing": (PURPLE, (0, (4, 1, 1, 1))),
-    "+ data": (BLACK, "-"),
+    ALONE: (draw.GREY, (0, (1, 1))),
+    "quotas": (draw.VERMILION, "-"),
+    "cells": (draw.BLUE, "-"),
+    "+ lending": (draw.GREEN, (0, (6, 2))),
+    "+ sharing": (draw.PURPLE, (0, (4, 1, 1, 1))),
+    "+ data": (draw.BLACK, "-"),
 }
 _COLUMNS = (CONFIGURATIONS[0], CONFIGURATIONS[-1])
 _INSTANTS = 500
@@ -72,7 +61,7 @@ def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
         colours = _draw_nodes(panels[2], series)
         _draw_free(panels[3], series)
         for axes in panels:
-            axes.set_xlim(0, series.instants[-1] / HOUR)
+            axes.set_xlim(0, series.instants[-1] / draw.HOUR)
         before = [*panels]
     beside = panels[2].inset_axes((1.02, 0.0, 0.03, 1.0))
     bar = figure.colorbar(colours, cax=beside, ticks=range(9))
@@ -111,25 +100,25 @@ def _gpus(demo: Demo) -> int:
 
 def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: "DemoFigures") -> None:
     """GPUs by tenant, and those that would do the same work at full speed."""
-    hours, capacity, names = series.instants / HOUR, _gpus(demo), demo.made.trace.tenants
+    hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.made.trace.tenants
     axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
-    axes.plot(hours, series.useful, color=BLACK, lw=1.6, label="useful work, in GPUs at full speed")
-    axes.axhline(capacity, color=GREY, lw=1, ls="--", label=f"all {capacity} GPUs")
+    axes.plot(hours, series.useful, color=draw.BLACK, lw=1.6, label="useful work, in GPUs at full speed")
+    axes.axhline(capacity, color=draw.GREY, lw=1, ls="--", label=f"all {capacity} GPUs")
     held, useful = series.held.sum(axis=0).mean() / capacity, figures.utilisation
     title = f"Jobs hold {held:.0%} of the GPUs, and do the work of {useful:.0%} at full speed"
-    frame(axes, title, grid=None, ylabel="GPUs that jobs hold", ylim=(0, 1.25 * capacity))
+    draw.frame(axes, title, grid=None, ylabel="GPUs that jobs hold", ylim=(0, 1.25 * capacity))
 
 
 def _draw_waiting(axes: "Axes", demo: Demo, series: DemoSeries) -> None:
     """GPUs that waiting jobs of each tenant ask for."""
-    hours, names = series.instants / HOUR, demo.made.trace.tenants
+    hours, names = series.instants / draw.HOUR, demo.made.trace.tenants
     for tenant, color, waiting in zip(names, _TENANTS, series.waiting, strict=False):
         axes.step(hours, waiting, where="post", color=color, lw=1.5, label=tenant)
     who, when = np.unravel_index(series.waiting.argmax(), series.waiting.shape)
     title = f"Waiting jobs ask for {series.waiting.sum(axis=0).mean():,.0f} GPUs on average"
     if (most := series.waiting[who, when]) > 0:
         title += f", {names[who]} for up to {most:,.0f}"
-    frame(axes, title, ylabel="GPUs that waiting\njobs ask for", ylim=(0, None))
+    draw.frame(axes, title, ylabel="GPUs that waiting\njobs ask for", ylim=(0, None))
 
 
 def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
@@ -143,10 +132,10 @@ def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
         interpolation="nearest",
         cmap=colormaps["cividis"].resampled(9),
         norm=BoundaryNorm(np.arange(10) - 0.5, 9),
-        extent=(0.0, series.instants[-1] / HOUR, len(series.used) - 0.5, -0.5),
+        extent=(0.0, series.instants[-1] / draw.HOUR, len(series.used) - 0.5, -0.5),
     )
     title = f"{series.fragmentation:.0%} of the free GPUs are on nodes in part use"
-    frame(axes, title, grid=None, ylabel="node")
+    draw.frame(axes, title, grid=None, ylabel="node")
     return image
 
 
@@ -154,10 +143,10 @@ def _draw_free(axes: "Axes", series: DemoSeries) -> None:
     """Free GPUs on nodes in part use, and on wholly free ones."""
     parts = (series.stranded, series.free - series.stranded)
     labels = ("on nodes in part use", "on wholly free nodes")
-    look: dict[str, Any] = {"colors": (VERMILION, SKY), "step": "post", "lw": 0}
-    axes.stackplot(series.instants / HOUR, *parts, labels=labels, **look)
+    look: dict[str, Any] = {"colors": (draw.VERMILION, draw.SKY), "step": "post", "lw": 0}
+    axes.stackplot(series.instants / draw.HOUR, *parts, labels=labels, **look)
     xlabel = "time since the first submission (hours)"
-    frame(axes, "", "upper right", None, xlabel=xlabel, ylabel="free GPUs", ylim=(0, None))
+    draw.frame(axes, "", "upper right", None, xlabel=xlabel, ylabel="free GPUs", ylim=(0, None))
 
 
 def _draw_completion(axes: "Axes", demo: Demo) -> None:
@@ -170,7 +159,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
         label = "alone, with its part of storage" if name == ALONE else name
         axes.step(minutes, share, where="post", color=color, ls=line, lw=1.8, label=label)
     first, last = (medians[name] for name in _COLUMNS)
-    frame(
+    draw.frame(
         axes,
         f"Half of the jobs take up to {first:,.0f} minutes under {_COLUMNS[0]}, {last:,.0f} with "
         "all parts",
@@ -189,8 +178,8 @@ def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
     queueing = np.array([one.mean_queueing for one in shown]) / _MINUTE
     whole = np.array([one.mean_completion for one in shown]) / _MINUTE
     places = np.arange(len(shown))
-    axes.barh(places, queueing, color=VERMILION, label="queueing")
-    axes.barh(places, whole - queueing, left=queueing, color=SKY, label="running")
+    axes.barh(places, queueing, color=draw.VERMILION, label="queueing")
+    axes.barh(places, whole - queueing, left=queueing, color=draw.SKY, label="running")
     for place, one in enumerate(shown):
         said = f" {whole[place]:,.0f} min; {one.later:,} start later than alone"
         axes.text(whole[place], place, said, va="center", fontsize=9)
@@ -198,7 +187,7 @@ def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
     xlabel = "mean time from submission to completion (minutes)"
     # From above; the legend has a line of its own.
     limits = {"xlim": (0, 1.9 * whole.max()), "ylim": (len(shown) - 0.4, -1.2)}
-    frame(axes, _most(CONFIGURATIONS, whole), "upper right", "x", xlabel=xlabel, **limits)
+    draw.frame(axes, _most(CONFIGURATIONS, whole), "upper right", "x", xlabel=xlabel, **limits)
 
 
 def _most(names: Sequence[str], whole: "np.ndarray[Any, np.dtype[np.float64]]") -> str:

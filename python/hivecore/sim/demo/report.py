@@ -13,22 +13,12 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim import columns
 from hivecore.sim.demo.page import demo_page
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.figures import mean, percentile, useful_seconds
 from hivecore.sim.replay import TOLERANCE
-from hivecore.sim.report import (
-    Report,
-    amount,
-    as_json,
-    columns_of,
-    count,
-    label,
-    minutes,
-    share,
-    time,
-    values_of,
-)
+from hivecore.sim.report import Report
 from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["DemoFigures", "demo_figures", "demo_findings", "demo_report"]
@@ -60,15 +50,15 @@ class DemoFigures:
     :param lost_gpu_hours: work of runs that were preempted, in vain.
     """
 
-    jobs: Annotated[int, count()]
-    mean_completion: Annotated[float, time("mean\ncompletion")]
-    p99_completion: Annotated[float, time("p99\ncompletion")]
-    mean_queueing: Annotated[float, time("mean\nqueueing")]
-    utilisation: Annotated[float, share("useful\nwork")]
-    later: Annotated[int, count("start\nlater")]
-    max_excess: Annotated[float, time("by up\nto")]
-    ends_later: Annotated[int, count("end\nlater")]
-    lost_gpu_hours: Annotated[float, amount()]
+    jobs: Annotated[int, columns.count()]
+    mean_completion: Annotated[float, columns.time("mean\ncompletion")]
+    p99_completion: Annotated[float, columns.time("p99\ncompletion")]
+    mean_queueing: Annotated[float, columns.time("mean\nqueueing")]
+    utilisation: Annotated[float, columns.share("useful\nwork")]
+    later: Annotated[int, columns.count("start\nlater")]
+    max_excess: Annotated[float, columns.time("by up\nto")]
+    ends_later: Annotated[int, columns.count("end\nlater")]
+    lost_gpu_hours: Annotated[float, columns.amount()]
 
 
 def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigures:
@@ -124,13 +114,13 @@ def demo_report(demo: Demo) -> Report:
     """
     made = demo.made
     figures = {name: demo_figures(demo, name) for name in demo.runs}
-    rows = [[name, *values_of(one)] for name, one in figures.items()]
+    rows = [[name, *columns.values(one)] for name, one in figures.items()]
     for row in rows:
         if row[0] == ALONE:
             row[-3:] = [None] * 3  # later than alone
     return Report(
         "What each part brings; times in minutes",
-        [label("configuration"), *columns_of(DemoFigures)],
+        [columns.label("configuration"), *columns.of(DemoFigures)],
         rows,
         _NOTES,
         [*_notes(demo), *demo_findings(demo)],
@@ -144,9 +134,9 @@ def demo_report(demo: Demo) -> Report:
             },
             "configurations": {
                 name: {
-                    "all": as_json(figures[name]),
+                    "all": columns.as_json(figures[name]),
                     "tenants": {
-                        tenant: as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes
+                        tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes
                     },
                 }
                 for name in demo.runs
@@ -201,8 +191,8 @@ def demo_findings(demo: Demo) -> list[str]:
         if one.lost_gpu_hours
     )
     return [
-        f"Mean completion time from {minutes(first.mean_completion)} to "
-        f"{minutes(last.mean_completion)} minutes, step by step: {', '.join(changes)}.",
+        f"Mean completion time from {columns.minutes(first.mean_completion)} to "
+        f"{columns.minutes(last.mean_completion)} minutes, step by step: {', '.join(changes)}.",
         f"Jobs that start later than alone, of {first.jobs:,}: {broken}.",
         f"GPU-hours lost to preemption: {lost or 'none'}.",
     ]

@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim import columns
+from hivecore.sim import pictures as draw
 from hivecore.sim.devices.replay import DeviceReplay
 from hivecore.sim.figures import percentile
-from hivecore.sim.pictures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    frame,
-    legend_below,
-    panels,
-)
-from hivecore.sim.report import Report, amount, label
+from hivecore.sim.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,12 +28,12 @@ Reported = Mapping[str, Mapping[int, float]]
 
 _LOADS = (90, 95, 100, 110, 120)
 _COLORS = {
-    "fgd": VERMILION,
-    "best-fit": BLUE,
-    "packing": GREEN,
-    "clustering": PURPLE,
-    "dot-product": ORANGE,
-    "random": GREY,
+    "fgd": draw.VERMILION,
+    "best-fit": draw.BLUE,
+    "packing": draw.GREEN,
+    "clustering": draw.PURPLE,
+    "dot-product": draw.ORANGE,
+    "random": draw.GREY,
 }
 _XLABEL = "GPUs that arrived pods asked for (% of all)"
 _Groups = Mapping[str, list[DeviceReplay]]
@@ -103,7 +92,7 @@ def devices_report(
     seeds = max(map(len, groups.values()))
     return Report(
         "GPUs allocated, in % of all",
-        [label("policy"), *(amount(f"{load} %", "{:.1f}") for load in shown)],
+        [columns.label("policy"), *(columns.amount(f"{load} %", "{:.1f}") for load in shown)],
         rows,
         [f"columns: what arrived pods asked for, in % of all GPUs; median of {seeds} orders"],
         schema="hivecore.devices/1",
@@ -117,15 +106,15 @@ def devices_report(
 
 def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
     """The part of the GPUs that is not allocated, while the load nears and passes the capacity."""
-    figure, (axes,) = panels()
+    figure, (axes,) = draw.panels()
     loads = _draw(axes, groups, lambda run: 100 - 100 * run.allocation)
     end = min(float(loads[-1]), 100.0)
     begin = 0.75 * end
     for policy, figures in reported.items():
         points = [(load, 100 - share) for load, share in figures.items() if load >= begin]
         if policy in groups and points:
-            axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, SKY))
-    axes.plot([0, 100], [100, 0], ":", color=BLACK, linewidth=1, label="all that come")
+            axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, draw.SKY))
+    axes.plot([0, 100], [100, 0], ":", color=draw.BLACK, linewidth=1, label="all that come")
     found = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
     best = min(found, key=lambda policy: found[policy])
     dots = "; points: as reported" if reported else ""
@@ -133,14 +122,14 @@ def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
     title = f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}"
     limits = (begin, float(loads[-1])), (100 - end, 100 - begin)
     labels = {"xlabel": _XLABEL, "ylabel": "GPUs not allocated (%)"}
-    frame(axes, title, xlim=limits[0], ylim=limits[1], **labels)
-    legend_below(figure)
+    draw.frame(axes, title, xlim=limits[0], ylim=limits[1], **labels)
+    draw.legend_below(figure)
     return figure
 
 
 def _fragmentation(groups: _Groups) -> "Figure":
     """The fragmented part of the idle GPUs."""
-    figure, (axes,) = panels()
+    figure, (axes,) = draw.panels()
     loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
     at = 0.8 * min(float(loads[-1]), 100.0)
     found = {
@@ -151,8 +140,8 @@ def _fragmentation(groups: _Groups) -> "Figure":
     title = f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
     ylabel = "idle GPUs that are\nof no use to pods that come (%)"
     xlim = (0, float(loads[-1]))
-    frame(axes, title, xlabel=_XLABEL, ylabel=ylabel, xlim=xlim, ylim=(0, 103))
-    legend_below(figure)
+    draw.frame(axes, title, xlabel=_XLABEL, ylabel=ylabel, xlim=xlim, ylim=(0, 103))
+    draw.legend_below(figure)
     return figure
 
 
@@ -166,6 +155,6 @@ def _draw(
     loads = np.arange(1, max(int(100 * reached), 1) + 1, dtype=np.float64)
     for policy, runs in groups.items():
         curves = [values(run)[[run.at(load / 100) for load in loads.tolist()]] for run in runs]
-        color = _COLORS.get(policy, SKY)
+        color = _COLORS.get(policy, draw.SKY)
         axes.plot(loads, np.median(curves, axis=0), color=color, linewidth=1.8, label=policy)
     return loads

@@ -6,8 +6,9 @@ from math import isinf
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hivecore.scheduler import JobDifference, LogDifference, LogFigures, LogStanding
-from hivecore.sim.pictures import GREY, HOUR, VERMILION, frame, panels
-from hivecore.sim.report import Column, Report, amount, columns_of, label, values_of
+from hivecore.sim import columns
+from hivecore.sim import pictures as draw
+from hivecore.sim.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,11 +32,11 @@ def standing_report(standing: LogStanding) -> Report:
     return Report(
         f"Jobs at {standing.now:g} s",
         [
-            *map(label, ("job", "tenant")),
-            amount("GPUs"),
-            label("state"),
-            amount("since", _SECONDS),
-            label("why"),
+            *map(columns.label, ("job", "tenant")),
+            columns.amount("GPUs"),
+            columns.label("state"),
+            columns.amount("since", _SECONDS),
+            columns.label("why"),
         ],
         [
             (one.job, one.tenant, one.gpus, one.state, one.since, one.reason)
@@ -51,12 +52,12 @@ def standing_report(standing: LogStanding) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    started: Annotated[int, amount("started")]
-    rejected: Annotated[int, amount("rejected")]
-    preempted: Annotated[int, amount("preempted")]
-    wait: Annotated[float, amount("mean wait", "{:.1f}")]
-    gpus: Annotated[int | None, Column("GPUs")]
-    use: Annotated[float | None, amount("use", "{:.1f}")]
+    started: Annotated[int, columns.amount("started")]
+    rejected: Annotated[int, columns.amount("rejected")]
+    preempted: Annotated[int, columns.amount("preempted")]
+    wait: Annotated[float, columns.amount("mean wait", "{:.1f}")]
+    gpus: Annotated[int | None, columns.Column("GPUs")]
+    use: Annotated[float | None, columns.amount("use", "{:.1f}")]
 
     @classmethod
     def of(cls, one: LogFigures) -> "_Figures":
@@ -77,8 +78,8 @@ def figures_report(found: LogDifference) -> Report:
     rows = (("log", found.before), ("other", found.after))
     return Report(
         f"From {found.begin:g} to {found.end:g} s",
-        [label("policy"), *columns_of(_Figures)],
-        [(name, *values_of(_Figures.of(one))) for name, one in rows],
+        [columns.label("policy"), *columns.of(_Figures)],
+        [(name, *columns.values(_Figures.of(one))) for name, one in rows],
         ["mean wait: seconds until the first start, or the end of the log. use: % of GPUs"],
         pictures={"difference": partial(_difference_picture, found)},
     )
@@ -105,10 +106,11 @@ def difference_report(found: LogDifference, most: int) -> Report:
         )
     if found.skipped:
         findings.append(f"{found.skipped} events say nothing to the other configuration.")
-    times = (Column(heading, _start) for heading in ("came", "log", "other"))
+    named = map(columns.label, ("job", "tenant"))
+    times = (columns.Column(heading, _start) for heading in ("came", "log", "other"))
     return Report(
         "First starts, in seconds",
-        [*map(label, ("job", "tenant")), amount("GPUs"), *times, Column("difference")],
+        [*named, columns.amount("GPUs"), *times, columns.Column("difference")],
         [
             (
                 *(one.job, one.tenant, one.gpus, one.submitted),
@@ -135,16 +137,18 @@ def _difference(one: JobDifference) -> str:
 
 def _difference_picture(found: LogDifference) -> "Figure":
     """GPUs in use, and jobs that wait."""
-    figure, (used, waiting) = panels(2, 1, (9.0, 6.0), sharex=True)
-    unit, scale = ("hours", HOUR) if found.end - found.begin > 2 * HOUR else ("seconds", 1.0)
-    for name, one, colour in (("log", found.before, GREY), ("other", found.after, VERMILION)):
+    figure, (used, waiting) = draw.panels(2, 1, (9.0, 6.0), sharex=True)
+    is_long = found.end - found.begin > 2 * draw.HOUR
+    unit, scale = ("hours", draw.HOUR) if is_long else ("seconds", 1.0)
+    drawn = (("log", found.before, draw.GREY), ("other", found.after, draw.VERMILION))
+    for name, one, colour in drawn:
         for axes, points in ((used, one.usage), (waiting, one.waiting)):
             counts = [count for _, count in points] or [0]
             times = [time for time, _ in points] or [found.begin]
             at = [(time - found.begin) / scale for time in (*times, found.end)]
             style: dict[str, Any] = {"where": "post", "linewidth": 1.4, "color": colour}
             axes.step(at, [*counts, counts[-1]], label=name, **style)
-    frame(used, "GPUs in use", "best", None, ylim=(0, None))
+    draw.frame(used, "GPUs in use", "best", None, ylim=(0, None))
     xlabel = f"{unit} since the log began"
-    frame(waiting, "Jobs that wait", grid=None, ylim=(0, None), xlabel=xlabel)
+    draw.frame(waiting, "Jobs that wait", grid=None, ylim=(0, None), xlabel=xlabel)
     return figure

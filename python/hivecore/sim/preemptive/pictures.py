@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.pictures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    HOUR,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    completion,
-    frame,
-    legend_below,
-    panels,
-)
+from hivecore.sim import pictures as draw
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.slots import bars
@@ -35,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["job_pictures"]
 
 # The policies that share GPUs are drawn last, in strong colours.
-_NAMED = ("fifo", "srtf", "srsf", "tiresias", "muri-s", "muri-l")
-_COLORS = dict(zip(_NAMED, (GREY, SKY, GREEN, ORANGE, BLUE, VERMILION), strict=True))
-_OTHER = (PURPLE, BLACK)
+_COLORS = {"fifo": draw.GREY, "srtf": draw.SKY, "srsf": draw.GREEN, "tiresias": draw.ORANGE}
+_COLORS |= {"muri-s": draw.BLUE, "muri-l": draw.VERMILION}
+_OTHER = (draw.PURPLE, draw.BLACK)
 #: Light to dark, by how many jobs share.
 _SHARING = {1: "#C9C9C9", 2: "#A6CEE8", 3: "#3D8FC9", 4: "#08306B"}
 _SHOWN, _WINDOWS = 120, 200  # spans, and choices of them
@@ -60,8 +46,8 @@ def job_pictures(
 def _completion(jobs: Jobs, outcomes: Mapping[str, JobOutcome]) -> "Figure":
     submit, others = np.array(jobs.submit), iter(_OTHER * len(outcomes))
     widths = {policy: 2.2 if policy.startswith("muri") else 1.6 for policy in outcomes}
-    return completion(
-        {policy: (np.array(one.end) - submit) / HOUR for policy, one in outcomes.items()},
+    return draw.completion(
+        {policy: (np.array(one.end) - submit) / draw.HOUR for policy, one in outcomes.items()},
         [
             {"color": _COLORS.get(policy) or next(others), "linewidth": width}
             for policy, width in widths.items()
@@ -73,29 +59,29 @@ def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figu
     """Groups on their GPUs, over a window."""
     begin, end = _window(history, jobs.gpus)
     shown = [span for span in history if span.begin < end and span.end > begin]
-    figure, (axes,) = panels(size=(12, 2.2 + 0.62 * nodes))
+    figure, (axes,) = draw.panels(size=(12, 2.2 + 0.62 * nodes))
     for span, first, length in bars(shown, jobs.gpus, nodes):
-        left, right = max(span.begin, begin) / HOUR, min(span.end, end) / HOUR
+        left, right = max(span.begin, begin) / draw.HOUR, min(span.end, end) / draw.HOUR
         color = _SHARING[len(span.jobs)]
         axes.broken_barh([(left, right - left)], (first, length), color=color, ec="white", lw=0.6)
-        inches = _WIDTH * (right - left) / (end - begin) * HOUR
+        inches = _WIDTH * (right - left) / (end - begin) * draw.HOUR
         _name_jobs(axes, span, (left + right) / 2, first + length / 2, inches, length)
     for count in sorted({len(span.jobs) for span in shown}):
         label = f"{count} jobs share" if count > 1 else "one job alone"
         axes.broken_barh([], (0, 0), color=_SHARING[count], label=label)
     rows = GPUS_PER_NODE * np.arange(nodes + 1)
-    axes.hlines(rows, begin / HOUR, end / HOUR, color=BLACK, linewidth=0.8)
+    axes.hlines(rows, begin / draw.HOUR, end / draw.HOUR, color=draw.BLACK, linewidth=0.8)
     axes.set_yticks(rows[:-1] + GPUS_PER_NODE / 2, [f"node {node}" for node in range(nodes)])
     axes.tick_params(axis="y", length=0)
     title = (
         f"{policy}: during {_shared(history, jobs.gpus):.0%} of the GPU time in use two jobs or "
-        f"more share the GPUs; here {(end - begin) / HOUR:,.1f} of {history[-1].end / HOUR:,.0f} "
-        "hours"
+        f"more share the GPUs; here {(end - begin) / draw.HOUR:,.1f} of "
+        f"{history[-1].end / draw.HOUR:,.0f} hours"
     )
     xlabel = "time (hours); a node's height is its 8 GPUs, numbers name jobs"
-    xlim, ylim = (begin / HOUR, end / HOUR), (GPUS_PER_NODE * nodes, 0)
-    frame(axes, title, grid=None, xlabel=xlabel, xlim=xlim, ylim=ylim)
-    legend_below(figure)
+    xlim, ylim = (begin / draw.HOUR, end / draw.HOUR), (GPUS_PER_NODE * nodes, 0)
+    draw.frame(axes, title, grid=None, xlabel=xlabel, xlim=xlim, ylim=ylim)
+    draw.legend_below(figure)
     return figure
 
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
+from hivecore.sim import columns
 from hivecore.sim.figures import percentile
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.pictures import job_pictures
 from hivecore.sim.preemptive.training import JobOutcome
-from hivecore.sim.report import Report, amount, as_json, columns_of, count, label, time, values_of
+from hivecore.sim.report import Report
 
 __all__ = ["JobFigures", "job_figures", "jobs_report"]
 
@@ -28,14 +29,14 @@ class JobFigures:
     :param lost_gpu_hours: work that failures undid, as if each job had been alone on its GPUs.
     """
 
-    mean_completion: Annotated[float, time("mean\ncompletion")]
-    p99_completion: Annotated[float, time("p99\ncompletion")]
-    makespan: Annotated[float, time("makespan")]
-    mean_queueing: Annotated[float, time("mean\nqueueing")]
-    preemptions: Annotated[int, count("preemp-\ntions")]
-    events: Annotated[int, count()]
-    interruptions: Annotated[int, count("interrup-\ntions")] = 0
-    lost_gpu_hours: Annotated[float, amount("lost\nGPU-hours", "{:,.0f}")] = 0.0
+    mean_completion: Annotated[float, columns.time("mean\ncompletion")]
+    p99_completion: Annotated[float, columns.time("p99\ncompletion")]
+    makespan: Annotated[float, columns.time("makespan")]
+    mean_queueing: Annotated[float, columns.time("mean\nqueueing")]
+    preemptions: Annotated[int, columns.count("preemp-\ntions")]
+    events: Annotated[int, columns.count()]
+    interruptions: Annotated[int, columns.count("interrup-\ntions")] = 0
+    lost_gpu_hours: Annotated[float, columns.amount("lost\nGPU-hours", "{:,.0f}")] = 0.0
 
 
 def job_figures(jobs: Jobs, outcome: JobOutcome) -> JobFigures:
@@ -77,11 +78,11 @@ def jobs_report(
         shown = slice(None)
     return Report(
         "Training jobs, times in minutes",
-        [label("policy"), *columns_of(JobFigures)[shown]],
-        [(policy, *values_of(one)[shown]) for policy, one in figures.items()],
+        [columns.label("policy"), *columns.of(JobFigures)[shown]],
+        [(policy, *columns.values(one)[shown]) for policy, one in figures.items()],
         notes,
         findings,
         "hivecore.jobs/2",
-        {"policies": {policy: as_json(one) for policy, one in figures.items()}},
+        {"policies": {policy: columns.as_json(one) for policy, one in figures.items()}},
         job_pictures(jobs, nodes, outcomes),
     )

@@ -7,7 +7,7 @@ uses, in vermilion what it uses beyond that; a tick is its minimum, a diamond wh
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal
+from hivecore.sim import pictures as draw
 from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
     panels = figure.subplots(1, len(resources), sharey=True, squeeze=False)[0]
     for axes, resource in zip(panels, resources, strict=True):
         _panel(axes, rows, resource)
-    labels = ["   " * row.depth + literal(row.name) for row in rows]
+    labels = ["   " * row.depth + draw.literal(row.name) for row in rows]
     panels[0].set_yticks(range(len(rows)), labels, ha="left")
     for label, row in zip(panels[0].get_yticklabels(), rows, strict=True):
         label.set_fontweight("normal" if row.depth else "bold")
@@ -66,7 +66,7 @@ def _panel(axes: "Axes", rows: Sequence["QuotaRow"], resource: str) -> None:
     axes.set_xlim(0, 1.04 * limit / unit)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=unit == 1))
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(literal(name))
+    axes.set_xlabel(draw.literal(name))
     axes.set_title("uses / may use now", loc="right", fontsize=8, color="0.35")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
@@ -94,10 +94,12 @@ def _quota(
     beyond = 1.2 * limit
     within = min(used, runtime)
     axes.barh(place, min(runtime, beyond) / unit, _HEIGHT, color=_PALE, linewidth=0)
-    axes.barh(place, within / unit, 0.5 * _HEIGHT, color=BLUE)
+    axes.barh(place, within / unit, 0.5 * _HEIGHT, color=draw.BLUE)
     if used > runtime:
-        axes.barh(place, (used - runtime) / unit, 0.5 * _HEIGHT, runtime / unit, color=VERMILION)
-    axes.barh(place, min(most, beyond) / unit, _HEIGHT, fill=False, edgecolor=GREY, linewidth=1.0)
+        more = (used - runtime) / unit
+        axes.barh(place, more, 0.5 * _HEIGHT, runtime / unit, color=draw.VERMILION)
+    framed = min(most, beyond) / unit
+    axes.barh(place, framed, _HEIGHT, fill=False, edgecolor=draw.GREY, linewidth=1.0)
     if least:
         half = 0.5 * _HEIGHT + 0.12
         axes.vlines(least / unit, place - half, place + half, color="black", linewidth=1.8)
@@ -107,7 +109,7 @@ def _quota(
             min(asked, 1.02 * limit) / unit,
             place,
             ">" if out else "D",
-            color=GREEN,
+            color=draw.GREEN,
             markersize=6,
             markeredgecolor="white",
             markeredgewidth=0.6,
@@ -121,7 +123,7 @@ def _quota(
         textcoords="offset points",
         va="center",
         fontsize=8,
-        color=VERMILION if used > runtime else "0.25",
+        color=draw.VERMILION if used > runtime else "0.25",
         annotation_clip=False,
     )
 
@@ -136,7 +138,7 @@ def _title(rows: Sequence["QuotaRow"], width: float) -> str:
     verb = "uses" if len(over) == 1 else "use"
     fact = f"{len(over)} of {len(quotas)} quotas {verb} more than may be used now"
     room = len(fact) + 2 + len(names) <= width / _INCHES
-    return literal(f"{fact}: {names}" if room else fact)
+    return draw.literal(f"{fact}: {names}" if room else fact)
 
 
 def _legend(figure: "Figure") -> None:
@@ -149,13 +151,13 @@ def _legend(figure: "Figure") -> None:
 
     figure.legend(
         handles=[
-            Patch(fill=False, edgecolor=GREY, label="max"),
+            Patch(fill=False, edgecolor=draw.GREY, label="max"),
             Patch(color=_PALE, label="runtime: may be used now"),
-            Patch(color=BLUE, label="used"),
-            Patch(color=VERMILION, label="used beyond the runtime"),
+            Patch(color=draw.BLUE, label="used"),
+            Patch(color=draw.VERMILION, label="used beyond the runtime"),
             line("|", "black", "min"),
-            line("D", GREEN, "request"),
-            line(">", GREEN, "request beyond the picture"),
+            line("D", draw.GREEN, "request"),
+            line(">", draw.GREEN, "request beyond the picture"),
         ],
         loc="outside lower center",
         ncols=4,

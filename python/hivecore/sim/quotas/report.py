@@ -6,9 +6,10 @@ from functools import partial
 
 from hivecore._thousandths import Amount, exact
 from hivecore.quotas import Quota, QuotaStatus, QuotaTree, quota_rules
+from hivecore.sim import columns
 from hivecore.sim.quotas.amounts import shown
 from hivecore.sim.quotas.picture import quota_picture
-from hivecore.sim.report import Column, Report, label
+from hivecore.sim.report import Report
 
 __all__ = ["QuotaRow", "quota_findings", "quota_report", "quota_rows"]
 
@@ -124,9 +125,10 @@ def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Repo
             if resource in row.over():
                 cells[_COLUMNS.index("used")] = f"! {cells[_COLUMNS.index('used')]}"
             table.append(["  " * row.depth + row.name, resource, *cells])
-    columns = [label("quota", once=True), label("resource"), *map(Column, _COLUMNS)]
+    names = [columns.label("quota", once=True), columns.label("resource")]
+    figures = [columns.Column(heading) for heading in _COLUMNS]
     drawing = {"quotas": partial(quota_picture, rows)}
-    return Report("Quotas", columns, table, _NOTES, list(findings), pictures=drawing)
+    return Report("Quotas", names + figures, table, _NOTES, list(findings), pictures=drawing)
 
 
 def quota_findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:

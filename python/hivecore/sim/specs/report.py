@@ -14,36 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim import columns
+from hivecore.sim import pictures as draw
 from hivecore.sim.figures import mean, percentile, useful_seconds
-from hivecore.sim.pictures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    HOUR,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Floats,
-    frame,
-    legend_below,
-    literal,
-    panels,
-    rising,
-)
-from hivecore.sim.report import (
-    Report,
-    amount,
-    as_json,
-    columns_of,
-    count,
-    dropped,
-    label,
-    share,
-    time,
-    values_of,
-)
+from hivecore.sim.report import Report, dropped
 from hivecore.sim.specs.run import SpecRun
 from hivecore.sim.specs.trace_jobs import TraceJobs
 
@@ -60,7 +34,7 @@ _NOTES = (
     "useful work: what is not lost, of what all GPUs could do until the last",
     "submission, or until the last end if all jobs come at once",
 )
-_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK)
+_COLOURS = (draw.BLUE, draw.VERMILION, draw.GREEN, draw.ORANGE, draw.SKY, draw.PURPLE, draw.BLACK)
 _STYLES = ("-", "--", ":", "-.")
 _COLUMNS = 4  # of the legend
 
@@ -86,16 +60,16 @@ class SpecFigures:
     :param lost_gpu_hours: work of runs that were preempted, in vain.
     """
 
-    jobs: Annotated[int, count()]
-    refused: Annotated[int, count("jobs\nrefused")]
-    compared: Annotated[int, count()]
-    mean_completion: Annotated[float, time("mean\ncompletion")]
-    p50_completion: Annotated[float, time("p50")]
-    p99_completion: Annotated[float, time("p99")]
-    mean_queueing: Annotated[float, time("mean\nqueueing")]
-    utilisation: Annotated[float, share("useful\nwork")]
-    preemptions: Annotated[int, count("pre-\nempted")]
-    lost_gpu_hours: Annotated[float, amount("GPU-h\nlost", "{:,.0f}")]
+    jobs: Annotated[int, columns.count()]
+    refused: Annotated[int, columns.count("jobs\nrefused")]
+    compared: Annotated[int, columns.count()]
+    mean_completion: Annotated[float, columns.time("mean\ncompletion")]
+    p50_completion: Annotated[float, columns.time("p50")]
+    p99_completion: Annotated[float, columns.time("p99")]
+    mean_queueing: Annotated[float, columns.time("mean\nqueueing")]
+    utilisation: Annotated[float, columns.share("useful\nwork")]
+    preemptions: Annotated[int, columns.count("pre-\nempted")]
+    lost_gpu_hours: Annotated[float, columns.amount("GPU-h\nlost", "{:,.0f}")]
 
 
 def _compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:
@@ -184,8 +158,8 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
             findings.append(f"{name} refuses {reasons.total():,} jobs: {'; '.join(told)}.")
     return Report(
         "Specs side by side; times in minutes",
-        [label("spec"), count("GPUs"), *columns_of(SpecFigures)],
-        [(name, runs[name].gpus or nan, *values_of(one)) for name, one in figures.items()],
+        [columns.label("spec"), columns.count("GPUs"), *columns.of(SpecFigures)],
+        [(name, runs[name].gpus or nan, *columns.values(one)) for name, one in figures.items()],
         _NOTES,
         findings,
         "hivecore.specs/2",
@@ -199,9 +173,9 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
             "specs": {
                 name: {
                     "gpus": run.gpus or None,
-                    "all": as_json(figures[name]),
+                    "all": columns.as_json(figures[name]),
                     "tenants": {
-                        tenant: as_json(spec_figures(trace, runs, name, tenant))
+                        tenant: columns.as_json(spec_figures(trace, runs, name, tenant))
                         for tenant in dict.fromkeys(trace.tenant)
                     },
                     "refusals": dict(refusals[name].most_common()),
@@ -216,27 +190,27 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
 def _completions(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Figure":
     """How many jobs are done by when, and how long they take, by spec."""
     rows = -(-(1 + len(runs)) // _COLUMNS)
-    figure, (done, took) = panels(1, 2, (11.0, 4.5 + 0.2 * rows))
+    figure, (done, took) = draw.panels(1, 2, (11.0, 4.5 + 0.2 * rows))
     compared = _compared_jobs(runs)
     ends = {name: run.outcome.end for name, run in runs.items()}
     times = {name: (end - trace.submit)[compared] for name, end in ends.items()}
     ended = {name: end[np.isfinite(end)] for name, end in ends.items()}
     last = max(float(end.max(initial=0.0)) for end in (trace.submit, *ended.values()))
     longest = max(float(time.max(initial=0.0)) for time in times.values())
-    _count(done, trace.submit, last, label="submitted", color=GREY)
+    _count(done, trace.submit, last, label="submitted", color=draw.GREY)
     for number, name in enumerate(runs):
         style = _STYLES[number // len(_COLOURS) % len(_STYLES)]
         look = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": style}
-        _count(done, ended[name], last, label=literal(name), **look)
+        _count(done, ended[name], last, label=draw.literal(name), **look)
         _count(took, times[name], longest, **look)
     from_zero: dict[str, Any] = {"grid": None, "ylim": (0, None)}
-    frame(done, "Jobs done", xlabel="hours since the first submission", **from_zero)
+    draw.frame(done, "Jobs done", xlabel="hours since the first submission", **from_zero)
     title = "Jobs that took no longer, of those that all specs run"
-    frame(took, title, xlabel="hours from submission to end", xscale="log", **from_zero)
-    legend_below(figure, _COLUMNS, fontsize=8)
+    draw.frame(took, title, xlabel="hours from submission to end", xscale="log", **from_zero)
+    draw.legend_below(figure, _COLUMNS, fontsize=8)
     return figure
 
 
-def _count(axes: "Axes", seconds: Floats, until: float, **style: Any) -> None:
-    hours, jobs = rising(seconds / HOUR, until / HOUR)
+def _count(axes: "Axes", seconds: draw.Floats, until: float, **style: Any) -> None:
+    hours, jobs = draw.rising(seconds / draw.HOUR, until / draw.HOUR)
     axes.step(hours, jobs, where="post", linewidth=1.4, **style)

@@ -6,22 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hivecore.sim.pictures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    HOUR,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    comparison,
-    completion,
-    frame,
-    literal,
-    panels,
-)
+from hivecore.sim import pictures as draw
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.workload import Floats, StorageCluster, StorageWorkload
@@ -32,9 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["storage_pictures"]
 
 #: By storage system; what is not listed is black.
-_COLORS = {"silod": VERMILION, "quiver": BLUE, "coordl": ORANGE, "alluxio": GREEN}
+_COLORS = {"silod": draw.VERMILION, "quiver": draw.BLUE, "coordl": draw.ORANGE}
+_COLORS["alluxio"] = draw.GREEN
 _LINES = ("-", "--", ":", "-.", (0, (1, 3)))
-_LAYERS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, "#F0E442")
+_LAYERS = (draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.VERMILION, "#F0E442")
 _INSTANTS = 800
 
 #: By policy of the GPUs and storage system.
@@ -59,7 +45,7 @@ def _styles(outcomes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[s
     policies = list(dict.fromkeys(policy for policy, _ in names))
     return {
         (policy, system): {
-            "color": _COLORS.get(system, BLACK),
+            "color": _COLORS.get(system, draw.BLACK),
             "linestyle": _LINES[policies.index(policy) % len(_LINES)],
             "linewidth": 1.6,
         }
@@ -69,14 +55,14 @@ def _styles(outcomes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[s
 
 def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
     hours = {
-        " with ".join(names): (one.end - work.submit) / HOUR for names, one in outcomes.items()
+        " with ".join(names): (one.end - work.submit) / draw.HOUR for names, one in outcomes.items()
     }
-    return completion(hours, list(_styles(outcomes).values()))
+    return draw.completion(hours, list(_styles(outcomes).values()))
 
 
 def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure":
     """What all jobs read together over time, a line per outcome."""
-    figure, (axes,) = panels()
+    figure, (axes,) = draw.panels()
     end = max(float(history.time[-1]) for history in histories.values())
     edges = np.linspace(0.0, end, _INSTANTS // 4 + 1)
     means = {}
@@ -84,11 +70,11 @@ def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure"
         history, name = histories[names], " with ".join(names)
         read = _integral(history.time, history.rate_mbps, edges)
         means[name] = float(read[-1] / history.time[-1])
-        axes.stairs(np.diff(read) / np.diff(edges), edges / HOUR, label=name, **style)
+        axes.stairs(np.diff(read) / np.diff(edges), edges / draw.HOUR, label=name, **style)
     ordered = dict(sorted(means.items(), key=lambda item: -item[1]))
-    title = comparison("Jobs read {} MB/s on average under {}", ordered, "{:,.0f}")
+    title = draw.comparison("Jobs read {} MB/s on average under {}", ordered, "{:,.0f}")
     ylabel = "read by all jobs (MB/s)"
-    frame(axes, title, "best", ylim=(0, None), xlabel="time (hours)", ylabel=ylabel)
+    draw.frame(axes, title, "best", ylim=(0, None), xlabel="time (hours)", ylabel=ylabel)
     return figure
 
 
@@ -106,23 +92,23 @@ def _cache(
     history: StorageHistory,
 ) -> "Figure":
     """What the cache holds of each dataset over time: the largest ones, and all others in grey."""
-    figure, (axes,) = panels()
+    figure, (axes,) = draw.panels()
     at = np.linspace(0.0, float(history.time[-1]), _INSTANTS)
     cached = history.cached_gb[np.searchsorted(history.time, at, side="right") - 1]
     amount = cached.sum(axis=0)
     largest = [code for code in np.argsort(-amount, kind="stable")[: len(_LAYERS)] if amount[code]]
     axes.stackplot(
-        at / HOUR,
+        at / draw.HOUR,
         *(cached[:, code] for code in largest),
         np.delete(cached, largest, axis=1).sum(axis=1),
-        colors=[*_LAYERS[: len(largest)], GREY],
-        labels=[*(literal(work.names[code]) for code in largest), "all others"],
+        colors=[*_LAYERS[: len(largest)], draw.GREY],
+        labels=[*(draw.literal(work.names[code]) for code in largest), "all others"],
         linewidth=0,
     )
-    axes.axhline(cluster.cache_gb, color=BLACK, linewidth=0.8, linestyle="--")
+    axes.axhline(cluster.cache_gb, color=draw.BLACK, linewidth=0.8, linestyle="--")
     share = float(cached.sum(axis=1).mean()) / max(cluster.cache_gb, 1e-9)
     title = f"{', '.join(names)}: {share:.0%} of the cache is used on average"
     labels = {"xlabel": "time (hours)", "ylabel": "cached (GB); dashed: capacity"}
-    frame(axes, title, grid=None, xlim=(0, at[-1] / HOUR), **labels)
+    draw.frame(axes, title, grid=None, xlim=(0, at[-1] / draw.HOUR), **labels)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure

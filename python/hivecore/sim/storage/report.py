@@ -6,20 +6,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from hivecore.sim import columns
 from hivecore.sim.figures import mean, percentile
-from hivecore.sim.report import (
-    Column,
-    Report,
-    amount,
-    as_json,
-    columns_of,
-    count,
-    hours,
-    label,
-    share,
-    time,
-    values_of,
-)
+from hivecore.sim.report import Report
 from hivecore.sim.storage.pictures import storage_pictures
 from hivecore.sim.storage.ranked import StorageOutcome
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
@@ -49,18 +38,18 @@ class StorageFigures:
     :param decisions: instants at which the scheduler decided.
     """
 
-    mean_completion: Annotated[float, time("mean\ntime", hours)]
-    median_completion: Annotated[float, time("median\ntime", hours)]
-    p99_completion: Annotated[float, time("p99\ntime", hours)]
-    makespan: Annotated[float, time("make-\nspan", hours)]
-    rate_mbps: Annotated[float, amount("read\nMB/s", "{:,.0f}")]
-    busy: Annotated[float, share("GPUs\nbusy")]
-    remote_tb: Annotated[float, Column("remote\nTB", lambda tb: f"{tb:,.{1 if tb < 1000 else 0}f}")]
-    hits: Annotated[float, share("hits")]
-    fairness_min: Annotated[float, amount("least\nfair", "{:.2f}")]
-    fairness_mean: Annotated[float, amount("mean\nfair", "{:.2f}")]
-    events: Annotated[int, count()]
-    decisions: Annotated[int, count()]
+    mean_completion: Annotated[float, columns.time("mean\ntime", columns.hours)]
+    median_completion: Annotated[float, columns.time("median\ntime", columns.hours)]
+    p99_completion: Annotated[float, columns.time("p99\ntime", columns.hours)]
+    makespan: Annotated[float, columns.time("make-\nspan", columns.hours)]
+    rate_mbps: Annotated[float, columns.amount("read\nMB/s", "{:,.0f}")]
+    busy: Annotated[float, columns.share("GPUs\nbusy")]
+    remote_tb: Annotated[float, columns.Column("remote\nTB", columns.short)]
+    hits: Annotated[float, columns.share("hits")]
+    fairness_min: Annotated[float, columns.amount("least\nfair", "{:.2f}")]
+    fairness_mean: Annotated[float, columns.amount("mean\nfair", "{:.2f}")]
+    events: Annotated[int, columns.count()]
+    decisions: Annotated[int, columns.count()]
 
 
 def storage_figures(
@@ -112,11 +101,11 @@ def storage_report(
     figures = {names: storage_figures(work, cluster, one) for names, one in outcomes.items()}
     policies: dict[str, dict[str, Any]] = {}
     for (policy, system), one in figures.items():
-        policies.setdefault(policy, {})[system] = as_json(one)
+        policies.setdefault(policy, {})[system] = columns.as_json(one)
     return Report(
         "Jobs that share storage, times in hours",
-        [label("policy", once=True), label("storage"), *columns_of(StorageFigures)],
-        [(*names, *values_of(one)) for names, one in figures.items()],
+        [columns.label("policy", once=True), columns.label("storage"), *columns.of(StorageFigures)],
+        [(*names, *columns.values(one)) for names, one in figures.items()],
         [
             "time: from submission to end; busy: computing, not waiting for data",
             "fair: what a job read, over what it would have read with an equal share",

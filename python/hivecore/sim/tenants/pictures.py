@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim import pictures as draw
 from hivecore.sim.metrics import Figures, summarize
-from hivecore.sim.pictures import (
-    BLUE,
-    DAY,
-    GREEN,
-    GREY,
-    HOUR,
-    VERMILION,
-    frame,
-    legend_below,
-    literal,
-    panels,
-)
 from hivecore.sim.replay import LENDING, Replay
 
 if TYPE_CHECKING:
@@ -29,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["excess_picture", "fragmentation_picture", "tenants_picture"]
 
-_COLORS = {"private": GREY, "quota": VERMILION, "cells": BLUE, LENDING: GREEN}
+_COLORS = {"private": draw.GREY, "quota": draw.VERMILION, "cells": draw.BLUE, LENDING: draw.GREEN}
 _MARKERS = {"cells": "D", LENDING: "^"}
 _SMOOTHED = 0.05  # of the window
 
@@ -37,12 +26,12 @@ _SMOOTHED = 0.05  # of the window
 def tenants_picture(replay: Replay) -> "Figure":
     """Draw mean delay, jobs that start later than in private, and by how much, per tenant."""
     summaries = {policy: summarize(replay, policy)[:-1] for policy in replay.runs}
-    names = [literal(one.tenant or "") for one in summaries["quota"]]
+    names = [draw.literal(one.tenant or "") for one in summaries["quota"]]
     rows = np.arange(len(names))
     height = 1.8 + (0.15 + 0.15 * len(summaries)) * len(names)
-    figure, (waits, counts, amounts) = panels(1, 3, (11, height), sharey=True)
+    figure, (waits, counts, amounts) = draw.panels(1, 3, (11, height), sharey=True)
     for policy, figures in summaries.items():
-        delays = [one.mean_delay / HOUR for one in figures]
+        delays = [one.mean_delay / draw.HOUR for one in figures]
         size, marker = 130 if policy == "private" else 45, _MARKERS.get(policy, "o")
         waits.scatter(delays, rows, s=size, marker=marker, color=_COLORS[policy], label=policy)
     compared = [policy for policy in summaries if policy != "private"]
@@ -53,9 +42,8 @@ def tenants_picture(replay: Replay) -> "Figure":
         later = [100 * one.later / max(one.jobs, 1) for one in figures]
         bars = counts.barh(at, later, 0.9 * thick, color=color)
         counts.bar_label(bars, [f"{one.later:,}" for one in figures], padding=3, fontsize=8)
-        mean, longest = (
-            [getattr(one, name) / HOUR for one in figures] for name in ("mean_excess", "max_excess")
-        )
+        mean = [one.mean_excess / draw.HOUR for one in figures]
+        longest = [one.max_excess / draw.HOUR for one in figures]
         bars = amounts.barh(at, longest, 0.9 * thick, color=color, alpha=0.35)
         amounts.barh(at, mean, 0.9 * thick, color=color)
         amounts.bar_label(bars, [f"{hours:,.1f}" for hours in longest], padding=3, fontsize=8)
@@ -67,10 +55,10 @@ def tenants_picture(replay: Replay) -> "Figure":
         (amounts, "how much later (hours):\nmean of these jobs, pale: the longest"),
     ):
         limit = max(axes.get_xlim()[1] * 1.12, 1.0)
-        # Points at 0 would be cut in half by the frame; bars begin there.
+        # Points at 0 would be cut in half by the draw.frame; bars begin there.
         left = -0.03 * limit if axes is waits else 0
-        frame(axes, "", grid="x", xlabel=xlabel, xlim=(left, limit))
-    legend_below(figure, len(summaries))
+        draw.frame(axes, "", grid="x", xlabel=xlabel, xlim=(left, limit))
+    draw.legend_below(figure, len(summaries))
     figure.suptitle(_promise(replay), x=0.01, ha="left", fontweight="bold", fontsize=11)
     return figure
 
@@ -98,21 +86,21 @@ def excess_picture(replay: Replay) -> "Figure":
         key=lambda one: (one.mean_excess * one.later, one.mean_delay),
     )
     own = trace.tenant == trace.tenants.index(worst.tenant or "")
-    figure, (axes,) = panels()
-    axes.axhline(0, color=GREY, linewidth=5, alpha=0.6, label="private", zorder=0)
+    figure, (axes,) = draw.panels()
+    axes.axhline(0, color=draw.GREY, linewidth=5, alpha=0.6, label="private", zorder=0)
     for policy, size in (("quota", 9), ("cells", 4)):
-        hours = replay.excess(policy)[own] / HOUR
-        days, color = trace.submit[own] / DAY, _COLORS[policy]
+        hours = replay.excess(policy)[own] / draw.HOUR
+        days, color = trace.submit[own] / draw.DAY, _COLORS[policy]
         axes.scatter(days, hours, s=size, color=color, label=policy, linewidths=0)
     # An hour is kept in view, lest differences of seconds look like mountains.
-    hours = replay.excess("quota")[own] / HOUR
+    hours = replay.excess("quota")[own] / draw.HOUR
     low, high = min(float(hours.min()), -0.5), max(float(hours.max()), 0.5)
     margin = 0.05 * (high - low)
-    frame(
+    draw.frame(
         axes,
         _worst_title(replay, worst, own),
         "best",
-        xlim=(0, max(float(trace.submit[-1]) / DAY, 1e-3)),
+        xlim=(0, max(float(trace.submit[-1]) / draw.DAY, 1e-3)),
         ylim=(low - margin, high + margin),
         xlabel="time of submission (days since the first)",
         ylabel="start later than in private (hours)",
@@ -121,21 +109,21 @@ def excess_picture(replay: Replay) -> "Figure":
 
 
 def _worst_title(replay: Replay, worst: Figures, own: npt.NDArray[np.bool_]) -> str:
-    name = literal(worst.tenant or "")
+    name = draw.literal(worst.tenant or "")
     if not worst.later:
         return f"Quota delays no tenant beyond its private cluster; shown: {name}"
     kept = int((replay.later("cells") & own).sum())
     return (
         f"Under quota {worst.later:,} of {worst.jobs:,} jobs of {name} start later than in "
-        f"its private cluster,\nby up to {worst.max_excess / HOUR:,.1f} hours; "
+        f"its private cluster,\nby up to {worst.max_excess / draw.HOUR:,.1f} hours; "
         f"under cells {f'{kept:,} do' if kept else 'none does'}"
     )
 
 
 def fragmentation_picture(replay: Replay) -> "Figure":
     """Draw fragmentation over time, smoothed, and as it was sampled."""
-    figure, (axes,) = panels()
-    days = replay.instants / DAY
+    figure, (axes,) = draw.panels()
+    days = replay.instants / draw.DAY
     for policy, run in replay.runs.items():
         color, width = _COLORS[policy], 5.0 if policy == "private" else 1.8
         axes.plot(days, _share(run.stranded, run.free), color=color, linewidth=0.5, alpha=0.3)
@@ -151,8 +139,8 @@ def fragmentation_picture(replay: Replay) -> "Figure":
         )
     xlabel = "time since the first submission (days)"
     ylabel = "free GPUs that are not in\nwholly free nodes (%)"
-    frame(axes, title, xlim=(0, days[-1]), ylim=(0, 103), xlabel=xlabel, ylabel=ylabel)
-    legend_below(figure, len(replay.runs))
+    draw.frame(axes, title, xlim=(0, days[-1]), ylim=(0, 103), xlabel=xlabel, ylabel=ylabel)
+    draw.legend_below(figure, len(replay.runs))
     return figure
 
 

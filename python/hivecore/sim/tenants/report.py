@@ -7,22 +7,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from hivecore.sim import columns
 from hivecore.sim.figures import mean
 from hivecore.sim.metrics import findings, summarize
 from hivecore.sim.replay import LENDING, POLICIES, Replay
-from hivecore.sim.report import (
-    Column,
-    Report,
-    amount,
-    as_json,
-    columns_of,
-    count,
-    dropped,
-    label,
-    share,
-    time,
-    values_of,
-)
+from hivecore.sim.report import Report, dropped
 from hivecore.sim.sweep import Point
 from hivecore.sim.tenants.pictures import (
     excess_picture,
@@ -56,7 +45,7 @@ def tenants_report(replay: Replay) -> Report:
     rows: list[list[Any]] = []
     for of_tenant in zip(*summaries.values(), strict=True):
         for policy, one in zip(summaries, of_tenant, strict=True):
-            figures = values_of(one)
+            figures = columns.values(one)
             if policy == "private":
                 figures[3:6] = [None] * 3
             # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
@@ -71,11 +60,11 @@ def tenants_report(replay: Replay) -> Report:
     return Report(
         _TITLE,
         [
-            label("tenant", once=True),
-            amount("jobs", "{:,}", once=True),
-            label("policy"),
-            *columns_of(type(summaries["private"][0])),
-            share("frag-\nmented"),
+            columns.label("tenant", once=True),
+            columns.amount("jobs", "{:,}", once=True),
+            columns.label("policy"),
+            *columns.of(type(summaries["private"][0])),
+            columns.share("frag-\nmented"),
         ],
         rows,
         [*_NOTES, *([lends] if LENDING in replay.runs else [])],
@@ -113,8 +102,8 @@ def _data(replay: Replay) -> dict[str, Any]:
     for policy, run in replay.runs.items():
         *tenants, everyone = summarize(replay, policy)
         policies[policy] = {
-            "all": as_json(everyone),
-            "tenants": {one.tenant: as_json(one) for one in tenants},
+            "all": columns.as_json(everyone),
+            "tenants": {one.tenant: columns.as_json(one) for one in tenants},
             "fragmentation": run.fragmentation,
             "borrowing": asdict(run.borrowing) if run.borrowing else None,
         }
@@ -150,14 +139,14 @@ def _data(replay: Replay) -> dict[str, Any]:
 class _Mean:
     """The points of one load and policy or spec: means over seeds."""
 
-    seeds: Annotated[int, count("seeds")]
-    delay: Annotated[float, time("mean\ndelay")]
-    later: Annotated[float, amount("jobs\nlater", "{:.2%}")]
-    mean_excess: Annotated[float, time("mean\nexcess")]
-    max_excess: Annotated[float, time("max\nexcess")]
-    utilisation: Annotated[float, share("GPUs\nused")]
-    fragmentation: Annotated[float, Column("frag-\nmented", "{:.1%}".format)]
-    refused: Annotated[int, count("jobs\nrefused")]
+    seeds: Annotated[int, columns.count("seeds")]
+    delay: Annotated[float, columns.time("mean\ndelay")]
+    later: Annotated[float, columns.amount("jobs\nlater", "{:.2%}")]
+    mean_excess: Annotated[float, columns.time("mean\nexcess")]
+    max_excess: Annotated[float, columns.time("max\nexcess")]
+    utilisation: Annotated[float, columns.share("GPUs\nused")]
+    fragmentation: Annotated[float, columns.Column("frag-\nmented", "{:.1%}".format)]
+    refused: Annotated[int, columns.count("jobs\nrefused")]
 
     @classmethod
     def of(cls, points: Sequence[Point]) -> "_Mean":
@@ -191,15 +180,15 @@ def sweep_report(points: Sequence[Point]) -> Report:
     shown = slice(None if any(point.refused for point in points) else -1)
     return Report(
         _TITLE,
-        [Column("load", "{:g}".format, is_name=True, once=True), label("policy")]
-        + columns_of(_Mean)[shown],
-        [(*names, *values_of(_Mean.of(group))[shown]) for names, group in groups.items()],
+        [columns.Column("load", "{:g}".format, is_name=True, once=True), columns.label("policy")]
+        + columns.of(_Mean)[shown],
+        [(*names, *columns.values(_Mean.of(group))[shown]) for names, group in groups.items()],
         _NOTES,
         schema="hivecore.sweep/2",
         data={
             "points": [
                 {name: value for name, value in asdict(point).items() if name != "figures"}
-                | as_json(point.figures)
+                | columns.as_json(point.figures)
                 for point in points
             ]
         },

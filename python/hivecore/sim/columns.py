@@ -1,0 +1,128 @@
+r"""Columns of figures: how each is headed, shown and named, described once.
+
+A record of figures says it in its annotations:
+
+    mean_delay: Annotated[float, columns.time("mean\ndelay")]
+
+From these come the columns of a table (`of`) and the keys of the JSON (`as_json`).
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cache
+from math import isnan
+from typing import Any, get_type_hints
+
+__all__ = [
+    "Column",
+    "amount",
+    "as_json",
+    "count",
+    "hours",
+    "label",
+    "minutes",
+    "of",
+    "share",
+    "short",
+    "time",
+    "values",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a figure is shown.
+
+    :param heading: above it; what has none is in the JSON only.
+    :param show: makes it text. NaN is shown as "-" and what is not there (``None``) not at all.
+    :param unit: behind its name in the JSON.
+    :param is_name: to the left, while figures are to the right.
+    :param once: not repeated below an equal one, as long as all to the left of it are equal too.
+    """
+
+    heading: str = ""
+    show: Callable[[Any], str] = str
+    unit: str = ""
+    is_name: bool = False
+    once: bool = False
+
+    def text(self, value: Any) -> str:
+        """Return a value as it is shown."""
+        return "" if value is None else "-" if _is_missing(value) else self.show(value)
+
+    @property
+    def words(self) -> str:
+        """The heading in one line."""
+        return self.heading.replace("-\n", "").replace("\n", " ")
+
+
+def _is_missing(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def label(heading: str, once: bool = False) -> Column:
+    """Return a column of names."""
+    return Column(heading, is_name=True, once=once)
+
+
+def amount(heading: str = "", form: str = "{}", once: bool = False) -> Column:
+    """Return a column of figures in this format."""
+    return Column(heading, form.format, once=once)
+
+
+def count(heading: str = "") -> Column:
+    """Return a column of whole numbers."""
+    return amount(heading, "{:,}")
+
+
+def share(heading: str = "") -> Column:
+    """Return a column of shares, in percent."""
+    return amount(heading, "{:.1%}")
+
+
+def minutes(seconds: float) -> str:
+    """Return a time in minutes, with a decimal if it is short."""
+    return f"{seconds / 60:,.{1 if seconds < 6000 else 0}f}"
+
+
+def short(value: float) -> str:
+    """Return a figure, with a decimal if it is small."""
+    return f"{value:,.{1 if value < 1000 else 0}f}"
+
+
+def hours(seconds: float) -> str:
+    """Return a time in hours, with two decimals if it is short."""
+    return f"{seconds / 3600:,.{2 if seconds < 360_000 else 1}f}"
+
+
+def time(heading: str = "", show: Callable[[float], str] = minutes) -> Column:
+    """Return a column of times, which the JSON has in seconds."""
+    return Column(heading, show, "seconds")
+
+
+@cache
+def _described(record: Hashable) -> dict[str, Column]:
+    hints = get_type_hints(record, include_extras=True)
+    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: note[0] for name, note in notes.items() if note}
+
+
+def of(record: type) -> list[Column]:
+    """Return the columns that a class of records describes, and a table shows."""
+    return [column for column in _described(record).values() if column.heading]
+
+
+def values(figures: Any) -> list[Any]:
+    """Return the values of a record for these columns."""
+    described = _described(figures.__class__).items()
+    return [getattr(figures, name) for name, column in described if column.heading]
+
+
+def as_json(figures: Any) -> dict[str, Any]:
+    """Return a record of figures as plain data: a time says its unit, NaN is null."""
+    found = {}
+    for name, column in _described(figures.__class__).items():
+        value = getattr(figures, name)
+        key = f"{name}_{column.unit}" if column.unit else name
+        found[key] = None if _is_missing(value) else value
+    return found
