@@ -412,10 +412,7 @@ TWICE = [
 
 @pytest.mark.parametrize("body", TWICE)
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/what-if"])
-@pytest.mark.parametrize("has_orjson", [True, False])
-def test_an_object_with_a_key_twice_is_refused(monkeypatch, caller, path, body, has_orjson):
-    if not has_orjson:
-        monkeypatch.setattr(json_text, "_orjson", lambda: None)
+def test_an_object_with_a_key_twice_is_refused(caller, path, body):
     caller.take(submit("a"))
     before = caller.scheduler.to_bytes()
     status, found = caller.ask(path, body)

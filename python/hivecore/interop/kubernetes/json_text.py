@@ -1,22 +1,13 @@
-"""JSON, by orjson where it is installed."""
+"""JSON as clients send it and as it is answered."""
 
 import json
-from functools import cache
 from typing import Any
+
+import msgspec
 
 from hivecore._arguments import as_object
 
 __all__ = ["read_body", "read_json", "write_json"]
-
-
-@cache
-def _orjson() -> Any:
-    """The library; None: it is not installed."""
-    try:
-        import orjson
-    except ImportError:
-        return None
-    return orjson
 
 
 def read_json(text: str | bytes | bytearray) -> Any:
@@ -26,11 +17,8 @@ def read_json(text: str | bytes | bytearray) -> Any:
     >>> read_json(b'{"a": [1]}')
     {'a': [1]}
     """
-    orjson = _orjson()
-    if orjson is not None:
-        return orjson.loads(text)
     try:
-        return json.loads(text)
+        return msgspec.json.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -48,24 +36,20 @@ def read_body(text: str | bytes | bytearray) -> Any:
     """
     value = read_json(text)
     try:
-        json.loads(text, object_pairs_hook=as_object)  # orjson keeps the last, and does not say it
+        json.loads(text, object_pairs_hook=as_object)  # msgspec keeps the last of equal keys
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value
 
 
 def write_json(value: Any) -> bytes:
-    """The text without spaces.
+    """The text of plain data or records, without spaces.
 
     >>> from hivecore.interop.kubernetes.json_text import write_json
     >>> write_json({"a": [1]})
     b'{"a":[1]}'
     """
-    orjson = _orjson()
-    if orjson is not None:
-        try:
-            text: bytes = orjson.dumps(value)
-            return text
-        except TypeError:
-            pass  # half a character of UTF-16, or an integer of more than 64 bits
-    return json.dumps(value, separators=(",", ":")).encode()
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half a character of UTF-16
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
