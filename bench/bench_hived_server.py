@@ -272,7 +272,7 @@ def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str
             started = perf_counter()
             reply = extender.begin(FILTER, body)
             found[kind].append(perf_counter() - started)
-            assert reply.answer["NodeNames"], reply
+            assert reply.answer.node_names, reply
             extender.forget(f"u-{name.decode()}")
     result: dict[str, float] = {}
     for kind, seconds in found.items():

@@ -355,8 +355,8 @@ def test_a_log_that_a_crash_has_left_without_a_whole_line_begins_again(keep, sta
     make_scheduler(ALL, log=log).close()
     whole = log.read_bytes()
     log.write_bytes(whole[:keep])
-    with opened(state_file, log) as (scheduler, told):
-        assert (len(scheduler), told.last) == (0, 0)
+    with opened(state_file, log) as (scheduler, recent):
+        assert (len(scheduler), recent.last) == (0, 0)
         take(scheduler, [event_of_plain(submit("train"))], 0.0)
     assert replay(log).state("train") == "running"
 
@@ -369,21 +369,21 @@ def test_a_snapshot_that_is_damaged_is_replaced_by_the_one_before(state_file, tm
             take(scheduler, [event_of_plain(submit(f"j{number}"))], 0.0)
             scheduler.snapshot()
         take(scheduler, [event_of_plain(submit("last"))], 0.0)
-    with opened(state_file, log) as (scheduler, told):
-        whole = told.logged_since(0)
-        assert (told.last, told.first) == (5, 5)
+    with opened(state_file, log) as (scheduler, recent):
+        whole = recent.logged_since(0)
+        assert (recent.last, recent.first) == (5, 5)
     log.write_bytes(log.read_bytes().replace(b'"state":"', b'"state":"!', 1))
     with (
         pytest.warns(UserWarning, match="line 1: its checksum is another; goes on from log.0"),
-        opened(state_file, log) as (scheduler, told),
+        opened(state_file, log) as (scheduler, recent),
     ):
         assert list(scheduler) == ["j0", "j1", "j2", "j3", "last"]
-        assert (told.last, told.first) == (5, 4)
-        assert told.logged_since(0) == whole
+        assert (recent.last, recent.first) == (5, 4)
+        assert recent.logged_since(0) == whole
         assert scheduler.actions(since=0)[-1].job == "last"
         scheduler.snapshot()
-    with opened(state_file, log) as (scheduler, told):
-        assert told.last == 5
+    with opened(state_file, log) as (scheduler, recent):
+        assert recent.last == 5
         assert len(scheduler) == 5
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from profiles import examples
 from scheduler_lives import COMPOSITIONS, MACHINE, SPECS, make_scheduler
 
-from hivecore.interop.events import bodies, service, told
+from hivecore.interop.events import bodies, recent_actions, service
+from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.service import SchedulerService
-from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.process import serve_scheduler
 from hivecore.interop.kubernetes import json_text
 from hivecore.interop.kubernetes.calls import BadCall
@@ -141,11 +141,11 @@ def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller
 
 
 def test_numbers_that_are_forgotten_or_not_there_yet_are_refused():
-    kept = ToldActions(most_bytes=150)
+    kept = RecentActions(most_bytes=150)
     for name in "abc":
         kept.add(0.0, {"action": "reject", "job": name, "reason": "x"})
     assert (kept.first, kept.last) == (2, 3)
-    caller = Caller(told=kept)
+    caller = Caller(actions=kept)
     assert [one["job"] for one in caller.actions(1)] == ["b", "c"]
     assert caller.ask("/v1/actions", after="0") == (
         410,
@@ -159,13 +159,13 @@ def test_numbers_that_are_forgotten_or_not_there_yet_are_refused():
 
 
 def test_an_answer_has_so_many_actions_and_the_next_one_goes_on(monkeypatch):
-    kept = ToldActions()
+    kept = RecentActions()
     for number in range(10):
         kept.add(0.0, {"action": "reject", "job": str(number), "reason": "x" * number})
-    monkeypatch.setattr(told, "_MOST_AT_ONCE", 4)
+    monkeypatch.setattr(recent_actions, "_MOST_AT_ONCE", 4)
     texts, last = kept.since(3)
     assert ([one["job"] for one in json.loads(b"[%b]" % texts)], last) == (list("3456"), 7)
-    monkeypatch.setattr(told, "_MOST_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(recent_actions, "_MOST_BYTES_AT_ONCE", 1)
     texts, last = kept.since(3)
     assert ([one["job"] for one in json.loads(b"[%b]" % texts)], last) == (["3"], 4)
 
@@ -222,13 +222,13 @@ def test_parameters_are_refused_where_there_are_none(caller):
 
 def test_what_if_says_what_would_be_done_and_does_nothing(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4))
-    before, last = caller.scheduler.to_bytes(), caller.service._told.last
+    before, last = caller.scheduler.to_bytes(), caller.service._recent.last
     status, found = caller.ask("/v1/what-if", [finish("a1", now=60.0), finish("none")])
     assert status == 200
     assert said(found["actions"]) == [(60.0, "start", "a2")]
     assert found["errors"] == [{"event": 1, "Error": "there is no job 'none'"}]
     assert caller.scheduler.to_bytes() == before
-    assert caller.service._told.last == last
+    assert caller.service._recent.last == last
     caller.take({"event": "advance", "now": 1.0})  # that time has not come yet
 
 
@@ -258,14 +258,14 @@ def test_the_status_says_what_there_is(caller):
             "tenants": {"a": counts},
             "queues": {"a": 1},
             "unhealthy": ["n3"],
-            "last": caller.service._told.last,
+            "last": caller.service._recent.last,
         },
     )
 
 
 def test_who_has_missed_actions_asks_how_the_jobs_stand(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4))
-    last = caller.service._told.last
+    last = caller.service._recent.last
     status, found = caller.ask("/v1/jobs")
     assert (status, found) == (200, {"jobs": {"a1": "running", "a2": "pending"}, "last": last})
     status, found = caller.ask("/v1/jobs/a1")
@@ -722,7 +722,7 @@ def test_actions_are_shown_when_the_log_is_on_the_disk(tmp_path, monkeypatch):
     shown = []
 
     def seen():
-        shown.append(caller.service._told.last)
+        shown.append(caller.service._recent.last)
 
     monkeypatch.setattr(scheduler, "sync", seen)
     assert caller.take(submit("a"))["last"] == 1
@@ -746,14 +746,14 @@ def test_a_disk_that_refuses_the_log_ends_the_service(tmp_path, monkeypatch, mod
         raise caller.service.failure
     assert caller.service.broken.is_set()
     assert caller.ask("/v1/events", submit("b"))[0] == 503
-    assert caller.service._told.last == (1 if mode == "interval" else 0)
+    assert caller.service._recent.last == (1 if mode == "interval" else 0)
     caller.runner.close()
     scheduler.close()
 
 
 def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_numbers(tmp_path):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, told=ToldActions(log=tmp_path / "log"), snapshot_every=10)
+    caller = Caller(scheduler, actions=RecentActions(log=tmp_path / "log"), snapshot_every=10)
     for number in range(20):
         caller.take(submit(f"j{number}", now=float(number)))
         caller.run(caller.service.look_after_log())
@@ -763,7 +763,7 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
     caller.runner.close()
     scheduler.close()
     again = recover(tmp_path / "log")
-    caller = Caller(again, told=ToldActions.of_log(tmp_path / "log"))
+    caller = Caller(again, actions=RecentActions.of_log(tmp_path / "log"))
     for after in range(21):
         assert caller.actions(after) == whole[after:]
     assert caller.ask("/v1/actions", after="21")[0] == 400
@@ -799,9 +799,9 @@ def test_a_snapshot_is_written_as_soon_as_it_is_due(tmp_path):
 
 
 def test_forgotten_actions_are_in_the_log(tmp_path, monkeypatch):
-    monkeypatch.setattr(told, "_MOST_AT_ONCE", 3)
+    monkeypatch.setattr(recent_actions, "_MOST_AT_ONCE", 3)
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, told=ToldActions(100, tmp_path / "log"))
+    caller = Caller(scheduler, actions=RecentActions(100, tmp_path / "log"))
     for number in range(10):
         caller.take(submit(f"j{number}", now=float(number)))
     after, numbers = 0, []

@@ -10,7 +10,7 @@ import yaml
 
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
-from hivecore.interop.hived.configuration.problems import Problems
+from hivecore.interop.kubernetes.problems import Problems
 
 
 def nodes(*names):

@@ -264,7 +264,7 @@ def test_bodies_are_read_the_same_whatever_was_read_before(seed):
 
 
 def due(extender, now):
-    return [one.pod["name"] for one in extender.waiting.to_touch(now) if one is not None]
+    return [one.pod.name for one in extender.waiting.to_touch(now) if one is not None]
 
 
 def test_as_many_are_touched_as_would_get_something_and_the_longest_waiting_first(extender):

@@ -62,9 +62,8 @@ COMMON = tuple(
 
 # Classes that answer in several turns: others go on while they bind a pod, sleep or draw.
 OF_SEVERAL_TURNS = (
-    "hivecore.interop.gpushare.extender.Extender",
     "hivecore.interop.hived.inspection.inspector.Inspector",
-    "hivecore.interop.hived.serving.extender.Extender",
+    "hivecore.interop.kubernetes.serving.extenders.HttpExtender",
 )
 
 # column -> the one header of another column that it may include

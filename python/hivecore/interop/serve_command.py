@@ -1,7 +1,6 @@
 """`hivecore serve`: one of the scheduler extenders, or a scheduler, over HTTP."""
 
 import argparse
-import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -166,23 +165,30 @@ def _tls(arguments: argparse.Namespace) -> Any:
 
 def _hived(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.hived import HivedScheduler
-    from hivecore.interop.hived.serving.process import ClusterOptions, LeaseLost, serve_hived
+    from hivecore.interop.hived.serving.process import serve_hived
+    from hivecore.interop.kubernetes.serving.process import LeaseLost
     from hivecore.interop.kubernetes.serving.server import run
 
     config = read_config(arguments.config)
     if config is None:
         return 1
-    api = _api(arguments)
+    binding = _binding(arguments)
     scheduler = HivedScheduler(
         config,
-        initially_healthy=api is None and not arguments.start_bad,
+        initially_healthy=binding.api is None and not arguments.start_bad,
         evictions=arguments.evictions or "packing",
     )
-    options = ClusterOptions(
-        api, _binder(arguments), arguments.lease, arguments.foreign, not arguments.no_advertise
+    serving = serve_hived(
+        arguments.config,
+        scheduler,
+        listening,
+        binding,
+        lease=arguments.lease,
+        foreign=arguments.foreign,
+        advertise=not arguments.no_advertise,
     )
     try:
-        run(serve_hived(arguments.config, scheduler, options, listening))
+        run(serving)
     except LeaseLost as error:
         raise ValueError(str(error)) from None
     return 0
@@ -206,30 +212,25 @@ def _api(arguments: argparse.Namespace) -> Callable[[], Awaitable[Any]] | None:
     return lambda: ApiServer.of_kubeconfig(arguments.kubeconfig)
 
 
-def _binder(arguments: argparse.Namespace) -> Any:
+def _binding(arguments: argparse.Namespace) -> Any:
     from hivecore.interop.kubernetes.serving.posting import PostingBinder
+    from hivecore.interop.kubernetes.serving.process import Binding
 
-    return None if arguments.binder is None else PostingBinder(arguments.binder)
+    binder = None if arguments.binder is None else PostingBinder(arguments.binder)
+    return Binding(_api(arguments), binder, arguments.no_bind)
 
 
 async def _gpushare(arguments: argparse.Namespace, listening: Any) -> None:
     from hivecore.interop.gpushare.service import GpushareService
-    from hivecore.interop.kubernetes.serving.server import HttpServer
+    from hivecore.interop.kubernetes.serving.process import serve
 
-    binder = _binder(arguments)
-    try:
-        service = GpushareService(arguments.gpushare, binder)
-        async with HttpServer(service, listening) as server:
-            await server.listen()
-            await asyncio.Event().wait()
-    finally:
-        if binder is not None:
-            await binder.close()
+    async with _binding(arguments).connected() as (_, binds):
+        await serve(GpushareService(arguments.gpushare, **binds), listening)
 
 
 def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.events.process import opened
-    from hivecore.interop.extender.process import PodOptions, serve_scheduler
+    from hivecore.interop.extender.process import serve_scheduler
     from hivecore.interop.kubernetes.serving.server import run
 
     if arguments.log is None:
@@ -237,12 +238,8 @@ def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --log")
     given = {name: getattr(arguments, name) for name in ("max_step", *_OF_LOG)}
-    options = PodOptions(
-        _api(arguments),
-        _binder(arguments),
-        arguments.no_bind,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    with opened(arguments.scheduler, arguments.log) as (scheduler, told):
-        run(serve_scheduler(scheduler, listening, told, options))
+    limits = {name: value for name, value in given.items() if value is not None}
+    binding = _binding(arguments)
+    with opened(arguments.scheduler, arguments.log) as (scheduler, actions):
+        run(serve_scheduler(scheduler, listening, actions, binding, **limits))
     return 0

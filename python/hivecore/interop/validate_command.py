@@ -12,8 +12,8 @@ from hivecore.cells import ClusterSpec
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
-from hivecore.interop.hived.configuration.problems import Problems
 from hivecore.interop.hived.serving.command import read_config
+from hivecore.interop.kubernetes.problems import Problems
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.quotas import QuotaTree
 

@@ -7,7 +7,7 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Seconds that go on from where the scheduler is; told a later time, it goes on from there.
+    """Seconds that go on from where the scheduler is; from a later time if that is set.
 
     :param now: where it begins.
     :param read: a clock that never goes back, in seconds.
@@ -17,7 +17,7 @@ class Clock:
     >>> clock = Clock(60.0, lambda: next(times))
     >>> clock.now()
     60.5
-    >>> clock.told(500.0)
+    >>> clock.set(500.0)
     >>> clock.now()
     502.0
     """
@@ -30,6 +30,6 @@ class Clock:
         """The time, to the microsecond."""
         return round(self._read() + self._ahead, 6)
 
-    def told(self, now: float) -> None:
+    def set(self, now: float) -> None:
         """It is this late at least."""
         self._ahead = max(self._ahead, now - self._read())

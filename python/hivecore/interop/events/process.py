@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hivecore.interop.events.told import ToldActions
+from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Scheduler, recover
@@ -29,7 +29,7 @@ def read_scheduler(path: Path) -> Scheduler:
 
 
 @contextmanager
-def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldActions]]:
+def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, RecentActions]]:
     """The scheduler, and the actions that it has decided; its log is closed at the end.
 
     :param path: see `read_scheduler`.
@@ -39,15 +39,15 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
     :raises ValueError: a file is damaged.
     """
     if log is None:
-        yield read_scheduler(path), ToldActions()
+        yield read_scheduler(path), RecentActions()
         return
     if is_new_log(log):
-        scheduler, told = read_scheduler(path), ToldActions(log=log)
+        scheduler, actions = read_scheduler(path), RecentActions(log=log)
         scheduler.write_log(log)
     else:
         try:
             scheduler = recover(log)
-            told = ToldActions.of_log(log)
+            actions = RecentActions.of_log(log)
         except ValueError as error:
             raise ValueError(f"{log}: {error}") from None
         LOG.info(
@@ -55,7 +55,7 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
             extra={"fields": {"log": str(log)}},
         )
     try:
-        yield scheduler, told
+        yield scheduler, actions
         scheduler.sync()
     finally:
         scheduler.close()

@@ -1,9 +1,8 @@
-"""A scheduler as a service: whoever sends events and does what the actions say needs no Python.
+"""A scheduler as a service: clients that send events and carry out the actions need no Python.
 
-Whatever changes the scheduler takes turns, one request after the other; what takes long is given to
-a thread meanwhile. Questions are answered on branches. An error that nobody has foreseen ends the
-service: what is in memory may not be what the log says, and who starts it again gets what the log
-says.
+Requests that change the scheduler take turns; what takes long is given to a thread meanwhile.
+Questions are answered on branches. An unforeseen error ends the service: what is in memory may not
+be what the log says, and the next start takes up what the log says.
 """
 
 import asyncio
@@ -11,19 +10,21 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from hivecore.interop.events.bodies import events_of
 from hivecore.interop.events.clock import Clock
 from hivecore.interop.events.metrics import SchedulerMetrics
 from hivecore.interop.events.plain import plain_explanation, plain_job_status, plain_status
+from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
-from hivecore.interop.events.told import ToldActions
 from hivecore.interop.kubernetes.calls import BadCall
-from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
+from hivecore.interop.kubernetes.serving.routes import COMMON, Call, Route, Routes
+from hivecore.interop.kubernetes.serving.server import Service
 from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_record
 
 __all__ = ["MAX_STEP", "Fsync", "SchedulerService"]
@@ -33,27 +34,19 @@ _LOOK_AFTER = 1.0  # seconds
 Fsync = Literal["always", "interval", "never"]
 """When a log is synchronised with the disk."""
 
-_EVENTS, _WHAT_IF, _ACTIONS, _STATUS, _JOBS = (
-    f"/v1/{name}" for name in ("events", "what-if", "actions", "status", "jobs")
-)
-_EXPLAIN, _JOB = "/v1/explain/", "/v1/jobs/"
-_METHODS = dict.fromkeys(("/", "/healthz", _ACTIONS, _STATUS, _JOBS), "GET") | dict.fromkeys(
-    (_EVENTS, _WHAT_IF), "POST"
-)
 _FEW = 256  # events and pods to come that take less time than to hand them to a thread
 #: Events that take longer than others.
 _LONG = "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
 _SMALL = 64 * 1024  # bytes of a body that do
 _LONGEST_WAIT = 60.0  # seconds
 _BRANCHES = 2  # at a time
-_NO_QUERY: Mapping[str, str] = MappingProxyType({})
 
 
-class SchedulerService:
+class SchedulerService(Service):
     """Answers over HTTP for a scheduler.
 
-    :param scheduler: nobody else may change it.
-    :param told: the actions that it has told before; ``None``: none.
+    :param scheduler: must not be changed by others.
+    :param actions: those that it has decided before; ``None``: none.
     :param clock: for events that do not say when they happen; it never goes back, in seconds.
     :param max_step: how many seconds an event may be ahead of this clock. An event that is later is
         refused, for all events that come after it would be in the past. As long as no time has
@@ -66,23 +59,23 @@ class SchedulerService:
     Jobs that wait already are decided on at once.
     """
 
+    metrics: SchedulerMetrics
+
     def __init__(
         self,
         scheduler: Scheduler,
-        told: ToldActions | None = None,
+        actions: RecentActions | None = None,
         clock: Callable[[], float] = time.monotonic,
         max_step: float = MAX_STEP,
         fsync: Fsync = "never",
         snapshot_every: int = 0,
     ) -> None:
-        self.not_ready = ""
-        """Why requests cannot be answered; "": they can."""
         self.broken = asyncio.Event()
         """Set when something has failed and the service must not go on."""
         self.failure: Exception | None = None
         """What has failed then."""
         self._scheduler = scheduler
-        self._told = ToldActions() if told is None else told
+        self._recent = RecentActions() if actions is None else actions
         self._clock, self._max_step = Clock(scheduler.now, clock), max_step
         self._fsync, self._snapshot_every = fsync, snapshot_every
         self._synced = self._tried = -1  # the last lines of the log by then
@@ -93,35 +86,27 @@ class SchedulerService:
         self._is_ending = False
         self.metrics = SchedulerMetrics(self._summary)
         now = scheduler.now
-        actions = [(now, action) for action in scheduler.decide(now)]
+        decided = [(now, action) for action in scheduler.decide(now)]
         if fsync == "always":
             scheduler.sync()
-        self._note([], Round(actions, []))
+        self._note([], Round(decided, []))
         self._known, self._is_known = scheduler.summary(), True
 
-    def method(self, path: str) -> str | None:
-        """The HTTP method of a path, "POST" or "GET"; None: there is no such path."""
-        if path.startswith((_EXPLAIN, _JOB)):
-            return "GET" if path not in (_EXPLAIN, _JOB) else None
-        return _METHODS.get(path)
-
-    async def answer(
-        self, path: str, body: bytes, query: Mapping[str, str] = _NO_QUERY
-    ) -> tuple[int, bytes]:
-        """The status, and JSON; of a status from 400 on it is ``{"Error": ...}``."""
-        try:
-            if path == _ACTIONS:
-                return 200, await self._actions(_ActionsQuery(query))
-            if query:
-                raise BadCall(400, f"{path} has no parameters in its URL")
-            return 200, write_json(await self._answer(path, body))
-        except BadCall as error:
-            return error.status, write_json({"Error": str(error)})
-
     def end(self) -> None:
-        """Whoever waits for actions waits no more."""
+        """Answer the clients that wait for actions."""
         self._is_ending = True
         self._wake()
+
+    async def run(self) -> None:
+        """Look after the log until the service fails; raises what has failed."""
+        keeping = asyncio.ensure_future(self.keep_log())
+        try:
+            await self.broken.wait()
+        finally:
+            keeping.cancel()
+            self.end()
+        assert self.failure is not None
+        raise self.failure
 
     async def keep_log(self) -> None:
         """Look after the log when a snapshot is due and once a second, until the service fails."""
@@ -162,36 +147,15 @@ class SchedulerService:
         last = max(self._scheduler.log_begin, self._tried)
         return 0 < self._snapshot_every <= self._scheduler.logged - last
 
-    async def _answer(self, path: str, body: bytes) -> Any:
-        if path == _EVENTS:
-            return await self._take(body)
-        if path == _WHAT_IF:
-            return await self._what_if(body)
-        if path == _STATUS:
-            return {**plain_status(self._summary()), "last": self._told.last}
-        if path == _JOBS:
-            async with self._turn:
-                states = {name: self._scheduler.state(name) for name in self._scheduler}
-                return {"jobs": states, "last": self._told.last}
-        if path.startswith(_JOB):
-            return await self._job(path.removeprefix(_JOB))
-        if path.startswith(_EXPLAIN):
-            return await self._explain(path.removeprefix(_EXPLAIN))
-        if path == "/healthz":
-            return {"status": "ok"}
-        if path == "/":
-            return {"paths": [*sorted(_METHODS), f"{_EXPLAIN}{{job}}", f"{_JOB}{{job}}"]}
-        raise BadCall(404, f"nothing is at {show(path)}")
-
     # --- events
 
-    async def _take(self, body: bytes) -> dict[str, Any]:
-        events, is_list = await _read(body)
+    async def _take(self, call: Call) -> dict[str, Any]:
+        events, is_list = await _read(call.body)
         async with self._turn:
             if self.failure is not None:
                 raise BadCall(503, f"not ready: {self.not_ready}")
             found = await self._decided(events)
-            now, last = self._scheduler.now, self._told.last
+            now, last = self._scheduler.now, self._recent.last
         if found.errors and not is_list:
             raise BadCall(found.errors[0].status, found.errors[0].message)
         return {"now": now, "last": last, "errors": _errors(found)}
@@ -244,11 +208,11 @@ class SchedulerService:
             metrics.happened("refused" if index in refused else event.name)
         for now, action in found.actions:
             plain = plain_record(action)
-            self._told.add(now, plain)
+            self._recent.add(now, plain)
             metrics.decided("decide", plain["action"])
             if isinstance(action, Wait):
                 metrics.refused(action.refusal.stage)
-        self._clock.told(self._scheduler.now)
+        self._clock.set(self._scheduler.now)
         if found.actions:
             self._wake()
         if self._is_due():
@@ -260,18 +224,17 @@ class SchedulerService:
         self._more.set()
         self._more = asyncio.Event()
 
-    async def _actions(self, asked: "_ActionsQuery") -> bytes:
-        if asked.after == self._told.last and asked.wait and not self._is_ending:
-            try:
-                async with asyncio.timeout(asked.wait):
+    async def _actions(self, call: Call) -> bytes:
+        query = _ActionsQuery.read(call.query)
+        if query.after == self._recent.last and query.wait and not self._is_ending:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(query.wait):
                     await self._more.wait()
-            except TimeoutError:
-                pass
         try:
             try:
-                texts, last = self._told.since(asked.after)
+                texts, last = self._recent.since(query.after)
             except LookupError:
-                texts, last = await asyncio.to_thread(self._told.logged_since, asked.after)
+                texts, last = await asyncio.to_thread(self._recent.logged_since, query.after)
         except LookupError as error:
             raise BadCall(410, str(error)) from None
         except ValueError as error:
@@ -281,7 +244,7 @@ class SchedulerService:
     # --- questions
 
     def _summary(self) -> SchedulerSummary:
-        """What there is now; while somebody else changes it, what there was before."""
+        """The state now; while a request changes it, the state before."""
         if not self._is_known and not self._turn.locked():
             self._known, self._is_known = self._scheduler.summary(), True
         return self._known
@@ -290,14 +253,24 @@ class SchedulerService:
         async with self._turn:
             return await asyncio.to_thread(self._scheduler.copy), self._clock.now()
 
-    async def _job(self, job: str) -> dict[str, Any]:
+    async def _status(self, call: Call) -> dict[str, Any]:
+        return {**plain_status(self._summary()), "last": self._recent.last}
+
+    async def _jobs(self, call: Call) -> dict[str, Any]:
+        async with self._turn:
+            states = {name: self._scheduler.state(name) for name in self._scheduler}
+            return {"jobs": states, "last": self._recent.last}
+
+    async def _job(self, call: Call) -> dict[str, Any]:
+        job = call.name
         async with self._turn:
             if job not in self._scheduler:
                 raise BadCall(404, f"there is no job {show(job)}")
             found = plain_job_status(job, self._scheduler.status(job))
-            return {**found, "last": self._told.last}
+            return {**found, "last": self._recent.last}
 
-    async def _explain(self, job: str) -> dict[str, Any]:
+    async def _explain(self, call: Call) -> dict[str, Any]:
+        job = call.name
         if job not in self._scheduler:
             raise BadCall(404, f"there is no job {show(job)}")
         async with self._branches:
@@ -311,19 +284,36 @@ class SchedulerService:
             except KeyError:
                 raise BadCall(404, f"there is no job {show(job)}") from None
 
-    async def _what_if(self, body: bytes) -> dict[str, Any]:
-        events, _ = await _read(body)
+    async def _what_if(self, call: Call) -> dict[str, Any]:
+        events, _ = await _read(call.body)
         async with self._branches:
             branch, now = await self._branch()
             found = await asyncio.to_thread(take, branch, events, now)
         actions = [{"now": now, **plain_record(action)} for now, action in found.actions]
         return {"now": branch.now, "actions": actions, "errors": _errors(found)}
 
+    routes = Routes(
+        [
+            *COMMON,
+            Route("GET", "/v1/actions", _actions, has_parameters=True),
+            Route("POST", "/v1/events", _take),
+            Route("GET", "/v1/jobs", _jobs),
+            Route("GET", "/v1/status", _status),
+            Route("POST", "/v1/what-if", _what_if),
+            Route("GET", "/v1/explain/{job}", _explain),
+            Route("GET", "/v1/jobs/{job}", _job),
+        ]
+    )
 
-class _ActionsQuery:
-    """Which actions are asked for, and how long for more of them."""
 
-    def __init__(self, query: Mapping[str, str]) -> None:
+class _ActionsQuery(Struct, frozen=True):
+    """The number of the last action that is known, and how many seconds to wait for more."""
+
+    after: int
+    wait: float
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> "_ActionsQuery":
         for name in query:
             if name not in ("after", "wait"):
                 raise BadCall(400, f"there is no parameter {show(name)}, but after and wait")
@@ -334,9 +324,9 @@ class _ActionsQuery:
             raise BadCall(400, f"after={show(after)}: must be the number of an action, or 0")
         if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", wait):
             raise BadCall(400, f"wait={show(wait)}: must be a number of seconds")
-        self.after, self.wait = int(after), float(wait)
-        if self.wait > _LONGEST_WAIT:
+        if float(wait) > _LONGEST_WAIT:
             raise BadCall(400, f"wait={show(wait)}: at most {_LONGEST_WAIT:g} seconds")
+        return cls(int(after), float(wait))
 
 
 async def _read(body: bytes) -> tuple[list[SchedulerEvent], bool]:

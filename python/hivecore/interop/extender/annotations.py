@@ -1,18 +1,18 @@
-"""What is written on a pod when it is bound, and read again after a restart."""
+"""The annotations of a bound pod, which a restart reads again."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore.interop.extender.asked import HivedPod
 from hivecore.interop.extender.gangs import Member, Slot
+from hivecore.interop.extender.requests import HivedRequest
 from hivecore.interop.hived.serving.annotations import ISOLATION
 from hivecore.interop.koordinator import write_allocation
 from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.scheduler import PlacedPod, Scheduler
 
-__all__ = ["JOB", "PLACE", "read_place", "written"]
+__all__ = ["JOB", "PLACE", "annotations_of", "read_place"]
 
 JOB = "hivecore.io/job"
 """The annotation with the job that a pod is of."""
@@ -21,21 +21,21 @@ PLACE = "hivecore.io/place"
 _PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")
 
 
-def written(member: Member, place: PlacedPod, scheduler: Scheduler) -> dict[str, str]:
+def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> dict[str, str]:
     """The annotations of a pod that is bound to its place.
 
     HiveD's pods find their GPUs where HiveD writes them; of others the devices are written as
     Koordinator does, if the scheduler has devices.
     """
-    found = {JOB: member.job, PLACE: f"{place.role}/{place.index}"}
-    if isinstance(member.asked, HivedPod):
-        found[ISOLATION] = ",".join(map(str, place.gpus))
-        return found
+    notes = {JOB: member.job, PLACE: f"{place.role}/{place.index}"}
+    if isinstance(member.request, HivedRequest):
+        notes[ISOLATION] = ",".join(map(str, place.gpus))
+        return notes
     devices, owner = scheduler.devices, f"{member.job}/{place.role}/{place.index}"
     if devices is not None and owner in devices:
         node = devices.inventory(devices.node_of(owner))
-        found[DEVICE_ALLOCATED] = write_allocation(devices.allocations(owner), node)
-    return found
+        notes[DEVICE_ALLOCATED] = write_allocation(devices.allocations(owner), node)
+    return notes
 
 
 def read_place(pod: Mapping[str, Any]) -> tuple[str, Slot | None]:

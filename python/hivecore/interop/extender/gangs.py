@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from hivecore.interop.extender.asked import Asked, Shape, shape_of
+from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.scheduler import PlacedPod, Scheduler
 
@@ -21,14 +21,14 @@ class Member:
     identity: str
     name: str
     """"namespace/name"."""
-    asked: Asked
+    request: Request
     job: str
     slot: Slot | None = None
     """Its place among the pods of its job."""
     node: str = ""
     """Where it is bound, or being bound."""
     misses: int = 0
-    """How often one after the other its node was not among those that it was asked about."""
+    """How often in succession its node was not offered."""
 
 
 class Gang:
@@ -41,11 +41,11 @@ class Gang:
         self.name = name
         self.members: dict[str, Member] = {}
         self.taken: dict[Slot, str] = {}
-        """Whose each place is."""
+        """The pod of each place."""
         self.refused = ""
         """Why it can never run, or is no job."""
         self.avoided: frozenset[str] = frozenset()
-        """The nodes that its pods were never asked about, though they were to go there."""
+        """The nodes that were never offered to its pods, though they were to go there."""
         self.partners: frozenset[str] = frozenset()
         """The jobs without which its own does not start."""
         self.has_started = False
@@ -57,9 +57,9 @@ class Gang:
         self._places: dict[Slot, PlacedPod] | None = None
 
     @property
-    def waiting(self) -> list[Asked]:
+    def waiting(self) -> list[Request]:
         """The pods that are not bound."""
-        return [member.asked for member in self.members.values() if not member.node]
+        return [member.request for member in self.members.values() if not member.node]
 
     @property
     def is_bound(self) -> bool:
@@ -101,15 +101,16 @@ class Gang:
         for slot in self.places(scheduler):
             if slot not in self.taken:
                 free.setdefault(roles[slot[0]], []).append(slot)
-        waiting = [one for one in self.members.values() if one.slot is None and not one.node]
+        members = self.members.values()
+        waiting = [member for member in members if member.slot is None and not member.node]
         for member in sorted(waiting, key=_order):
-            slots = free.get(member.asked.shape_in(job))
+            slots = free.get(member.request.shape_in(job))
             if slots:
                 self.take(member, slots.pop(0))
 
 
 def _order(member: Member) -> tuple[int, list[tuple[int, str]]]:
-    rank = member.asked.rank
+    rank = member.request.rank
     return _NO_RANK if rank is None else rank, _natural(member.name)
 
 

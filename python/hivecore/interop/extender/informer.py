@@ -1,12 +1,11 @@
-"""What Kubernetes reports, told to the jobs of its pods."""
+"""What Kubernetes reports, passed on to the jobs of its pods."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore.interop.extender.annotations import read_place
-from hivecore.interop.extender.asked import read_asked
 from hivecore.interop.extender.pod_jobs import PodJobs
-from hivecore.interop.hived.pods import identify
+from hivecore.interop.extender.requests import read_request
 from hivecore.interop.koordinator import read_pod_group
 from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.fields import Field
@@ -20,7 +19,7 @@ __all__ = ["JobInformer"]
 class JobInformer(ClusterInformer):
     """Pods, nodes and PodGroups of a cluster.
 
-    A node is healthy if it is ready and schedulable; those that nobody has reported are as the
+    A node is healthy if it is ready and schedulable; those that are not reported stay as the
     scheduler has them.
     """
 
@@ -36,22 +35,19 @@ class JobInformer(ClusterInformer):
         """Apply a watch event, or a list of objects, as `ClusterInformer.apply`."""
         return super().apply(_by_api(events))
 
-    def _identify(self, pod: Any) -> tuple[str, str]:
-        return identify(pod)
-
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         try:
-            return read_asked(pod) is not None
+            return read_request(pod) is not None
         except (TypeError, ValueError):
             return True
 
     def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:
         if known is None:
             return
-        asked = read_asked(pod)
-        if asked is None:
+        request = read_request(pod)
+        if request is None:
             return
-        member = self._jobs.add(identity, known.name, asked)
+        member = self._jobs.add(identity, known.name, request)
         node = node_of(Field(pod))
         if not node:
             return
@@ -71,9 +67,6 @@ class JobInformer(ClusterInformer):
 
     def _lose_pod(self, identity: str) -> None:
         self._jobs.lose(identity)
-
-    def _other_pods(self) -> Mapping[str, int]:
-        return {}
 
     def _set_health(self, node: str, ready: bool) -> None:
         if self._healthy.get(node, True) != ready:

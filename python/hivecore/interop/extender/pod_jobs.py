@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
-from hivecore.interop.extender.asked import PREFIX, Asked, job_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
+from hivecore.interop.extender.requests import PREFIX, Request
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
@@ -77,18 +77,18 @@ class PodJobs:
 
     # --- pods
 
-    def add(self, identity: str, name: str, asked: Asked) -> Member:
+    def add(self, identity: str, name: str, request: Request) -> Member:
         """A pod exists.
 
         :raises ValueError: it does not go together with its gang; then it is not added.
         """
         known = self.members.get(identity)
-        if known is not None and (known.asked == asked or known.slot is not None):
+        if known is not None and (known.request == request or known.slot is not None):
             self._unsettled[known.job] = None
             return known
-        job = job_of(asked)
+        job = request.job_name
         gang = self._gangs.get(job)
-        self._check(asked, job, gang, identity)
+        self._check(request, job, gang, identity)
         if known is not None:
             self.lose(identity)
         same_name = self._names.get(name)
@@ -98,23 +98,24 @@ class PodJobs:
         gang = self._gangs.get(job)
         if gang is None:
             gang = self._gangs[job] = Gang(job)
-        member = Member(identity, name, asked, job)
+        member = Member(identity, name, request, job)
         self.members[identity] = gang.members[identity] = member
         self._names[name] = identity
         self._unsettled[job] = None
         return member
 
-    def _check(self, asked: Asked, job: str, gang: Gang | None, identity: str) -> None:
+    def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
         other = next((one for one in others if one.identity != identity), None)
         if other is not None:
-            alike = type(other.asked) is type(asked) and other.asked.common == asked.common
-            if not alike or other.asked.gang != asked.gang:
+            known, own = other.request, request
+            alike = type(known) is type(own) and known.common == own.common
+            if not alike or known.gang != own.gang:
                 raise ValueError(
-                    f"gang {show(asked.gang)}: the pod says something else of it than {other.name}"
+                    f"gang {show(own.gang)}: the pod says something else of it than {other.name}"
                 )
-        elif job in self._scheduler and not asked.is_of(self._scheduler.job(job)):
-            raise ValueError(f"gang {show(asked.gang)}: its job {show(job)} is another one")
+        elif job in self._scheduler and not request.is_of(self._scheduler.job(job)):
+            raise ValueError(f"gang {show(request.gang)}: its job {show(job)} is another one")
 
     def lose(self, identity: str) -> None:
         """A pod is gone, or has ended."""
@@ -173,7 +174,7 @@ class PodJobs:
             return
         groups[name] = group
         for gang in self._gangs.values():
-            if any(member.asked.gang == name for member in gang.members.values()):
+            if any(member.request.gang == name for member in gang.members.values()):
                 self._unsettled[gang.name] = None
                 if known not in (None, group):
                     gang.is_redefined, gang.refused = True, ""

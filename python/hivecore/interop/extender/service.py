@@ -3,47 +3,43 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
 from typing import Any, TypeVar
 
+from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.events.service import MAX_STEP, Fsync, SchedulerService
-from hivecore.interop.events.told import ToldActions
-from hivecore.interop.extender.extender import PATHS, WATCH, PodExtender
-from hivecore.interop.hived.pods import identify
+from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
-from hivecore.interop.kubernetes.json_text import write_json
-from hivecore.interop.kubernetes.serving.logs import LOG
-from hivecore.interop.kubernetes.serving.replies import Reply, fields_of, log_reply
+from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.serving.extenders import ExtenderService
+from hivecore.interop.kubernetes.serving.replies import Reply
+from hivecore.interop.kubernetes.serving.routes import Routes
+from hivecore.interop.kubernetes.serving.server import Service
 from hivecore.scheduler import Scheduler, SchedulerEvent
 
 __all__ = ["PodService"]
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 _MOMENT = 1.0  # seconds
 _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to a thread
-_NO_QUERY: Mapping[str, str] = MappingProxyType({})
-_NOBODY = (
-    "nobody binds pods: start the server with --kubeconfig, --in-cluster, --binder or --no-bind"
-)
 
 
-class PodService(SchedulerService):
+class PodService(ExtenderService, SchedulerService):
     """Answers as `SchedulerService`, and kube-scheduler as `PodExtender`.
 
-    :param scheduler: as of `SchedulerService`; so are ``told``, ``clock``, ``max_step``, ``fsync``
-        and ``snapshot_every``.
-    :param binder: is given the object that binds a pod; raises LookupError if there is no such
-        pod, anything else if it cannot be bound. ``None``: nobody binds pods here.
-    :param find_pod: asks Kubernetes for a pod by namespace and name: it may be new. Raises
-        LookupError where there is none.
-    :param others_bind: whether whoever calls the bind verb binds the pod.
+    :param scheduler: as of `SchedulerService`; so are ``actions``, ``clock``, ``max_step``,
+        ``fsync`` and ``snapshot_every``.
+    :param binder: as of `ExtenderService`, but ``None``: no pod is bound here; so is ``find_pod``.
+    :param others_bind: whether the client that calls the bind verb binds the pod.
     """
+
+    extender: PodExtender
+    routes = Routes([*SchedulerService.routes.routes, *PodExtender.routes.routes])
 
     def __init__(
         self,
         scheduler: Scheduler,
-        told: ToldActions | None = None,
+        actions: RecentActions | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
         max_step: float = MAX_STEP,
@@ -53,15 +49,15 @@ class PodService(SchedulerService):
         find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
         others_bind: bool = False,
     ) -> None:
-        super().__init__(scheduler, told, clock, max_step, fsync, snapshot_every)
-        self.extender = PodExtender(scheduler, self._tell)
-        self._binder, self._find_pod = binder, find_pod
-        self._nobody_binds = binder is None and not others_bind
+        SchedulerService.__init__(self, scheduler, actions, clock, max_step, fsync, snapshot_every)
+        if binder is None and not others_bind:
+            binder = _refuse_to_bind
+        ExtenderService.__init__(self, PodExtender(scheduler, self._tell), binder, find_pod)
         self._rounds: list[tuple[list[SchedulerEvent], Round]] = []
         self.changed = asyncio.Event()
         """Set when there may be something for pods that wait: see `PodJobs.woken`."""
         self.touches = False
-        """Whether somebody touches these pods."""
+        """Whether these pods are touched."""
         counts = self.extender.jobs.counts
         self.metrics.add_gauges(
             [
@@ -74,54 +70,27 @@ class PodService(SchedulerService):
             ]
         )
 
-    def method(self, path: str) -> str | None:
-        """The HTTP method of a path, "POST" or "GET"; None: there is no such path."""
-        return "POST" if path in PATHS else super().method(path)
-
-    async def answer(
-        self, path: str, body: bytes, query: Mapping[str, str] = _NO_QUERY
-    ) -> tuple[int, bytes]:
-        """The status, and JSON; of a status from 400 on it is ``{"Error": ...}``."""
-        if path not in PATHS:
-            return await super().answer(path, body, query)
-        started = time.perf_counter()
-        try:
-            if query:
-                raise BadCall(400, f"{path} has no parameters in its URL")
-            reply = await self._ask(path, body)
-            if reply.outcome == "unknown" and await self._is_new(reply):
-                reply = await self._ask(path, body)
-        except BadCall as error:
-            return error.status, write_json({"Error": str(error)})
-        if reply.binding is not None:
-            await self._bind(reply)
-        if reply.outcome == "deferred" and self.touches:
-            # kube-scheduler may just not have heard that the node is free.
-            asyncio.get_running_loop().call_later(_MOMENT, self._wake_pod, reply.pod)
-        if path != WATCH:
-            verb = path.rpartition("/")[2]
-            self.metrics.decided(verb, reply.outcome)
-            log_reply(verb, reply, time.perf_counter() - started)
-        return reply.status, write_json(reply.answer)
+    async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
+        if path not in PodExtender.routes.posted:
+            return await Service._answer(self, path, body, query)
+        if query:
+            raise BadCall(400, f"{path} has no parameters in its URL")
+        return await ExtenderService._answer(self, path, body, query)
 
     async def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list, as ``/v1/watch``; returns what could not be applied."""
-
-        def applied() -> list[str]:
-            mistakes = self.extender.informer.apply(events)
-            self.extender.jobs.settle()
-            return mistakes
-
-        return await self._in_turn(applied, is_small="items" not in events)
+        return await self._in_turn(
+            lambda: self.extender.apply(events), is_small="items" not in events
+        )
 
     # --- turns
 
-    async def _ask(self, path: str, body: bytes) -> Reply:
+    async def _begin(self, path: str, body: bytes) -> Reply:
         return await self._in_turn(
             lambda: self.extender.begin(path, body), is_small=len(body) <= _SMALL
         )
 
-    async def _in_turn(self, work: Callable[[], _Made], is_small: bool = True) -> _Made:
+    async def _in_turn(self, work: Callable[[], _Result], is_small: bool = True) -> _Result:
         """Do something with pods that may change the scheduler, when it is our turn."""
         async with self._turn:
             if self.failure is not None:
@@ -135,16 +104,16 @@ class PodService(SchedulerService):
                 self._fail(error)
                 raise
             finally:
-                if self._rounds:
-                    await self._sync()
-                self._note_rounds()
+                await self._note_rounds()
 
     def _tell(self, events: list[SchedulerEvent]) -> Round:
         found = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
         self._rounds.append((events, found))
         return found
 
-    def _note_rounds(self) -> None:
+    async def _note_rounds(self) -> None:
+        if self._rounds:
+            await self._sync()
         rounds, self._rounds = self._rounds, []
         for events, found in rounds:
             self._note(events, found)
@@ -162,39 +131,27 @@ class PodService(SchedulerService):
             self._fail(error)
             raise
         finally:
-            if self._rounds:
-                await self._sync()
-            self._note_rounds()
+            await self._note_rounds()
         return found
 
     # --- pods
 
-    def _wake_pod(self, pod: Mapping[str, str]) -> None:
-        member = self.extender.jobs.members.get(identify(pod)[0])
+    def _answered(self, reply: Reply) -> None:
+        if reply.outcome == "deferred" and self.touches and reply.pod is not None:
+            # kube-scheduler may just not have heard that the node is free.
+            asyncio.get_running_loop().call_later(_MOMENT, self._wake_pod, reply.pod)
+
+    def _wake_pod(self, pod: PodId) -> None:
+        member = self.extender.jobs.members.get(pod.identity)
         if member is not None and not member.node:
             self.extender.jobs.woken[member.job] = None
             self.changed.set()
 
-    async def _is_new(self, reply: Reply) -> bool:
-        """Whether the pod exists: kube-scheduler may hear of it before anybody else."""
-        if self._find_pod is None:
-            return False
-        try:
-            pod = await self._find_pod(reply.pod["namespace"], reply.pod["name"])
-        except Exception as error:
-            if not isinstance(error, LookupError):
-                LOG.warning("asking for a pod: %s", error, extra={"fields": fields_of(reply)})
-            return False
-        await self.apply({"type": "ADDED", "object": pod})
-        return not self.extender.informer.is_missing(reply.pod["uid"])
+    async def _sent(self, reply: Reply, error: Exception | None) -> None:
+        if error is not None:
+            await self._in_turn(lambda: self.extender.sent(reply, error))
 
-    async def _bind(self, reply: Reply) -> None:
-        try:
-            if self._nobody_binds:
-                raise RuntimeError(_NOBODY)
-            if self._binder is not None:
-                await self._binder(reply.binding or {})
-        except Exception as mistake:
-            error = mistake
-            LOG.warning("binding failed: %s", error, extra={"fields": fields_of(reply)})
-            await self._in_turn(lambda: self.extender.failed(reply, error))
+
+async def _refuse_to_bind(binding: dict[str, Any]) -> None:
+    ways = "--kubeconfig, --in-cluster, --binder or --no-bind"
+    raise RuntimeError(f"nobody binds pods: start the server with {ways}")

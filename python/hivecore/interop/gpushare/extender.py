@@ -9,11 +9,9 @@ bind names a pod only, so what it asks for is remembered from filter. kube-sched
 of status 200 alone: both answer all mistakes with it and the message in ``Error``.
 """
 
-import copy
-import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from hivecore._arguments import as_mapping
 from hivecore.devices import DeviceCluster, DeviceRequest, Feasibility
@@ -21,43 +19,40 @@ from hivecore.interop.gpushare.books import Books, Holding
 from hivecore.interop.gpushare.inspect import draw_node
 from hivecore.interop.gpushare.names import Unit, bytes_of
 from hivecore.interop.gpushare.pods import read_pod, write_assignment
-from hivecore.interop.kubernetes.bindings import binding_of
 from hivecore.interop.kubernetes.calls import (
-    NOTHING_FILTERED,
     BadCall,
-    as_text,
-    field,
-    filtered,
-    listed_nodes,
-    object_of,
-    parsed,
+    BindCall,
+    BindReply,
+    FilterCall,
+    FilterReply,
 )
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import owner_name
+from hivecore.interop.kubernetes.pods import PodId, binding_of, owner_name
+from hivecore.interop.kubernetes.serving.extenders import HttpExtender
+from hivecore.interop.kubernetes.serving.replies import Reply
+from hivecore.interop.kubernetes.serving.routes import COMMON, Call, Route, Routes, watch
 
 __all__ = ["Extender"]
 
 _ROOT = "/gpushare-scheduler"
-_FILTER, _BIND, _WATCH = (f"{_ROOT}/{verb}" for verb in ("filter", "bind", "watch"))
-_INSPECT = f"{_ROOT}/inspect"
-_PATHS = ("/", _FILTER, _BIND, _WATCH, _INSPECT, f"{_INSPECT}/", "/healthz")
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
-_NO_ANSWER: dict[str, dict[str, Any]] = {_FILTER: NOTHING_FILTERED, _BIND: {}}
 _MOST_REMEMBERED = 100_000
 
 
-class Extender:
+class Extender(HttpExtender):
     """Answers kube-scheduler for a `hivecore.devices.DeviceCluster`, as gpushare's extender does.
 
     :param cluster: the cluster, which may be empty at first; nobody else may change it.
     :param unit: of ``aliyun.com/gpu-mem``, "MiB" or "GiB".
     :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes, which
-        copies its annotations to the pod. What it raises is the answer's error. ``None``: nobody
-        is called, the answer to bind has the object under ``Binding``.
+        copies its annotations to the pod. What it raises is the answer's error. ``None``: the
+        answer to bind has the object under ``Binding``.
     :param clock: the time in nanoseconds since 1970.
 
-    Calls take turns, but for the binder's.
+    Its paths are, under ``/gpushare-scheduler``: ``/filter``, ``/bind``, ``/inspect`` and
+    ``/inspect/`` with the name of a node; ``/watch``: an event of a watch, or a list of objects, of
+    the kinds Node, Pod and ConfigMap; besides, ``/healthz``.
 
     >>> from hivecore.devices import DeviceCluster
     >>> from hivecore.interop.gpushare import Extender
@@ -88,164 +83,86 @@ class Extender:
         bytes_of(unit)
         if not isinstance(cluster, DeviceCluster):
             raise TypeError(f"cluster must be a DeviceCluster, not {type(cluster).__name__}")
+        super().__init__(binder)
         self._books = Books(cluster, unit)
-        self._binder = binder
         self._clock = clock
-        self._asked: dict[str, tuple[str, DeviceRequest]] = {}
+        self._requests: dict[str, tuple[str, DeviceRequest]] = {}
         self._sending: set[str] = set()
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but whose turn it is; a copy stands alone."""
-        with self._lock:
-            state = {name: value for name, value in vars(self).items() if name != "_lock"}
-            return state | {
-                "_books": copy.deepcopy(self._books),
-                "_asked": dict(self._asked),
-                "_sending": set(self._sending),
-            }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = threading.Lock()
-
-    def __copy__(self) -> Self:
-        other = object.__new__(type(self))
-        other.__setstate__(self.__getstate__())
-        return other
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.__copy__()
-
-    @staticmethod
-    def method(path: str) -> str | None:
-        """The HTTP method of a path: POST where something may change, else GET; None: no path.
-
-        >>> from hivecore.interop.gpushare.extender import Extender
-        >>> Extender.method("/gpushare-scheduler/bind")
-        'POST'
-        """
-        if path in (_FILTER, _BIND, _WATCH):
-            return "POST"
-        return "GET" if path in _PATHS or path.startswith(f"{_INSPECT}/") else None
-
-    def handle(self, path: str, body: Any = None) -> tuple[int, Any]:
-        """Answer a request.
-
-        :param path: of the URL, decoded, under ``/gpushare-scheduler``: ``/filter``, ``/bind``,
-            ``/inspect`` and ``/inspect/`` with the name of a node; ``/watch``: an event of a
-            watch, or a list of objects, of the kinds Node, Pod and ConfigMap; besides,
-            ``/healthz``, and ``/`` for the list of them.
-        :param body: of the request: plain data, or the JSON of it.
-        :returns: status and plain data for JSON. The status of filter and bind is always 200, and
-            ``Error`` in their answers says what is wrong. Of the others the body of a status from
-            400 on is ``{"Error": ...}``.
-        :raises TypeError: the path is no string.
-        """
-        if not isinstance(path, str):
-            raise TypeError(f"path must be a string, not {type(path).__name__}")
-        try:
-            return 200, self._answer(path, body)
-        except BadCall as error:
-            if path in _NO_ANSWER:
-                return 200, {**_NO_ANSWER[path], "Error": str(error)}
-            return error.status, {"Error": str(error)}
-
-    def _answer(self, path: str, body: Any) -> Any:
-        method = self.method(path)
-        if method is None:
-            raise BadCall(404, f"nothing is at {show(path)}")
-        if method == "POST":
-            arguments = object_of(parsed(body), "the body")
-            answers = {_FILTER: self._filter, _BIND: self._bind, _WATCH: self._watch}
-            return answers[path](arguments)
-        if path == "/":
-            return {"paths": list(_PATHS)}
-        if path == "/healthz":
-            return {"status": "ok"}
-        return self._inspect(path.removeprefix(_INSPECT).removeprefix("/"))
 
     # --- kube-scheduler
 
-    def _filter(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        pod = object_of(field(arguments, "Pod"), "Pod")
-        nodes = listed_nodes(arguments)
+    def _filter(self, call: Call) -> Reply:
+        arguments: FilterCall = call.body
+        nodes = arguments.offered()
         try:
-            request = read_pod(pod, self._books.unit)
-            uid = Field(pod)["metadata"]["uid"].text()
+            request = read_pod(arguments.pod, self._books.unit)
+            uid = Field(arguments.pod)["metadata"]["uid"].text()
         except (TypeError, ValueError) as error:
             raise BadCall(400, f"Pod: {error}") from None
+        namespace, _, name = request.name.partition("/")
+        pod = PodId(name, namespace, uid)
         with self._lock:
             self._remember(uid, request)
             if not request.needs:
-                return filtered(nodes, arguments)
+                return Reply(200, arguments.passed(nodes), "bind", pod)
             holding = self._books.known_pod(request.name, uid)
             sending = request.name in self._sending
             if holding is not None and (holding.bound or sending or holding.node in nodes):
-                return self._insist(request.name, holding, nodes, arguments)
+                return Reply(200, _insisting(pod, holding, nodes, arguments), "bind", pod)
             self._books.release(request.name)
             known = [node for node in nodes if node in self._books.nodes]
             failed = _failures(self._books.cluster.filter(request, nodes=known))
         unknown = {node: f"node {show(node)} is unknown" for node in set(nodes) - set(known)}
-        return {
-            **filtered([node for node in known if node not in failed], arguments),
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": unknown,
-        }
-
-    def _insist(
-        self, owner: str, holding: Holding, nodes: list[str], arguments: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """A pod that has a card goes where it is: kube-scheduler has not seen it bound."""
-        reason = f"pod {show(owner)} has a card of node {show(holding.node)}"
-        failed = {node: reason for node in nodes if node != holding.node}
-        left = [node for node in nodes if node == holding.node]
-        return {**filtered(left, arguments), "FailedNodes": failed}
+        passing = [node for node in known if node not in failed]
+        answer = arguments.passed(
+            passing, failed_nodes=failed, failed_and_unresolvable_nodes=unknown
+        )
+        return Reply(200, answer, "bind" if passing else "wait", pod)
 
     def _remember(self, uid: str, request: DeviceRequest) -> None:
-        self._asked.pop(request.name, None)
-        self._asked[request.name] = uid, request
-        if len(self._asked) > _MOST_REMEMBERED:
-            del self._asked[next(iter(self._asked))]
+        self._requests.pop(request.name, None)
+        self._requests[request.name] = uid, request
+        if len(self._requests) > _MOST_REMEMBERED:
+            del self._requests[next(iter(self._requests))]
 
-    def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        name, namespace, node = (
-            as_text(field(arguments, key), key) for key in ("PodName", "PodNamespace", "Node")
-        )
-        uid = as_text(field(arguments, "PodUID"), "PodUID", required=False)
+    def _bind(self, call: Call) -> Reply:
+        arguments: BindCall = call.body
+        pod, node = arguments.pod, arguments.node
         try:
-            owner = owner_name(Field({"metadata": {"name": name, "namespace": namespace}}))
+            names = {"name": pod.name, "namespace": pod.namespace}
+            owner = owner_name(Field({"metadata": names}))
         except ValueError as error:
             raise BadCall(400, str(error)) from None
         with self._lock:
             if owner in self._sending:
                 raise BadCall(400, f"pod {show(owner)} is being bound")
-            known = self._books.known_pod(owner, uid)
+            known = self._books.known_pod(owner, pod.uid)
             if known is not None and known.node != node:
                 raise BadCall(400, f"pod {show(owner)} has a card of node {show(known.node)}")
-            annotations = self._take(owner, uid, node) if known is None else known.annotations
-            made = binding_of(name, namespace, uid, node, annotations)
-            if self._binder is None or known is not None:
-                return {"Error": "", "Binding": made}
+            annotations = self._take(owner, pod.uid, node) if known is None else known.annotations
+            made = binding_of(pod, node, annotations)
+            answer = BindReply(binding=made)
+            if not self.binds or known is not None:
+                return Reply(200, answer, "bound", pod)
             self._sending.add(owner)
-        mistake = ""
-        try:
-            self._binder(made)
-        except Exception as error:
-            mistake = f"binding failed: {error}"
-        finally:
-            with self._lock:
-                self._sending.discard(owner)
-                holding = self._books.held.get(owner)
-                # What got through to Kubernetes all the same is bound.
-                if mistake and holding is not None and not holding.bound:
-                    self._books.release(owner)
-        return {"Error": mistake, "Binding": made}
+            return Reply(200, answer, "bound", pod, made)
+
+    def sent(self, reply: Reply, error: Exception | None) -> None:
+        """The object that binds a pod was sent; if it is not bound its card is given back."""
+        assert reply.pod is not None
+        owner = reply.pod.full
+        with self._lock:
+            self._sending.discard(owner)
+            holding = self._books.held.get(owner)
+            # What got through to Kubernetes all the same is bound.
+            if error is not None and holding is not None and not holding.bound:
+                self._books.release(owner)
+        super().sent(reply, error)
 
     def _take(self, owner: str, uid: str, node: str) -> dict[str, str]:
         """Have the cluster give the pod its card; its annotations."""
-        asked_by, request = self._asked.get(owner, ("", None))
-        if request is None or (uid and asked_by and uid != asked_by):
+        filtered_uid, request = self._requests.get(owner, ("", None))
+        if request is None or (uid and filtered_uid and uid != filtered_uid):
             raise BadCall(400, f"pod {show(owner)} is unknown: it has to be filtered first")
         if not request.needs:
             return {}
@@ -258,13 +175,14 @@ class Extender:
         inventory = books.cluster.inventory(node)
         annotations = write_assignment(decision.placement, inventory, books.unit, self._clock())
         books.cluster.commit(decision)
-        books.held[owner] = Holding(uid or asked_by, node, annotations, False)
-        del self._asked[owner]
+        books.held[owner] = Holding(uid or filtered_uid, node, annotations, False)
+        del self._requests[owner]
         return annotations
 
     # --- inspection and events
 
-    def _inspect(self, node: str) -> dict[str, Any]:
+    def _inspect(self, call: Call) -> dict[str, Any]:
+        node = call.name
         with self._lock:
             books = self._books
             if node and node not in books.nodes:
@@ -272,33 +190,53 @@ class Extender:
             names = [node] if node else sorted(books.nodes)
             return {"nodes": [draw_node(books.cluster, name, books.unit) for name in names]}
 
-    def _watch(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        kind, type_ = event.get("kind"), event.get("type")
-        items: list[Any] = [event.get("object")]
+    def apply(self, events: Any) -> list[str]:
+        """Apply a watch event or a list of objects; returns what could not be applied."""
+        if not isinstance(events, Mapping):
+            return [f"the body must be an object, not {show(events)}"]
+        kind, type_ = events.get("kind"), events.get("type")
+        items: list[Any] = [events.get("object")]
         if isinstance(kind, str) and kind.endswith("List"):
-            listed = event.get("items")
+            listed = events.get("items")
             if not isinstance(listed, (list, tuple)):
-                raise BadCall(400, f"items must be a list, not {show(listed)}")
+                return [f"items must be a list, not {show(listed)}"]
             type_, items = "ADDED", list(listed)
         if type_ in ("BOOKMARK", "ERROR"):
-            return {}
+            return []
         if type_ not in _TYPES:
-            raise BadCall(400, f"type={show(type_)}: allowed are {', '.join(_TYPES)}")
+            return [f"type={show(type_)}: allowed are {', '.join(_TYPES)}"]
         of_list = kind.removesuffix("List") if isinstance(kind, str) else ""
         mistakes = []
         with self._lock:
             for item in items:
                 try:
-                    self._apply(type_, of_list, item)
+                    found = Field(as_mapping(item, "object"))
+                    self._books.apply(type_, found["kind"].text() or of_list, found)
                 except (LookupError, TypeError, ValueError) as error:
                     mistakes.append(f"{_shown(item)}: {error}")
-        if mistakes:
-            raise BadCall(400, "\n".join(mistakes))
-        return {}
+        return mistakes
 
-    def _apply(self, type_: str, kind: str, item: Any) -> None:
-        found = Field(as_mapping(item, "object"))
-        self._books.apply(type_, found["kind"].text() or kind, found)
+    routes = Routes(
+        [
+            COMMON[0],
+            Route("POST", f"{_ROOT}/filter", _filter, FilterCall, FilterReply),
+            Route("POST", f"{_ROOT}/bind", _bind, BindCall, BindReply),
+            Route("POST", f"{_ROOT}/watch", watch),
+            Route("GET", f"{_ROOT}/inspect", _inspect),
+            Route("GET", f"{_ROOT}/inspect/", _inspect),
+            *COMMON[1:],
+        ]
+    )
+
+
+def _insisting(
+    pod: PodId, holding: Holding, nodes: list[str], arguments: FilterCall
+) -> FilterReply:
+    """A pod that has a card goes where it is: kube-scheduler has not seen it bound."""
+    reason = f"pod {show(pod.full)} has a card of node {show(holding.node)}"
+    failed = {node: reason for node in nodes if node != holding.node}
+    left = [node for node in nodes if node == holding.node]
+    return arguments.passed(left, failed_nodes=failed)
 
 
 def _failures(feasibility: Feasibility) -> dict[str, str]:

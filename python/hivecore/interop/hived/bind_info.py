@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from hivecore.cells import PodPlacement
 from hivecore.gangs import Gang, Role
-from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.pods import PodRequest
+from hivecore.interop.kubernetes.pods import RequestError
 
 __all__ = ["BindInfo", "write"]
 

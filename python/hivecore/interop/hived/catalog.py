@@ -5,7 +5,8 @@ from typing import Any
 
 from hivecore.cells import CellCluster, ClusterSpec
 from hivecore.interop.hived.configuration.config import HivedConfig
-from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.pods import PodRequest
+from hivecore.interop.kubernetes.pods import RequestError
 
 __all__ = ["Catalog", "read"]
 

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_mapping, as_name, as_tuple
-from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.serving.annotations import SPEC, read_spec
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import RequestError, identify
 from hivecore.scheduler import Job, Role, Where
 
 __all__ = ["job_of_hived_pods", "job_of_request", "read_pod_request"]

@@ -1,8 +1,7 @@
-"""What a pod is and what it asks for: HiveD's pod-scheduling-spec, checked and with its defaults.
+"""What a pod asks for: HiveD's pod-scheduling-spec, checked and with its defaults.
 
-A pod is identified by one string, which is what victims and inspections name. The spec is the
-mapping that HiveD's users write into the annotation ``pod-scheduling-spec``. What HiveD reads and
-never uses is ignored here as there; a name that it does not know is an error.
+The spec is the mapping that HiveD's users write into the annotation ``pod-scheduling-spec``. What
+HiveD reads and never uses is ignored here as there; a name that it does not know is an error.
 """
 
 import operator
@@ -12,10 +11,10 @@ from typing import Any, NamedTuple
 
 from hivecore._arguments import as_text
 from hivecore.cells import AffinityGroup
-from hivecore.errors import HivecoreError
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import RequestError
 
-__all__ = ["PodRequest", "RequestError", "identify"]
+__all__ = ["PodRequest"]
 
 _LARGEST = 2**31 - 1  # numbers of the format are int32
 _HIGHEST_PRIORITY = 1000
@@ -34,10 +33,6 @@ _PLACES = {
     "affinityGroup": _OF_GROUP,
     "an entry of affinityGroup.members": _OF_MEMBER,
 }
-
-
-class RequestError(HivecoreError, ValueError):
-    """A pod asks for something that can never be meant: a mistake of its user."""
 
 
 class PodRequest(NamedTuple):
@@ -127,25 +122,6 @@ class PodRequest(NamedTuple):
             )
         except ValueError as error:
             raise RequestError(f"spec: affinityGroup: {error}") from None
-
-
-def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
-    """A pod's identity and its full name, which names its group if the spec names none."""
-    if isinstance(pod, str):
-        if not pod:
-            raise RequestError("pod must not be an empty string")
-        pod = as_text(pod, "pod")
-        return pod, pod
-    if not isinstance(pod, Mapping):
-        raise RequestError(f"pod must be a name or a mapping with 'name', not {type(pod).__name__}")
-    meta = pod.get("metadata", pod)
-    if not isinstance(meta, Mapping):
-        raise RequestError(f"pod: metadata must be a mapping, not {type(meta).__name__}")
-    name = _text(meta.get("name"), "pod: name")
-    if name is None:
-        raise RequestError("pod: 'name' is missing or empty")
-    full = f"{_text(meta.get('namespace'), 'pod: namespace') or 'default'}/{name}"
-    return _text(meta.get("uid"), "pod: uid") or full, full
 
 
 def _check_fields(fields: Mapping[str, Any], known: frozenset[str], place: str) -> None:

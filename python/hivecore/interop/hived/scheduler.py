@@ -38,8 +38,9 @@ from hivecore.interop.hived.inspection.groups import describe
 from hivecore.interop.hived.inspection.inspector import Inspector
 from hivecore.interop.hived.inspection.text import StatusText
 from hivecore.interop.hived.pod_decision import PodDecision
-from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import PodId, RequestError, identify
 
 __all__ = ["HivedScheduler", "OfferedNodes", "Outlook"]
 
@@ -150,7 +151,7 @@ class HivedScheduler(Stateful):
 
     def schedule(
         self,
-        pod: str | Mapping[str, Any],
+        pod: str | PodId | Mapping[str, Any],
         spec: Mapping[str, Any],
         phase: str = "Filtering",
         suggested_nodes: Iterable[str] | NodeSet | OfferedNodes | None = None,
@@ -226,7 +227,7 @@ class HivedScheduler(Stateful):
         with self._lock:
             return Outlook(self._catalog, self._gangs, self._cluster.copy(), self._lock)
 
-    def allocate(self, pod: str | Mapping[str, Any]) -> None:
+    def allocate(self, pod: str | PodId | Mapping[str, Any]) -> None:
         """Commit the pod's last decision to bind: its cells, and those of its group, are taken.
 
         :raises RequestError: the pod's last decision was not to bind.
@@ -238,7 +239,7 @@ class HivedScheduler(Stateful):
         with self._lock, _as_request_error():
             self._gangs.allocate(identity)
 
-    def delete(self, pod: str | Mapping[str, Any]) -> None:
+    def delete(self, pod: str | PodId | Mapping[str, Any]) -> None:
         """Forget a pod: a bound one empties its slot, a preempting one no longer asks.
 
         The last bound pod of a group releases all of its cells, the last preempting one cancels
@@ -248,7 +249,7 @@ class HivedScheduler(Stateful):
         with self._lock:
             self._gangs.delete(identity)
 
-    def bind_info(self, pod: str | Mapping[str, Any]) -> dict[str, Any]:
+    def bind_info(self, pod: str | PodId | Mapping[str, Any]) -> dict[str, Any]:
         """HiveD's bind info of a pod that is bound or to be bound, as plain data for JSON or YAML.
 
         :raises RequestError: the pod is neither.
@@ -263,7 +264,10 @@ class HivedScheduler(Stateful):
             return bind_info.write(*place)
 
     def recover(
-        self, pod: str | Mapping[str, Any], spec: Mapping[str, Any], record: Mapping[str, Any]
+        self,
+        pod: str | PodId | Mapping[str, Any],
+        spec: Mapping[str, Any],
+        record: Mapping[str, Any],
     ) -> Recovery | None:
         """Take up a pod that is bound already, after a restart; in any order of the pods.
 
@@ -614,7 +618,7 @@ class Outlook:
     ) -> None:
         self._catalog, self._gangs, self._cluster, self._lock = known, gangs, cluster, lock
 
-    def outcome(self, pod: str | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
+    def outcome(self, pod: str | PodId | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
         """What ``HivedScheduler.schedule`` would answer in phase "Filtering".
 
         :raises RequestError: as ``schedule``.

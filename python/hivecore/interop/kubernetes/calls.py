@@ -1,58 +1,167 @@
-"""What kube-scheduler asks of an extender, and the answers, as JSON has them.
+"""What kube-scheduler sends to an extender, and the answers: records of its JSON.
 
-Names of fields are written as in kube-scheduler's types (``NodeNames``) and read in any case.
+Fields are written as in kube-scheduler's types (``NodeNames``) and read in any case, as Go does.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert
+from msgspec import field as named
+from msgspec.structs import fields
 
 from hivecore.interop.kubernetes.json_text import read_body
-from hivecore.interop.kubernetes.messages import is_blank, show
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import PodId
 
 __all__ = [
-    "NOTHING_FILTERED",
     "BadCall",
-    "as_text",
-    "field",
-    "filtered",
-    "listed_nodes",
-    "names_of",
-    "object_of",
+    "BindCall",
+    "BindReply",
+    "FilterCall",
+    "FilterReply",
+    "MetaPod",
+    "MetaVictims",
+    "NodeList",
+    "PreemptCall",
+    "PreemptReply",
     "parsed",
+    "read_call",
+    "record_of",
 ]
+
+_TYPES = re.compile(r"Expected (\w+)(?: \| null)?, got (\w+)")
+_MISSING = "Object missing required field "
+_WORDS = {"str": "a string", "object": "an object", "array": "a list", "null": "nothing"}
+_WORDS |= {"int": "an integer", "float": "a number", "bool": "a truth value"}
+_OF_METADATA = ("name", "namespace", "uid", "annotations", "labels")
+_Record = TypeVar("_Record", bound=Struct)
 
 
 class BadCall(Exception):
-    """What is asked makes no sense; ``status`` is that of HTTP."""
+    """A request makes no sense; ``status`` is that of HTTP."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-NOTHING_FILTERED: dict[str, Any] = {
-    "Nodes": None,
-    "NodeNames": None,
-    "FailedNodes": None,
-    "FailedAndUnresolvableNodes": None,
-    "Error": "",
-}
-"""The answer to filter that names no node."""
+class NodeList(Struct, frozen=True):
+    """Nodes as whole objects."""
+
+    items: list[dict[str, Any]] | None = None
 
 
-def field(value: Mapping[str, Any], name: str) -> Any:
-    """The field of this name in any case; None: there is none.
+class FilterReply(Struct, frozen=True, rename="pascal"):
+    """The answer to filter, in the form in which the nodes were listed."""
 
-    >>> field({"nodeNames": ["a"]}, "NodeNames")
-    ['a']
-    """
-    if name in value:
-        return value[name]
-    low = name.lower()
-    for key, found in value.items():
-        if str(key).lower() == low:
-            return found
-    return None
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str = ""
+
+
+class BindReply(Struct, frozen=True, rename="pascal"):
+    """The answer to bind; kube-scheduler reads its error only."""
+
+    error: str = ""
+    binding: dict[str, Any] | UnsetType = UNSET
+
+
+class MetaPod(Struct, frozen=True):
+    """A victim."""
+
+    uid: str = named(name="UID")
+
+
+class MetaVictims(Struct, frozen=True):
+    """The victims on a node."""
+
+    pods: list[MetaPod] = named(name="Pods")
+    violations: int = named(name="NumPDBViolations", default=0)
+
+
+class PreemptReply(Struct, frozen=True, rename="pascal"):
+    """The answer to preempt: the victims by node."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims] = {}
+    error: str | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, node: str | None, victims: Mapping[str, Iterable[str]]) -> "PreemptReply":
+        """The victims of this node leave, by uid; ``None``: no pod leaves.
+
+        >>> from hivecore.interop.kubernetes.calls import PreemptReply
+        >>> PreemptReply.of("n1", {"n1": ["a"]}).node_name_to_meta_victims["n1"].pods
+        [MetaPod(uid='a')]
+        """
+        if node is None:
+            return cls({})
+        return cls({node: MetaVictims([MetaPod(uid) for uid in victims[node]])})
+
+
+class FilterCall(Struct, frozen=True, rename="pascal"):
+    """Where may this pod go? Of these nodes, which are listed by name or as objects."""
+
+    pod: dict[str, Any]
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+
+    def offered(self) -> list[str]:
+        """The names of the nodes.
+
+        :raises BadCall: an object has no name.
+
+        >>> from hivecore.interop.kubernetes.calls import FilterCall, read_call
+        >>> read_call({"pod": {}, "nodes": {"items": [{"metadata": {"name": "n1"}}]}},
+        ...           FilterCall).offered()
+        ['n1']
+        """
+        if self.nodes is None:
+            return self.node_names or []
+        names = [_name_of(item) for item in self.nodes.items or ()]
+        if not all(isinstance(name, str) for name in names):
+            raise BadCall(400, "names of Nodes.items must be a list of strings")
+        return names
+
+    def passed(self, names: Iterable[str], **more: Any) -> FilterReply:
+        """The answer that these nodes pass.
+
+        >>> FilterCall({}, node_names=["n1", "n2"]).passed(["n1"]).node_names
+        ['n1']
+        """
+        if self.nodes is None:
+            return FilterReply(node_names=list(names), **more)
+        left = dict.fromkeys(names)
+        listed = [item for item in self.nodes.items or () if _name_of(item) in left]
+        for item in listed:
+            left.pop(_name_of(item), None)
+        items = [*listed, *({"metadata": {"name": name}} for name in left)]
+        return FilterReply(NodeList(items), **more)
+
+
+class PreemptCall(Struct, frozen=True, rename="pascal"):
+    """Which pods have to leave for this one?"""
+
+    pod: dict[str, Any]
+    node_name_to_victims: dict[str, Any] | None = None
+    node_name_to_meta_victims: dict[str, Any] | None = None
+
+
+class BindCall(Struct, frozen=True, rename="pascal"):
+    """Bind this pod to this node."""
+
+    pod_name: str
+    pod_namespace: str
+    node: str
+    pod_uid: str | None = named(name="PodUID", default=None)
+
+    @property
+    def pod(self) -> PodId:
+        """The pod's names."""
+        return PodId(self.pod_name, self.pod_namespace, self.pod_uid or "")
 
 
 def parsed(body: Any) -> Any:
@@ -63,78 +172,59 @@ def parsed(body: Any) -> Any:
         except ValueError as error:
             raise BadCall(400, f"the body is no JSON: {error}") from None
         if isinstance(body, Mapping):
-            _check_spellings(body)
+            seen: dict[str, str] = {}
+            for key in body:
+                other = seen.setdefault(key.lower(), key)
+                if other != key:  # fields are read in any case
+                    raise BadCall(400, f"the body has both {show(other)} and {show(key)}")
     return body
 
 
-def _check_spellings(body: Mapping[str, Any]) -> None:
-    """Refuse a field that is there twice, as fields are read in any case."""
-    seen: dict[str, str] = {}
-    for key in body:
-        other = seen.setdefault(key.lower(), key)
-        if other != key:
-            raise BadCall(400, f"the body has both {show(other)} and {show(key)}")
+def read_call(body: Any, kind: type[_Record]) -> _Record:
+    """The record in the body of a request.
+
+    :raises BadCall: the body is something else.
+    """
+    data = parsed(body)
+    if not isinstance(data, Mapping):
+        raise BadCall(400, f"the body must be an object, not {show(data)}")
+    keys = [one.encode_name for one in fields(kind)]
+    plain = _spelled(data, keys)
+    plain = {**plain, "Nodes": _spelled(plain.get("Nodes"), ("items",))}
+    if isinstance(plain.get("Pod"), Mapping):
+        pod = plain["Pod"] = _spelled(plain["Pod"], ("metadata", "spec", "status"))
+        if "metadata" in pod:
+            pod["metadata"] = _spelled(pod["metadata"], _OF_METADATA)
+    found = record_of(plain, kind)
+    for key in ("PodName", "PodNamespace", "Node"):
+        if key in keys and not plain[key]:
+            raise BadCall(400, f"{key} is missing")
+    return found
 
 
-def object_of(value: Any, what: str) -> Mapping[str, Any]:
-    """The mapping, or a `BadCall`."""
+def record_of(plain: Any, kind: type[_Record]) -> _Record:
+    """The record in plain data; a `BadCall` names the path of what is wrong."""
+    try:
+        return convert(plain, kind)
+    except ValidationError as error:
+        text, _, place = str(error).replace("`", "").partition(" - at ")
+        path = place.replace("$.", "") or "the body"
+        if types := _TYPES.fullmatch(text):
+            needed, given = (_WORDS.get(name, name) for name in types.groups())
+            text = f"{path} must be {needed}, not {given}"
+        elif text.startswith(_MISSING):
+            text = f"{text.removeprefix(_MISSING)} is missing"
+        raise BadCall(400, text) from None
+
+
+def _spelled(value: Any, names: Iterable[str]) -> Any:
+    """A mapping with these names for the keys that differ from them in their case only."""
     if not isinstance(value, Mapping):
-        raise BadCall(400, f"{what} must be an object, not {show(value)}")
-    return value
+        return value
+    keys = {name.lower(): name for name in names}
+    return {keys.get(str(key).lower(), key): one for key, one in value.items()}
 
 
-def as_text(value: Any, what: str, required: bool = True) -> str:
-    """The string, or a `BadCall`; "": there is none, and none is required."""
-    if is_blank(value):
-        if required:
-            raise BadCall(400, f"{what} is missing")
-        return ""
-    if not isinstance(value, str):
-        raise BadCall(400, f"{what} must be a string, not {show(value)}")
-    return value
-
-
-def listed_nodes(arguments: Mapping[str, Any]) -> list[str]:
-    """The names of the nodes that filter is asked about.
-
-    >>> listed_nodes({"nodes": {"items": [{"metadata": {"name": "n1"}}]}})
-    ['n1']
-    """
-    nodes = field(arguments, "Nodes")
-    if nodes is None:
-        return names_of(field(arguments, "NodeNames"), "NodeNames")
-    items = field(object_of(nodes, "Nodes"), "items")
-    if items is not None and not isinstance(items, (list, tuple)):
-        raise BadCall(400, f"Nodes.items must be a list, not {show(items)}")
-    return names_of([_name_of(entry) for entry in items or ()], "names of Nodes.items")
-
-
-def names_of(value: Any, what: str) -> list[str]:
-    """The list of strings, or a `BadCall`; nothing is an empty one."""
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)) or not {str}.issuperset(map(type, value)):
-        raise BadCall(400, f"{what} must be a list of strings")
-    return list(value)
-
-
-def filtered(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to filter with these nodes, in the form in which nodes were listed.
-
-    >>> filtered(["n1"], {"NodeNames": ["n1", "n2"]})["NodeNames"]
-    ['n1']
-    """
-    nodes = field(arguments, "Nodes")
-    if nodes is None:
-        return {**NOTHING_FILTERED, "NodeNames": list(names)}
-    left = dict.fromkeys(names)
-    listed = [entry for entry in field(nodes, "items") or () if _name_of(entry) in left]
-    for entry in listed:
-        left.pop(_name_of(entry), None)
-    items = [*listed, *({"metadata": {"name": name}} for name in left)]
-    return {**NOTHING_FILTERED, "Nodes": {"items": items}}
-
-
-def _name_of(node: Any) -> Any:
-    meta = field(node, "metadata") if isinstance(node, Mapping) else None
-    return field(meta, "name") if isinstance(meta, Mapping) else None
+def _name_of(node: Mapping[str, Any]) -> Any:
+    meta = _spelled(node, ("metadata",)).get("metadata")
+    return _spelled(meta, ("name",)).get("name") if isinstance(meta, Mapping) else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import identify
 
 __all__ = ["ClusterInformer", "KnownPod", "mapping_in", "version_of"]
 
@@ -63,10 +64,6 @@ class ClusterInformer(ABC):
     # --- what a subclass does
 
     @abstractmethod
-    def _identify(self, pod: Any) -> tuple[str, str]:
-        """A pod's identity and "namespace/name"; raises ValueError where it has none."""
-
-    @abstractmethod
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         """Whether the scheduler has to know of this pod."""
 
@@ -78,9 +75,9 @@ class ClusterInformer(ABC):
     def _lose_pod(self, identity: str) -> None:
         """A pod is gone, or has ended, whosever it was."""
 
-    @abstractmethod
     def _other_pods(self) -> Mapping[str, int]:
         """More pods that a list may leave out, with the versions of their objects."""
+        return {}
 
     @abstractmethod
     def _set_health(self, node: str, ready: bool) -> None:
@@ -165,7 +162,7 @@ class ClusterInformer(ABC):
         if kind == "Node":
             return str(mapping_in(item, "metadata").get("name"))
         try:
-            return self._identify(item)[0]
+            return identify(item)[0]
         except ValueError:
             return ""
 
@@ -225,7 +222,7 @@ class ClusterInformer(ABC):
     # --- pods
 
     def _pod(self, type_: str, pod: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
-        identity, name = self._identify(pod)
+        identity, name = identify(pod)
         if identity in self._gone:
             return
         known = self.pods.get(identity)

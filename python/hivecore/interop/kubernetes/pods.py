@@ -2,12 +2,28 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct
+
+from hivecore._arguments import as_text
 from hivecore.devices import DeviceAllocation
+from hivecore.errors import HivecoreError
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["BoundPod", "has_ended", "node_of", "owner_name", "pod_requests", "requested"]
+__all__ = [
+    "BoundPod",
+    "PodId",
+    "RequestError",
+    "binding_of",
+    "has_ended",
+    "identify",
+    "node_of",
+    "owner_name",
+    "pod_requests",
+    "requested",
+]
 
 _MOST = 2**63 - 1
 _Amount = TypeVar("_Amount", int, Fraction)
@@ -22,6 +38,94 @@ class BoundPod(NamedTuple):
     name: str
     node: str
     allocations: tuple[DeviceAllocation, ...]
+
+
+class RequestError(HivecoreError, ValueError):
+    """A pod asks for something that can never be meant: a mistake of its user."""
+
+
+class PodId(Struct, frozen=True):
+    """The names of a pod; a uid that is not known is "".
+
+    >>> from hivecore.interop.kubernetes.pods import PodId
+    >>> PodId("train", "default").identity, PodId("train", "default", "1").identity
+    ('default/train', '1')
+    """
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+
+    @property
+    def full(self) -> str:
+        """The pod as "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def identity(self) -> str:
+        """The uid, or the full name where no uid is known."""
+        return self.uid or self.full
+
+    @classmethod
+    def read(cls, pod: Any, path: str = "pod: ") -> "PodId":
+        """The names in a pod's object, or in its metadata alone.
+
+        :param path: what stands before the name of a field in messages.
+        :raises RequestError: a name is missing, or is no string.
+        """
+        if not isinstance(pod, Mapping):
+            kind = type(pod).__name__
+            raise RequestError(f"pod must be a name or a mapping with 'name', not {kind}")
+        meta = pod.get("metadata", pod)
+        if not isinstance(meta, Mapping):
+            place = path.rstrip(".") if path.endswith(".") else f"{path}metadata"
+            raise RequestError(f"{place} must be a mapping, not {show(meta)}")
+        name, namespace, uid = (_text_in(meta, key, path) for key in ("name", "namespace", "uid"))
+        if not name:
+            raise RequestError(f"{path}name: is missing or empty")
+        return cls(name, namespace or "default", uid)
+
+
+def _text_in(meta: Mapping[str, Any], key: str, path: str) -> str:
+    value = meta.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise RequestError(f"{path}{key}={show(value)}: must be a string")
+    return as_text(value, f"{path}{key}")
+
+
+def identify(pod: str | PodId | Mapping[str, Any]) -> tuple[str, str]:
+    """A pod's identity and its full name; a string is both.
+
+    :raises RequestError: it has no name.
+    """
+    if isinstance(pod, str):
+        if not pod:
+            raise RequestError("pod must not be an empty string")
+        pod = as_text(pod, "pod")
+        return pod, pod
+    found = pod if isinstance(pod, PodId) else PodId.read(pod)
+    return found.identity, found.full
+
+
+def binding_of(pod: PodId, node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The object ``Binding``, whose annotations Kubernetes copies to the pod.
+
+    >>> binding_of(PodId("p"), "n", {})["target"]["name"]
+    'n'
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+            "annotations": dict(annotations),
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
 
 
 def owner_name(pod: Field) -> str:

@@ -7,8 +7,8 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.cells.affinity_group import Evictions
 from hivecore.interop.hived import ConfigError, HivedConfig
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
-from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place, Problems
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 __all__ = ["first_keys", "line_at", "lines_of"]
 

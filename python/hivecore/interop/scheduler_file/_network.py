@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.koordinator import read_network_topology
 from hivecore.interop.kubernetes.documents import objects_of
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.kueue import read_topology
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader

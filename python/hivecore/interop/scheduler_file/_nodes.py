@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivecore.devices import Device, NodeDevices
-from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.koordinator import read_device_record
 from hivecore.interop.kubernetes.documents import named_object, objects_of
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._reader import Reader
 
 __all__ = ["Node", "read_nodes", "read_records"]

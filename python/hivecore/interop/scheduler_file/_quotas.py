@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from hivecore._thousandths import Amount
-from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.quotas import Limit, Quota, QuotaTree, quota_rules
 from hivecore.scheduler import Scheduler

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hivecore.errors import HivecoreError
-from hivecore.interop.hived.configuration.problems import ConfigError, Place, Problems
 from hivecore.interop.koordinator.quotas.amounts import in_units
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import ConfigError, Place, Problems
 from hivecore.interop.scheduler_file._lines import line_at, lines_of
 from hivecore.interop.slurm import expand_hostlist
 

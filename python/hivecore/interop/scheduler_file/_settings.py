@@ -7,7 +7,7 @@ from typing import Any, cast
 from hivecore.cells.affinity_group import EVICTIONS, Evictions
 from hivecore.devices import DeviceCluster
 from hivecore.devices.device_cluster import POLICIES
-from hivecore.interop.hived.configuration.problems import Place
+from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivecore.interop.hived.configuration._keys import HOMES, OF_CELL_TYPE
-from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 _LEVELS = 16
 

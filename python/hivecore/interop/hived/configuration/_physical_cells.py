@@ -13,8 +13,8 @@ from typing import Any
 from hivecore.interop.hived.configuration._cell_types import Line
 from hivecore.interop.hived.configuration._keys import HOMES, OF_CELL
 from hivecore.interop.hived.configuration.addresses import ChainAddresses
-from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import is_blank, show
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 _MOST_LEAVES = 2**31
 _MOST_NODES = 2**21

@@ -18,8 +18,8 @@ from hivecore.interop.hived.configuration._keys import (
 )
 from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, Pin
 from hivecore.interop.hived.configuration.addresses import Preassigned
-from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 
 @dataclass(slots=True)

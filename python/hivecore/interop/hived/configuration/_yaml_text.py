@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
-from hivecore.interop.hived.configuration.problems import Place, Problems
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 _DEPTH = 100
 _WRITTEN_OUT = 1_000_000

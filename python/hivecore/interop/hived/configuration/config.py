@@ -26,8 +26,8 @@ from hivecore.interop.hived.configuration._tenants import Tenant, check_fit, rea
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.addresses import ChainAddresses, TenantAddresses
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
-from hivecore.interop.hived.configuration.problems import ConfigError, Problems
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.problems import ConfigError, Problems
 
 __all__ = ["ConfigError", "HivedConfig"]
 

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.problems import Place, Problems
 
 __all__ = ["configuration_in"]
 

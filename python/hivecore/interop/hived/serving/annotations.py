@@ -13,11 +13,10 @@ from typing import Any
 
 from hivecore._arguments import as_object
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
-from hivecore.interop.hived.configuration.problems import ConfigError, Problems
-from hivecore.interop.hived.pods import RequestError
-from hivecore.interop.kubernetes.bindings import binding_of
+from hivecore.interop.kubernetes.pods import RequestError
+from hivecore.interop.kubernetes.problems import ConfigError, Problems
 
-__all__ = ["BIND_INFO", "ISOLATION", "SPEC", "binding", "read_bind_info", "read_spec"]
+__all__ = ["BIND_INFO", "ISOLATION", "SPEC", "bind_annotations", "read_bind_info", "read_spec"]
 
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 """The annotation with what a pod asks for."""
@@ -99,17 +98,16 @@ def _typed(value: Any, field: str, depth: int) -> Any:
     return value
 
 
-def binding(name: str, namespace: str, uid: str, info: Mapping[str, Any]) -> dict[str, Any]:
-    """The object that binds a pod in Kubernetes, with its bind info and devices as annotations.
+def bind_annotations(info: Mapping[str, Any]) -> dict[str, str]:
+    """The annotations of a pod that is bound: its bind info and its devices.
 
     :param info: what ``HivedScheduler.bind_info`` answers.
 
     >>> record = {"node": "n", "leafCellIsolation": [4, 5], "cellChain": "rack"}
-    >>> binding("p", "default", "1", record)["metadata"]["annotations"][ISOLATION]
+    >>> bind_annotations(record)[ISOLATION]
     '4,5'
     """
-    annotations = {
+    return {
         ISOLATION: ",".join(map(str, info["leafCellIsolation"])),
         BIND_INFO: json.dumps(info, separators=(",", ":")),
     }
-    return binding_of(name, namespace, uid, info["node"], annotations)

@@ -7,7 +7,6 @@ bound pods are recovered from their annotations, in any order.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from hivecore.interop.hived.pods import identify
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import BIND_INFO, SPEC, read_bind_info, read_spec
 from hivecore.interop.kubernetes.fields import Field
@@ -60,9 +59,6 @@ class Informer(ClusterInformer):
         self._foreign = foreign
         self._strangers: dict[str, tuple[str, int]] = {}
         self._crowds: dict[str, int] = {}
-
-    def _identify(self, pod: Any) -> tuple[str, str]:
-        return identify(pod)
 
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         return isinstance(_annotations(pod).get(SPEC), str)

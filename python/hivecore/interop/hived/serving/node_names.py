@@ -9,9 +9,11 @@ something else.
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from hivecore.cells import NodeSet
-from hivecore.interop.kubernetes.calls import BadCall, names_of, parsed
-from hivecore.interop.kubernetes.json_text import read_body, read_json, write_json
+from hivecore.interop.kubernetes.calls import BadCall, parsed
+from hivecore.interop.kubernetes.json_text import read_body, write_json
 
 __all__ = ["NamesAtEnd", "split_names"]
 
@@ -47,10 +49,12 @@ class NamesAtEnd:
         """The names as a set; raises `BadCall` where they are none."""
         if self._nodes is None:
             try:
-                found = read_json(b"{" + self._text[1:])["NodeNames"]
+                names = msgspec.json.decode(self._text[len(_KEY) - 2 : -1], type=list[str])
+            except msgspec.ValidationError as error:
+                raise BadCall(400, f"NodeNames: {error}") from None
             except ValueError as error:
                 raise BadCall(400, f"the body is no JSON: {error}") from None
-            self._nodes = NodeSet(names_of(found, "NodeNames"))
+            self._nodes = NodeSet(names)
         return self._nodes
 
     def is_end_of(self, body: bytes) -> bool:

@@ -13,8 +13,9 @@ from math import inf
 from typing import Any
 
 from hivecore.decisions import Outcome
-from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.scheduler import HivedScheduler, Outlook
+from hivecore.interop.kubernetes.pods import PodId, RequestError
 
 __all__ = ["WaitingPod", "WaitingPods"]
 
@@ -29,8 +30,7 @@ _WORTH = {"wait": 0, "preempt": 1, "bind": 2}
 class WaitingPod:
     """A pod that asked and could not be bound."""
 
-    pod: Mapping[str, str]
-    """Its name, namespace and uid."""
+    pod: PodId
     spec: Mapping[str, Any]
     request: PodRequest
     outcome: Outcome
@@ -58,23 +58,22 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def note(self, pod: Mapping[str, str], spec: Mapping[str, Any], outcome: Outcome) -> None:
+    def note(self, pod: PodId, spec: Mapping[str, Any], outcome: Outcome) -> None:
         """A pod was answered: it is bound, or waits from now on if it did not wait before."""
-        identity, full = identify(pod)
         if outcome == "bind":
-            self._pods.pop(identity, None)
+            self._pods.pop(pod.identity, None)
             return
-        known = self._pods.get(identity)
+        known = self._pods.get(pod.identity)
         if known is None:
-            request = PodRequest.read(spec, full)
-            self._pods[identity] = WaitingPod(pod, spec, request, outcome)
+            request = PodRequest.read(spec, pod.full)
+            self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
         else:
             known.outcome, known.due, known.pause, known.ignored = outcome, inf, _SHORTEST, 0
 
-    def try_again(self, pod: Mapping[str, str], spec: Mapping[str, Any], now: float) -> None:
+    def try_again(self, pod: PodId, spec: Mapping[str, Any], now: float) -> None:
         """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
         self.note(pod, spec, "wait")
-        self._pods[identify(pod)[0]].due = now + _MOMENT
+        self._pods[pod.identity].due = now + _MOMENT
 
     def forget(self, identity: str) -> None:
         """The pod is gone."""

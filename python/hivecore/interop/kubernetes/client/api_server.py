@@ -1,7 +1,7 @@
 """Requests to the API server of Kubernetes: plain JSON in and out, over kept connections.
 
-Who one is and how to reach the server (kubeconfig files, service accounts, tokens that expire) is
-the affair of kubernetes_asyncio. Its models of objects are left out: they cost more than the rest.
+kubernetes_asyncio knows the credentials and how to reach the server (kubeconfig files, service
+accounts, tokens that expire). Its models of objects are left out: they cost more than the rest.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from hivecore.interop.kubernetes.json_text import read_json, write_json
+from hivecore.interop.kubernetes.pods import PodId
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
@@ -181,7 +182,7 @@ class ApiServer:
         :raises ApiError: the server does not say.
         """
         try:
-            found: dict[str, Any] = await self.request("GET", _pod(namespace, name))
+            found: dict[str, Any] = await self.request("GET", _path(PodId(name, namespace)))
         except ApiError as error:
             raise (LookupError(str(error)) if error.status == 404 else error) from None
         return {"kind": "Pod", **found}
@@ -192,35 +193,31 @@ class ApiServer:
         :raises LookupError: there is no such pod, but perhaps another one of its name.
         :raises ApiError: it cannot be bound.
         """
-        meta = binding["metadata"]
-        namespace, name, uid = meta["namespace"], meta["name"], meta["uid"]
+        pod, node = PodId.read(binding), binding["target"]["name"]
         try:
-            await self.request("POST", f"{_pod(namespace, name)}/binding", binding)
+            await self.request("POST", f"{_path(pod)}/binding", binding)
         except ApiError as error:
             if error.status == 404:
                 raise LookupError(str(error)) from None
             if error.status != 409:
                 raise
-            await self._accept(error, namespace, name, uid, binding["target"]["name"])
+            await self._accept(error, pod, node)
 
-    async def _accept(
-        self, refusal: ApiError, namespace: str, name: str, uid: str, node: str
-    ) -> None:
+    async def _accept(self, refusal: ApiError, pod: PodId, node: str) -> None:
         """Return if a refused pod is bound as it should be; say what is wrong otherwise."""
         try:
-            there = await self.find_pod(namespace, name)
+            found = await self.find_pod(pod.namespace, pod.name)
         except ApiError:
             raise refusal from None
-        if uid and there["metadata"].get("uid") != uid:
-            raise LookupError(f"pod {namespace}/{name} has another uid by now") from None
-        if there.get("spec", {}).get("nodeName") != node:
+        if pod.uid and found["metadata"].get("uid") != pod.uid:
+            raise LookupError(f"pod {pod.full} has another uid by now") from None
+        if found.get("spec", {}).get("nodeName") != node:
             raise refusal
 
-    async def touch(self, namespace: str, name: str, uid: str, annotations: Any) -> None:
+    async def touch(self, pod: PodId, annotations: Mapping[str, str]) -> None:
         """Change annotations of a pod, if it is still the same."""
-        meta = {"annotations": annotations, **({"uid": uid} if uid else {})}
-        path = _pod(namespace, name)
-        await self.request("PATCH", path, {"metadata": meta}, content_type=MERGE)
+        meta = {"annotations": annotations, **({"uid": pod.uid} if pod.uid else {})}
+        await self.request("PATCH", _path(pod), {"metadata": meta}, content_type=MERGE)
 
 
 def _proxy(url: str) -> str | None:
@@ -230,8 +227,8 @@ def _proxy(url: str) -> str | None:
     return None if proxy_bypass(host) else getproxies().get(parts.scheme)
 
 
-def _pod(namespace: str, name: str) -> str:
-    return f"/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}"
+def _path(pod: PodId) -> str:
+    return f"/api/v1/namespaces/{quote(pod.namespace, '')}/pods/{quote(pod.name, '')}"
 
 
 def _answer(status: int, text: bytes) -> Any:

@@ -1,10 +1,9 @@
-"""Whose node goes first when the victims of a gang are on several."""
+"""Which node's victims are evicted first when the victims of a gang are on several."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-__all__ = ["Evictions", "evicting"]
+__all__ = ["Evictions"]
 
 _MOST_REMEMBERED = 100_000
 
@@ -13,8 +12,8 @@ class Evictions:
     """Which pod of a gang has had the victims of which node named.
 
     Kubernetes evicts the victims of one node at a time for a pod. Each pod of a gang gets another
-    node, so that all of them go at once: the least by name, and it keeps that while victims are
-    there.
+    node, so that all of them are evicted at once: the least by name, and it keeps that while
+    victims are on it.
 
     >>> from hivecore.interop.kubernetes.serving.evictions import Evictions
     >>> evictions = Evictions()
@@ -27,7 +26,7 @@ class Evictions:
         self._nodes: dict[str, dict[str, str]] = {}
 
     def node(self, gang: str, pod: str, victims: Mapping[str, Sequence[str]]) -> str | None:
-        """The node whose victims go for this pod; ``None``: there are none."""
+        """The node whose victims are evicted for this pod; ``None``: it has no victims."""
         if not victims:
             self._nodes.pop(gang, None)
             return None
@@ -39,15 +38,3 @@ class Evictions:
             shared = Counter(nodes.values())
             nodes[pod] = min(victims, key=lambda node: (shared[node], node))
         return nodes[pod]
-
-
-def evicting(node: str | None, victims: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The answer to preempt: the victims of this node go, by uid; of none, nobody.
-
-    >>> evicting("n1", {"n1": ["a"]})["NodeNameToMetaVictims"]["n1"]["Pods"]
-    [{'UID': 'a'}]
-    """
-    if node is None:
-        return {"NodeNameToMetaVictims": {}}
-    named = {"Pods": [{"UID": uid} for uid in victims[node]], "NumPDBViolations": 0}
-    return {"NodeNameToMetaVictims": {node: named}}

@@ -1,10 +1,12 @@
 """What kube-scheduler is answered, what is still to be done for it, and the line of the log."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import field as attribute
 from typing import Any
 
+from msgspec import UNSET
+
+from hivecore.interop.kubernetes.calls import BindReply, FilterReply, PreemptReply
+from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.logs import LOG
 
 __all__ = ["Reply", "fields_of", "log_reply"]
@@ -16,12 +18,12 @@ class Reply:
 
     status: int
     answer: Any
-    """Plain data for JSON."""
+    """A record or plain data for JSON."""
     outcome: str = ""
     """What was decided: "bind", "deferred" (it has a node that is not offered yet), "preempt",
     "wait", "error", "unknown", "bound"; "": nothing was."""
-    pod: Mapping[str, str] = attribute(default_factory=dict)
-    """Name, namespace and uid of the pod that it is about."""
+    pod: PodId | None = None
+    """The pod that it is about."""
     binding: dict[str, Any] | None = None
     """The object that binds the pod: to be sent before the answer."""
     pause: float = 0.0
@@ -36,7 +38,7 @@ def log_reply(verb: str, reply: Reply, seconds: float) -> None:
             "outcome": reply.outcome,
             "milliseconds": round(seconds * 1e3, 3),
             **fields_of(reply),
-            **_reason(reply),
+            **_reason(reply.answer),
         }
         level = 30 if reply.outcome == "error" else 20
         LOG.log(level, "decision", extra={"fields": fields})
@@ -44,26 +46,27 @@ def log_reply(verb: str, reply: Reply, seconds: float) -> None:
 
 def fields_of(reply: Reply) -> dict[str, Any]:
     """The pod that an answer is about, and its node if it is to be bound."""
-    if not reply.pod:
+    if reply.pod is None:
         return {}
-    found = {"pod": f"{reply.pod['namespace']}/{reply.pod['name']}", "uid": reply.pod["uid"]}
+    found = {"pod": reply.pod.full, "uid": reply.pod.uid}
     if reply.binding is not None:
         found["node"] = reply.binding["target"]["name"]
     return found
 
 
-def _reason(reply: Reply) -> dict[str, Any]:
+def _reason(answer: FilterReply | BindReply | PreemptReply) -> dict[str, Any]:
     """What the answer says, in short."""
-    answer = reply.answer
-    if answer.get("Error"):
-        return {"error": answer["Error"]}
-    found = {key: answer[key] for key in ("NodeNames", "FailedNodes") if answer.get(key)}
-    reasons = set((answer.get("FailedNodes") or {}).values())
-    if len(reasons) == 1 < len(found["FailedNodes"]):
-        found["FailedNodes"] = {f"{len(found['FailedNodes'])} nodes": reasons.pop()}
-    victims = answer.get("NodeNameToMetaVictims")
-    if victims:
-        found["victims"] = {
-            node: [pod["UID"] for pod in one["Pods"]] for node, one in victims.items()
-        }
-    return found
+    if answer.error is not UNSET and answer.error:
+        return {"error": answer.error}
+    if isinstance(answer, PreemptReply):
+        victims = answer.node_name_to_meta_victims.items()
+        named = {node: [pod.uid for pod in one.pods] for node, one in victims}
+        return {"victims": named} if named else {}
+    if isinstance(answer, BindReply):
+        return {}
+    found: dict[str, Any] = {"NodeNames": answer.node_names} if answer.node_names else {}
+    failed = answer.failed_nodes or {}
+    reasons = set(failed.values())
+    if len(reasons) == 1 < len(failed):
+        failed = {f"{len(failed)} nodes": reasons.pop()}
+    return {**found, "FailedNodes": failed} if failed else found

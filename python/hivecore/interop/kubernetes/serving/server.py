@@ -1,4 +1,4 @@
-"""A service behind HTTP: methods, sizes, JSON, TLS, who may ask; what is asked is answered there.
+"""An application behind HTTP: methods, sizes, JSON, TLS, the token; its routes answer requests.
 
 Requests are answered one after the other by the thread that reads them: a decision takes less time
 than to hand it to another thread. What takes long, such as a picture of the whole cluster, the
@@ -7,6 +7,7 @@ service gives to a thread itself.
 
 import asyncio
 import hmac
+import inspect
 import signal
 import ssl
 import time
@@ -14,11 +15,12 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.serving.logs import LOG
+from hivecore.interop.kubernetes.serving.routes import Routes
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -36,24 +38,35 @@ _PROBES = ("/livez", "/readyz", "/healthz")
 _LEAST_TOKEN = 16  # characters
 
 
-class Service(Protocol):
-    """What answers requests, without HTTP."""
+class Service:
+    """An application without HTTP: a table of routes, and what is measured of it."""
 
-    @property
-    def metrics(self) -> "Metrics":
-        """Where requests are counted."""
-
-    @property
-    def not_ready(self) -> str:
-        """Why requests cannot be answered yet; "": they can."""
-
-    def method(self, path: str, /) -> str | None:
-        """The HTTP method, "POST" or "GET"; None: there is no such path."""
+    routes: Routes
+    metrics: "Metrics"
+    """Where requests are counted."""
+    not_ready = ""
+    """Why requests cannot be answered yet; "": they can."""
 
     async def answer(
-        self, path: str, body: bytes, query: Mapping[str, str], /
+        self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """The status, and JSON; what stands behind "?" in the URL is in `query`."""
+        """The status, and JSON; of a status from 400 on it is ``{"Error": ...}``."""
+        try:
+            status, found = await self._answer(path, body, query or {})
+        except BadCall as error:
+            status, found = error.status, {"Error": str(error)}
+        return status, found if isinstance(found, bytes) else write_json(found)
+
+    async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
+        """The status, and JSON or what it is to be written of.
+
+        :raises BadCall: the request makes no sense.
+        """
+        route, name = self.routes.find(path)
+        if query and not route.has_parameters:
+            raise BadCall(400, f"{path} has no parameters in its URL")
+        found = route.answer(self, route.call(path, name, body, query))
+        return 200, await found if inspect.isawaitable(found) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +109,7 @@ class HttpServer:
     def __init__(self, service: Service, listening: Listening) -> None:
         from aiohttp import web
 
-        self._service = service
-        self._listening = listening
+        self._service, self._listening = service, listening
         app = web.Application(client_max_size=listening.max_body)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)
         self._token = listening.token.encode()
@@ -160,7 +172,7 @@ class HttpServer:
         if self._token and path not in _PROBES and not self._knows_token(request):
             return _refusal(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
         own = path in ("/livez", "/readyz", "/metrics")
-        method = "GET" if own else service.method(path)
+        method = "GET" if own else service.routes.method(path)
         if method is None:
             return _refusal(404, f"nothing is at {path!r}")
         allowed = ("GET", "HEAD") if method == "GET" else (method,)
@@ -184,11 +196,10 @@ class HttpServer:
             except BadCall as error:
                 return _refusal(error.status, str(error), {"Connection": "close"})
         try:
-            status, text = await service.answer(path, body, request.query)
+            return *await service.answer(path, body, request.query), {}
         except Exception:
             LOG.exception("a request could not be answered", extra={"fields": {"path": path}})
             return _refusal(500, "the service has failed; its log says more")
-        return status, text, {}
 
     async def _body(self, request: "web.Request") -> bytes:
         """The body of a request; raises `BadCall`."""

@@ -1,4 +1,4 @@
-"""The actions that were decided, with running numbers, for whoever asks for them later."""
+"""The actions that were decided, with running numbers, for clients that read them later."""
 
 import os
 from collections import deque
@@ -8,23 +8,23 @@ from typing import Any, Self
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.scheduler.log.reader import read_actions
 
-__all__ = ["ToldActions"]
+__all__ = ["RecentActions"]
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_AT_ONCE = 1000  # actions in an answer
 _MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
 
 
-class ToldActions:
+class RecentActions:
     """The latest actions as JSON, numbered from 1; the oldest are forgotten.
 
     :param most_bytes: how much of their JSON is kept.
     :param log: of the scheduler, which has those that are forgotten; ``None``: there is none.
 
-    >>> from hivecore.interop.events.told import ToldActions
-    >>> told = ToldActions()
-    >>> told.add(0.0, {"action": "start", "job": "train", "pods": []})
-    >>> told.since(0)
+    >>> from hivecore.interop.events.recent_actions import RecentActions
+    >>> actions = RecentActions()
+    >>> actions.add(0.0, {"action": "start", "job": "train", "pods": []})
+    >>> actions.since(0)
     (b'{"number":1,"now":0.0,"action":"start","job":"train","pods":[]}', 1)
     """
 
@@ -43,11 +43,11 @@ class ToldActions:
 
         :raises CorruptStateError: the log is damaged.
         """
-        made = cls(most_bytes, path)
-        made.last, actions = read_actions(path)
+        recent = cls(most_bytes, path)
+        recent.last, actions = read_actions(path)
         for now, action in actions:
-            made.add(now, action)
-        return made
+            recent.add(now, action)
+        return recent
 
     @property
     def first(self) -> int:
@@ -66,7 +66,7 @@ class ToldActions:
     def since(self, after: int) -> tuple[bytes, int]:
         """Those with a greater number, JSON with commas between, as many as fit into an answer.
 
-        :returns: them, and the number of the last of them: with it the next ones are asked for.
+        :returns: them, and the number of the last of them, after which the next ones come.
         :raises LookupError: some of them are forgotten.
         :raises ValueError: there is no such number yet.
         """
@@ -75,17 +75,17 @@ class ToldActions:
         skipped = after + 1 - self.first
         if skipped < 0:
             raise LookupError(f"after={after}: the oldest action that is known is {self.first}")
-        found: list[bytes] = []
+        texts: list[bytes] = []
         size = 0
-        # Mostly the newest are asked for, and a deque is fast at its ends: counted from the end.
+        # Clients mostly read the newest, and a deque is fast at its ends: counted from the end.
         start = skipped - len(self._texts)
         for index in range(start, min(0, start + _MOST_AT_ONCE)):
             text = self._texts[index]
             size += len(text)
-            if found and size > _MOST_BYTES_AT_ONCE:
+            if texts and size > _MOST_BYTES_AT_ONCE:
                 break
-            found.append(text)
-        return b",".join(found), after + len(found)
+            texts.append(text)
+        return b",".join(texts), after + len(texts)
 
     def logged_since(self, after: int) -> tuple[bytes, int]:
         """As `since`, from the log.
@@ -99,13 +99,13 @@ class ToldActions:
             number, actions = read_actions(self._log, after)
         except LookupError as error:
             raise LookupError(f"after{str(error).removeprefix('since')}") from None
-        found: list[bytes] = []
+        texts: list[bytes] = []
         size = 0
         for now, action in actions:
             number += 1
             if number > after:
-                found.append(write_json({"number": number, "now": now, **action}))
-                size += len(found[-1])
-                if len(found) == _MOST_AT_ONCE or size > _MOST_BYTES_AT_ONCE:
+                texts.append(write_json({"number": number, "now": now, **action}))
+                size += len(texts[-1])
+                if len(texts) == _MOST_AT_ONCE or size > _MOST_BYTES_AT_ONCE:
                     break
-        return b",".join(found), after + len(found)
+        return b",".join(texts), after + len(texts)

@@ -1,0 +1,240 @@
+"""What a pod requests of the scheduler: in HiveD's annotation, or in Koordinator's words."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from hivecore.gangs import GangSpec
+from hivecore.interop.hived.jobs import job_of_request, read_pod_request
+from hivecore.interop.hived.pods import PodRequest
+from hivecore.interop.hived.serving.annotations import BIND_INFO, ISOLATION, SPEC
+from hivecore.interop.koordinator.jobs import (
+    ANNOTATIONS,
+    LABELS,
+    GangWishes,
+    JobPod,
+    job_of_job_pods,
+    read_job_pod,
+    wishes_of_gang,
+)
+from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
+from hivecore.interop.koordinator.topology.rules import NO_RULES
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.job_names import job_name
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import node_of
+from hivecore.scheduler import Job, Role
+
+__all__ = [
+    "PREFIX",
+    "HivedRequest",
+    "KoordinatorRequest",
+    "Request",
+    "Shape",
+    "read_request",
+    "shape_of",
+]
+
+PREFIX = "pods:"
+"""What the names of jobs begin with whose pods are Kubernetes': so a restart knows them."""
+_MOST_PODS = 65_536  # of a job
+_LONGEST_NAME = 1000  # characters
+_HIVED = SPEC.partition("/")[0] + "/"
+
+#: GPUs, devices and other resources: pods of one shape are of one role.
+Shape = tuple[int, Any, tuple[tuple[str, int], ...]]
+
+
+class Request(Struct, frozen=True):
+    """What a pod requests.
+
+    :param gang: the name of the gang with which the pod starts.
+    :param shape: what it shares with the pods of its role.
+    :param common: what it shares with all pods of its gang.
+    :param total: how many pods its gang has.
+    :param rank: its place among the pods of its gang; ``None``: by its name.
+    """
+
+    gang: str
+    shape: Shape
+    common: Hashable
+    total: int
+    rank: int | None
+
+    @property
+    def job_name(self) -> str:
+        """The name of its job."""
+        return PREFIX + job_name(self.gang)
+
+    def shape_in(self, job: Job) -> Shape:
+        """Its shape in a job, which has only the resources that the scheduler counts."""
+        return self.shape
+
+    def lacks(self, pods: "Sequence[Request]", group: GangSpec | None) -> str:
+        """Which pods are missing before these pods of the gang may start; "": none."""
+        raise NotImplementedError
+
+    def wishes(self, pods: "Sequence[Request]", group: GangSpec | None) -> GangWishes:
+        """What these pods of the gang and its PodGroup request together.
+
+        :raises ValueError: they disagree.
+        """
+        return GangWishes((), NO_RULES)
+
+    def job(
+        self, pods: "Sequence[Request]", group: GangSpec | None, layers: Sequence[str] | None
+    ) -> Job:
+        """The job of the gang; raises ValueError where it cannot be one."""
+        raise NotImplementedError
+
+    def is_of(self, job: Job) -> bool:
+        """Whether a job can be that of its gang, on whatever nodes."""
+        raise NotImplementedError
+
+
+class HivedRequest(Request, frozen=True):
+    """The annotation of HiveD, which describes the whole group."""
+
+    spec: PodRequest
+
+    @classmethod
+    def of(cls, spec: PodRequest) -> "HivedRequest":
+        """The request of such an annotation."""
+        total = sum(pods for _, pods in spec.roles)
+        shape = spec.leaf_number, None, ()
+        return cls(spec.gang, shape, spec._replace(leaf_number=0), total, None, spec)
+
+    def lacks(self, pods: Sequence[Request], group: GangSpec | None) -> str:
+        """Which pods are missing before these pods of the gang may start; "": none."""
+        counts = dict.fromkeys((number for number, _ in self.spec.roles), 0)
+        for pod in pods:
+            counts[pod.shape[0]] += 1
+        known = sum(min(counts[number], pods) for number, pods in self.spec.roles)
+        return "" if known == self.total else _lacking(self.gang, known, self.total)
+
+    def job(
+        self, pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None
+    ) -> Job:
+        """The job of the gang; raises ValueError where it cannot be one."""
+        return job_of_request(self.spec, self.job_name)
+
+    def is_of(self, job: Job) -> bool:
+        """Whether a job can be that of its gang, on whatever nodes."""
+        own = job_of_request(self.spec, job.name)
+        return own.replace(where=job.where) == job
+
+
+class KoordinatorRequest(Request, frozen=True):
+    """The labels of Koordinator, or its resources."""
+
+    pod: JobPod
+
+    @classmethod
+    def of(cls, pod: JobPod) -> "KoordinatorRequest":
+        """The request of such a pod."""
+        shape = pod.gpus, pod.devices, pod.resources
+        common = pod.tenant, pod.priority, pod.preemptible
+        return cls(pod.gang, shape, common, pod.spec.total if pod.spec else 1, pod.rank, pod)
+
+    def shape_in(self, job: Job) -> Shape:
+        """Its shape in a job, which has only the resources that the scheduler counts."""
+        counted = {resource for role in job.roles for resource, _ in role.resources}
+        gpus, devices, resources = self.shape
+        return gpus, devices, tuple(pair for pair in resources if pair[0] in counted)
+
+    def lacks(self, pods: Sequence[Request], group: GangSpec | None) -> str:
+        """Which pods are missing before these pods of the gang may start; "": none."""
+        spec = group or self.pod.spec
+        if spec is None and not self.pod.is_alone:
+            return f"the PodGroup {show(self.gang)} is not known"
+        least = 1 if spec is None else max(1, spec.min_members)
+        return "" if len(pods) >= least else _lacking(self.gang, len(pods), least)
+
+    def wishes(self, pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
+        """What these pods of the gang and its PodGroup request together."""
+        return wishes_of_gang(_job_pods(pods), group)
+
+    def job(
+        self, pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None
+    ) -> Job:
+        """The job of the gang; raises ValueError where it cannot be one."""
+        return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers)
+
+    def is_of(self, job: Job) -> bool:
+        """Whether a job can be that of its gang."""
+        return self.common == (job.tenant, job.priority, job.preemptible) and any(
+            shape_of(role) == self.shape_in(job) for role in job.roles
+        )
+
+
+def _job_pods(pods: Sequence[Request]) -> list[JobPod]:
+    return [request.pod for request in pods if isinstance(request, KoordinatorRequest)]
+
+
+def shape_of(role: Role) -> Shape:
+    """The shape of a role's pods.
+
+    >>> from hivecore.interop.extender.requests import shape_of
+    >>> from hivecore.scheduler import Role
+    >>> shape_of(Role("w", 4, gpus=8))
+    (8, None, ())
+    """
+    return role.gpus, role.devices, role.resources
+
+
+def read_request(pod: Mapping[str, Any]) -> Request | None:
+    """What a pod requests; ``None``: nothing that the scheduler has.
+
+    :raises ValueError: something is missing or wrong; the message has the path.
+    :raises TypeError: something is of a wrong type.
+
+    >>> from hivecore.interop.extender.requests import read_request
+    >>> spec = "{virtualCluster: vision, leafCellNumber: 8}"
+    >>> annotations = {"hivedscheduler.microsoft.com/pod-scheduling-spec": spec}
+    >>> read_request({"metadata": {"name": "p", "annotations": annotations}}).gang
+    'default/p'
+    >>> read_request({"metadata": {"name": "p"}}) is None
+    True
+    """
+    metadata = Field(pod)["metadata"]
+    # What a bound pod has counts, whatever else it says: it must not be lost at a restart.
+    is_new = not node_of(Field(pod))
+    request: Request
+    if not metadata["annotations"][SPEC].absent:
+        if is_new:
+            _check_alone(metadata)
+        request = HivedRequest.of(read_pod_request(pod, strict=is_new))
+    else:
+        if is_new:
+            _check_hived(metadata)
+        member = read_job_pod(pod, strict=is_new)
+        by_quota = not metadata["labels"][QUOTA_NAME].absent
+        if member.is_alone and member.devices is None and not member.gpus and not by_quota:
+            return None
+        request = KoordinatorRequest.of(member)
+    if request.total > _MOST_PODS:
+        raise ValueError(f"gang {show(request.gang)}: more than {_MOST_PODS} pods")
+    if len(request.gang) > _LONGEST_NAME:
+        raise ValueError(f"the name of its gang has more than {_LONGEST_NAME} characters")
+    return request
+
+
+def _check_alone(metadata: Field) -> None:
+    """Refuse what Koordinator would read beside HiveD's annotation, which says all of a job."""
+    for fields, keys in ((metadata["labels"], LABELS), (metadata["annotations"], ANNOTATIONS)):
+        for key, field in fields.items():
+            if key in keys and not field.absent:
+                raise field.error(f"is not read beside the annotation {SPEC}")
+
+
+def _check_hived(metadata: Field) -> None:
+    """Refuse an annotation of HiveD's that is not the one that is read."""
+    for place, known in (("annotations", (BIND_INFO, ISOLATION, SPEC)), ("labels", ())):
+        for key, field in metadata[place].items():
+            if key.startswith(_HIVED) and key not in known and not field.absent:
+                raise field.error(f"is unknown, is the annotation {SPEC} meant?")
+
+
+def _lacking(gang: str, known: int, needed: int) -> str:
+    return f"{known} of the {needed} pods that {show(gang)} needs are there"

@@ -1,0 +1,115 @@
+"""What connects a service with a Kubernetes cluster: it watches objects, and touches pods.
+
+kube-scheduler tries a pod again when a node or pod has changed, often before the service has heard
+of it. So pods for which there may be something are touched: an annotation of theirs is changed, and
+kube-scheduler asks for them.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
+from hivecore.interop.kubernetes.client.reflector import Reflector
+from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.serving.extenders import ExtenderService
+from hivecore.interop.kubernetes.serving.logs import LOG
+
+__all__ = ["RETRY", "ClusterLink"]
+
+RETRY = "hivecore.io/retry"
+"""The annotation by which waiting pods are touched."""
+_AT_ONCE = 16
+
+
+class ClusterLink:
+    """Follows objects of a cluster for a service; a subclass touches its pods.
+
+    :param service: its requests may be answered from `listed` on.
+    :param paths: of the lists, by the kind of their objects.
+    :param optional: the kinds that the cluster need not have.
+    """
+
+    def __init__(
+        self,
+        service: ExtenderService,
+        api: ApiServer,
+        paths: Mapping[str, str],
+        optional: Iterable[str] = (),
+    ) -> None:
+        self._service, self._api = service, api
+        self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._touching = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        put = self._news.put_nowait
+        self.reflectors = [
+            Reflector(api, path, kind, put, LOG.warning, is_optional=kind in optional)
+            for kind, path in paths.items()
+        ]
+        service.metrics.add_gauges(
+            (
+                (
+                    "hivecore_watch_silence_seconds",
+                    "Time since a watch said something; it does so once a minute at least",
+                    ("path",),
+                    lambda: [((r.path,), time.monotonic() - r.heard) for r in self.reflectors],
+                ),
+                (
+                    "hivecore_lists",
+                    "How often everything was listed",
+                    ("path",),
+                    lambda: [((one.path,), one.lists) for one in self.reflectors],
+                ),
+            )
+        )
+
+    async def listed(self) -> None:
+        """Return when all objects are known; `run` has to be under way."""
+        for reflector in self.reflectors:
+            await reflector.listed.wait()
+        await self._news.join()
+
+    async def run(self) -> None:
+        """Follow the cluster for ever."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run())
+            for work in (self._follow(), self._touch(), *self._more()):
+                group.create_task(work)
+
+    async def _touch(self) -> None:
+        """Have pods tried again for which there may be something, for ever."""
+        raise NotImplementedError
+
+    def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What else is to run beside."""
+        return ()
+
+    def _seen(self, news: dict[str, Any]) -> None:
+        """An event or a list was applied."""
+
+    async def _follow(self) -> None:
+        while True:
+            news = await self._news.get()
+            for mistake in await self._service.apply(news):
+                LOG.warning("not taken up: %s", mistake)
+            self._seen(news)
+            self._news.task_done()
+
+    def _meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _touch_one(self, pod: PodId) -> bool:
+        """Touch a pod; whether it exists."""
+        stamp = {RETRY: str(time.time_ns() // 1_000_000)}
+        try:
+            await self._api.touch(pod, stamp)
+            self._service.metrics.happened("touched_pod")
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            LOG.warning("pod %s is not tried again: %s", pod.full, error)
+        return True
