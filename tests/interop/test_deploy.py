@@ -4,10 +4,10 @@ import argparse
 
 import pytest
 import yaml
-from hivecore.interop.hived.serving.link import LEAF_CELL
 from interop.cluster_roles import DEPLOY, documents, is_allowed
 
 from hivecore.interop.hived import Extender, HivedConfig, HivedScheduler
+from hivecore.interop.hived.serving.link import LEAF_CELL
 from hivecore.interop.serve_command import add_serve_command
 
 pytestmark = pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")

@@ -5,11 +5,11 @@ Fields are written as in kube-scheduler's types (``NodeNames``) and read in any 
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, ValidationError, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 from msgspec import field as named
-from msgspec.structs import fields
 
 from hivecore.interop.kubernetes.json_text import read_body
 from hivecore.interop.kubernetes.messages import show
@@ -35,7 +35,7 @@ _TYPES = re.compile(r"Expected (\w+)(?: \| null)?, got (\w+)")
 _MISSING = "Object missing required field "
 _WORDS = {"str": "a string", "object": "an object", "array": "a list", "null": "nothing"}
 _WORDS |= {"int": "an integer", "float": "a number", "bool": "a truth value"}
-_OF_METADATA = ("name", "namespace", "uid", "annotations", "labels")
+_Name = Annotated[str, Meta(min_length=1)]
 _Record = TypeVar("_Record", bound=Struct)
 
 
@@ -153,9 +153,9 @@ class PreemptCall(Struct, frozen=True, rename="pascal"):
 class BindCall(Struct, frozen=True, rename="pascal"):
     """Bind this pod to this node."""
 
-    pod_name: str
-    pod_namespace: str
-    node: str
+    pod_name: _Name
+    pod_namespace: _Name
+    node: _Name
     pod_uid: str | None = named(name="PodUID", default=None)
 
     @property
@@ -188,18 +188,15 @@ def read_call(body: Any, kind: type[_Record]) -> _Record:
     data = parsed(body)
     if not isinstance(data, Mapping):
         raise BadCall(400, f"the body must be an object, not {show(data)}")
-    keys = [one.encode_name for one in fields(kind)]
-    plain = _spelled(data, keys)
-    plain = {**plain, "Nodes": _spelled(plain.get("Nodes"), ("items",))}
-    if isinstance(plain.get("Pod"), Mapping):
-        pod = plain["Pod"] = _spelled(plain["Pod"], ("metadata", "spec", "status"))
+    plain = _spelled(data, _keys_of(kind))
+    nodes, pod = plain.get("Nodes"), plain.get("Pod")
+    if nodes is not None:
+        plain["Nodes"] = _spelled(nodes, _OF_NODES)
+    if isinstance(pod, Mapping):
+        plain["Pod"] = pod = _spelled(pod, _OF_POD)
         if "metadata" in pod:
             pod["metadata"] = _spelled(pod["metadata"], _OF_METADATA)
-    found = record_of(plain, kind)
-    for key in ("PodName", "PodNamespace", "Node"):
-        if key in keys and not plain[key]:
-            raise BadCall(400, f"{key} is missing")
-    return found
+    return record_of(plain, kind)
 
 
 def record_of(plain: Any, kind: type[_Record]) -> _Record:
@@ -214,17 +211,32 @@ def record_of(plain: Any, kind: type[_Record]) -> _Record:
             text = f"{path} must be {needed}, not {given}"
         elif text.startswith(_MISSING):
             text = f"{text.removeprefix(_MISSING)} is missing"
+        else:
+            text = f"{path}: {text[0].lower()}{text[1:]}"
         raise BadCall(400, text) from None
 
 
-def _spelled(value: Any, names: Iterable[str]) -> Any:
+def _by_lower(*names: str) -> dict[str, str]:
+    return {name.lower(): name for name in names}
+
+
+@cache
+def _keys_of(kind: type[Struct]) -> dict[str, str]:
+    return _by_lower(*kind.__struct_encode_fields__)
+
+
+def _spelled(value: Any, names: Mapping[str, str]) -> Any:
     """A mapping with these names for the keys that differ from them in their case only."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict | Mapping):
         return value
-    keys = {name.lower(): name for name in names}
-    return {keys.get(str(key).lower(), key): one for key, one in value.items()}
+    return {names.get(str(key).lower(), key): one for key, one in value.items()}
+
+
+_OF_NODES = _by_lower("items")
+_OF_POD = _by_lower("metadata", "spec", "status")
+_OF_METADATA = _by_lower("name", "namespace", "uid", "annotations", "labels")
 
 
 def _name_of(node: Mapping[str, Any]) -> Any:
-    meta = _spelled(node, ("metadata",)).get("metadata")
-    return _spelled(meta, ("name",)).get("name") if isinstance(meta, Mapping) else None
+    meta = _spelled(node, _OF_POD).get("metadata")
+    return _spelled(meta, _OF_METADATA).get("name") if isinstance(meta, Mapping) else None

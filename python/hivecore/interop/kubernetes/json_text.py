@@ -9,6 +9,9 @@ from hivecore._arguments import as_object
 
 __all__ = ["read_body", "read_json", "write_json"]
 
+# It looks at each key; msgspec keeps the last of equal ones.
+_decode = json.JSONDecoder(object_pairs_hook=as_object).decode
+
 
 def read_json(text: str | bytes | bytearray) -> Any:
     """The value; raises ValueError.
@@ -36,7 +39,7 @@ def read_body(text: str | bytes | bytearray) -> Any:
     """
     value = read_json(text)
     try:
-        json.loads(text, object_pairs_hook=as_object)  # msgspec keeps the last of equal keys
+        _decode(text if isinstance(text, str) else text.decode())
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value
