@@ -1,17 +1,26 @@
-"""A service behind HTTP, for as long as a test needs it."""
+"""Services behind HTTP, in a thread or as `hivecore serve` in a process of its own."""
 
 import asyncio
+import json
 import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
 from contextlib import contextmanager
+
+import httpx
 
 from hivecore.interop.kubernetes.serving.server import HttpServer, Listening
 
-__all__ = ["served"]
+__all__ = ["Command", "served", "until"]
 
 
 @contextmanager
-def served(make_service, max_body, **options):
+def served(make_service, max_body=20_000, **options):
     """The URL of a server that runs in another thread.
 
     :param options: more of `Listening`.
@@ -34,3 +43,64 @@ def served(make_service, max_body, **options):
     finally:
         end()
         thread.join()
+
+
+def until(holds, seconds=20):
+    """Wait for something that comes about by itself."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.005)
+
+
+class Command:
+    """`hivecore serve` in a process that can be killed and started again, and a client of it."""
+
+    program = ("-m", "hivecore", "serve")
+
+    def __init__(self, *options):
+        self.options = [*map(str, options)]
+        self.client = httpx.Client(timeout=20)
+        self.errors = tempfile.TemporaryFile("ab+")  # noqa: SIM115
+
+    def start(self):
+        command = [sys.executable, *self.program, "--port", "0", *self.options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        return self
+
+    def listening(self):
+        line = self.process.stdout.readline()
+        self.url = re.fullmatch(r"hivecore listens on (https?://127\.0\.0\.1:\d+)\n", line)[1]
+        self.client.base_url = self.url
+        return self
+
+    def get(self, path):
+        return self.client.get(path)
+
+    def post(self, path, body):
+        answer = self.client.post(path, json=body)
+        return answer.status_code, answer.json()
+
+    def said(self):
+        """What is on standard error."""
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def logged(self):
+        return [json.loads(line) for line in self.said().splitlines() if line[:1] == "{"]
+
+    def end(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        status = self.process.wait(20)
+        self.process.stdout.close()
+        return status
+
+    def __enter__(self):
+        return self.start().listening()
+
+    def __exit__(self, *_):
+        self.end()
+        self.errors.close()
+        self.client.close()

@@ -1,17 +1,15 @@
 """Connections that send little, read little, or are too many: others are answered all the same."""
 
 import json
-import re
 import socket
 import ssl
-import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
-from interop.servers import served
+from interop.servers import Command, served
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore.interop.events.service import SchedulerService
@@ -63,20 +61,14 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 from hivecore.cli import main
-main(["serve", "--port", "0", "--log-level", "error", *sys.argv[1:]])
+main(["serve", "--log-level", "error", *sys.argv[1:]])
 """
 
 
-@contextmanager
-def limited(*options):
-    """The URL of the command in a process that may open 128 files."""
-    command = [sys.executable, "-c", LIMITED, *map(str, options)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline()
-            yield re.fullmatch(r"hivecore listens on (http://127\.0\.0\.1:\d+)\n", line)[1]
-        finally:
-            process.kill()
+class Limited(Command):
+    """The command in a process that may open 128 files."""
+
+    program = ("-c", LIMITED)
 
 
 @posix
@@ -85,7 +77,8 @@ def test_200_connections_of_a_process_with_128_files_keep_no_probe_out(tmp_path,
     state = tmp_path / "state"
     state.write_bytes(make_scheduler(COMPOSITIONS["all with cells"]).to_bytes())
     options = ("--scheduler", state, "--log", tmp_path / "log")
-    with limited(*options) as url, ExitStack() as stack:
+    with Limited(*options) as server, ExitStack() as stack:
+        url = server.url
         for _ in range(200):
             opened(stack, url, KINDS[kind])
         for path in PROBES * 5:
@@ -106,7 +99,8 @@ def test_answers_that_are_not_read_keep_no_probe_out(tmp_path):
     scheduler.decide(0.0)
     state = tmp_path / "state"
     state.write_bytes(scheduler.to_bytes())
-    with limited("--scheduler", state) as url, ExitStack() as stack:
+    with Limited("--scheduler", state) as server, ExitStack() as stack:
+        url = server.url
         for _ in range(200):
             connection = stack.enter_context(socket.socket())
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -144,7 +138,8 @@ def test_clients_that_connect_again_and_again_keep_no_probe_out(tmp_path):
     state.write_bytes(Scheduler().to_bytes())
     stop = threading.Event()
     kinds = ("nothing", "half a head", "half a body", "a long wait")
-    with limited("--scheduler", state) as url:
+    with Limited("--scheduler", state) as server:
+        url = server.url
         threads = [
             threading.Thread(target=connect_again_and_again, args=(url, KINDS[kind], stop))
             for kind in kinds
@@ -167,7 +162,8 @@ def test_clients_that_connect_again_and_again_keep_no_probe_out(tmp_path):
 
 @posix
 def test_gpushare_is_reached_as_well():
-    with limited("--gpushare", "MiB", "--no-bind") as url, ExitStack() as stack:
+    with Limited("--gpushare", "MiB", "--no-bind") as server, ExitStack() as stack:
+        url = server.url
         for _ in range(200):
             opened(stack, url, KINDS["half a head"])
         for path in ("/livez", "/readyz"):

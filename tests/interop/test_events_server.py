@@ -1,32 +1,24 @@
-"""A scheduler behind HTTP: many clients, bad ones, tokens, crashes."""
+"""A scheduler behind HTTP: many clients, its log, crashes."""
 
-import json
-import queue
 import random
-import re
 import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 import pytest
-from interop.servers import served
+from interop.servers import Command, served
 from profiles import seeds
 from scheduler_lives import COMPOSITIONS, NODES, ROLES, TENANTS, make_job, make_scheduler
 
 from hivecore import cli
-from hivecore.interop.events.process import opened, read_scheduler
+from hivecore.interop.events.process import opened
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
-from hivecore.scheduler import Scheduler, event_of_plain, plain_record, replay
+from hivecore.scheduler import event_of_plain, plain_record, replay
 
-LIMIT = 20_000
-TOKEN = "0123456789abcdef-secret"
 ALL = COMPOSITIONS["all with cells"]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="has no signals for one process")
 
@@ -34,7 +26,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="has no signals for o
 @contextmanager
 def client_of(scheduler, **options):
     with (
-        served(lambda: SchedulerService(scheduler), LIMIT, **options) as url,
+        served(lambda: SchedulerService(scheduler), **options) as url,
         httpx.Client(base_url=url, timeout=20) as client,
     ):
         yield client
@@ -60,55 +52,6 @@ def test_events_go_in_and_actions_come_out():
             assert client.get(path).json() == {"status": "ok"}
         assert "/v1/explain/{job}" in client.get("/").json()["paths"]
         assert 'hivecore_gpus_in_use{tenant="a"} 1.0' in client.get("/metrics").text
-
-
-def test_wrong_methods_paths_and_parameters_are_refused():
-    with client_of(Scheduler()) as client:
-        for method, path, status in (
-            ("GET", "/v1/events", 405),
-            ("POST", "/v1/actions", 405),
-            ("DELETE", "/v1/explain/train", 405),
-            ("GET", "/v1", 404),
-            ("GET", "/v1/explain/", 404),
-            ("GET", "/v1/explain/none", 404),
-            ("GET", "/v1/explain/%ff%2f..", 404),
-            ("GET", "/v1/explain/a%0Ab", 404),
-            ("GET", "/v1/actions?after=1", 400),
-            ("GET", "/v1/actions?after=0&after=0", 400),
-            ("GET", "/v1/status?x", 400),
-        ):
-            answer = client.request(method, path)
-            assert (answer.status_code, list(answer.json())) == (status, ["Error"]), path
-
-
-def test_who_does_not_know_the_token_learns_and_changes_nothing():
-    scheduler = Scheduler()
-    with client_of(scheduler, token=TOKEN) as client:
-        for header in (
-            None,
-            "",
-            "Bearer",
-            TOKEN,
-            f"Basic {TOKEN}",
-            f"Bearer {TOKEN}x",
-            f"Bearer {TOKEN[:-1]}",
-            "Bearer \xff",
-        ):
-            headers = {} if header is None else {"Authorization": header.encode("latin-1")}
-            for path in ("/v1/status", "/metrics", "/v1/explain/none", "/a%0Ab", "/"):
-                answer = client.get(path, headers=headers)
-                assert answer.status_code == 401
-                assert answer.json() == {"Error": "a bearer token is needed"}
-                assert answer.headers["www-authenticate"] == "Bearer"
-            assert client.post("/v1/events", json=submit("x"), headers=headers).status_code == 401
-        assert len(scheduler) == 0
-        for path in ("/healthz", "/livez", "/readyz"):
-            assert client.get(path).status_code == 200
-        for scheme in ("Bearer", "bearer"):
-            headers = {"Authorization": f"{scheme} {TOKEN}"}
-            assert client.get("/v1/status", headers=headers).status_code == 200
-        assert client.post("/v1/events", json=submit("x"), headers=headers).status_code == 200
-        assert "x" in scheduler
 
 
 def test_64_clients_at_once_take_turns_and_all_hear_the_same():
@@ -153,83 +96,6 @@ def test_64_clients_at_once_take_turns_and_all_hear_the_same():
     scheduler.check()
 
 
-def raw(client, text):
-    """A connection on which this was sent."""
-    found = socket.create_connection((client.base_url.host, client.base_url.port), timeout=20)
-    found.sendall(text)
-    return found
-
-
-def test_a_body_that_comes_too_slowly_is_given_up_and_nobody_waits_for_it():
-    scheduler = Scheduler()
-    with client_of(scheduler, body_seconds=0.5) as client:
-        start = b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n{"
-        slow = [raw(client, start) for _ in range(20)]
-        for one in slow:
-            one.sendall(b'"event":')
-        assert client.post("/v1/events", json=submit("x")).status_code == 200
-        for one in slow:
-            answer = one.recv(4096)
-            assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b"the body has not come within 0.5 seconds" in answer
-            one.close()
-        assert list(scheduler) == ["x"]
-
-
-def test_a_head_that_comes_too_slowly_ends_its_connection():
-    with client_of(Scheduler(), head_seconds=0.5) as client:
-        with raw(client, b"POST /v1/events HTTP/1.1\r\nHost:") as slow:
-            assert slow.recv(4096) == b""
-        assert client.get("/v1/status").status_code == 200
-
-
-def test_who_hangs_up_in_the_middle_of_a_body_has_said_nothing(caplog):
-    scheduler = Scheduler()
-    body = json.dumps(submit("x")).encode()
-    with client_of(scheduler) as client:
-        for cut in (0, 1, len(body) - 1):
-            head = b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
-            raw(client, head + body[:cut]).close()
-        given_up = 'hivecore_requests_total{path="/v1/events",status="400"} 3.0'
-        while given_up not in client.get("/metrics").text:
-            time.sleep(0.01)
-        assert client.get("/v1/status").json()["last"] == 0
-        assert len(scheduler) == 0
-    assert [one for one in caplog.records if one.levelname == "ERROR"] == []
-
-
-def test_a_huge_body_is_refused_however_it_is_sent():
-    scheduler = Scheduler()
-    huge = json.dumps([submit(f"j{i}") for i in range(1000)]).encode()
-    assert len(huge) > LIMIT
-    with client_of(scheduler) as client:
-        for path in ("/v1/events", "/v1/what-if"):
-            parts = (huge[i : i + 1000] for i in range(0, len(huge), 1000))
-            for content in (huge, parts):
-                answer = client.post(path, content=content)
-                assert answer.status_code == 413
-                assert answer.json() == {"Error": f"the request has more than {LIMIT} bytes"}
-        assert len(scheduler) == 0
-        assert client.post("/v1/events", content=huge[:0] + b"[]").status_code == 200
-
-
-def test_an_error_that_nobody_has_foreseen_is_500_and_the_service_ends(monkeypatch):
-    scheduler = Scheduler()
-
-    def broken(*arguments):
-        raise RuntimeError("secret")
-
-    with client_of(scheduler) as client:
-        monkeypatch.setattr(Scheduler, "decide", broken)
-        answer = client.post("/v1/events", json=submit("x"))
-        assert (answer.status_code, "secret" in answer.text) == (500, False)
-        assert client.get("/readyz").status_code == 503
-        assert client.get("/livez").status_code == 200
-
-
-# --- the command
-
-
 @pytest.fixture
 def state_file(tmp_path):
     path = tmp_path / "state"
@@ -237,106 +103,12 @@ def state_file(tmp_path):
     return path
 
 
-@contextmanager
-def started(*options):
-    """The command in a process of its own, and a client."""
-    command = [sys.executable, "-m", "hivecore", "serve", "--port", "0", *map(str, options)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline()
-            url = re.fullmatch(r"hivecore listens on (http://127\.0\.0\.1:\d+)\n", line)[1]
-            with httpx.Client(base_url=url, timeout=20) as client:
-                yield process, client
-        finally:
-            process.kill()
-
-
-@posix
-def test_the_command_serves_with_a_token_until_it_is_told_to_end(state_file, tmp_path):
-    token = tmp_path / "token"
-    token.write_text(f"{TOKEN}\n")
-    with started("--scheduler", state_file, "--token-file", token) as (process, client):
-        assert client.get("/v1/status").status_code == 401
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
-        assert client.post("/v1/events", json=submit("train")).status_code == 200
-        heard = queue.Queue()
-
-        def listen():
-            heard.put(client.get("/v1/actions?after=1&wait=60").json())
-
-        thread = threading.Thread(target=listen)
-        thread.start()
-        while 'path="/v1/events"' not in client.get("/metrics").text:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
-        thread.join()
-        assert heard.get(timeout=20) == {"actions": [], "last": 1}
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--log", "x", "hived.yaml", "--no-bind"], "--log needs --scheduler"),
-        (["--max-step", "9", "hived.yaml", "--no-bind"], "--max-step needs --scheduler"),
-        (["--fsync", "never", "hived.yaml", "--no-bind"], "--fsync needs --scheduler"),
-        (["--scheduler", "x", "--fsync", "never"], "--fsync needs --log"),
-        (["--scheduler", "x", "--snapshot-every", "9"], "--snapshot-every needs --log"),
-        (["--scheduler", "x", "--snapshot-every", "-1"], "must be an integer from 0"),
-        (["--scheduler", "x", "--fsync", "now"], "invalid choice: 'now'"),
-        (["--scheduler", "x", "--header-seconds", "0"], "must be seconds, more than 0"),
-        (["--scheduler", "x", "--max-step", "0"], "must be seconds, more than 0"),
-        (["--scheduler", "x", "--max-step", "nan"], "must be seconds, more than 0"),
-        (["--scheduler", "x", "--foreign", "a"], "--foreign has no meaning for --scheduler"),
-        (["--scheduler", "x", "--lease", "a/b"], "--lease has no meaning for --scheduler"),
-        (["--scheduler", "x", "--gpushare", "MiB"], "not allowed with argument"),
-        (["--scheduler", "/none/such"], "/none/such"),
-        (["--scheduler", __file__], "test_events_server.py:1: is no YAML"),
-        (["--scheduler", "x", "--token-file", "/none/token"], "/none/token"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options, says, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["serve", *options])
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
-
-
-def test_the_yaml_of_a_cluster_needs_no_option(tmp_path, capsys):
-    cluster = tmp_path / "cluster.yaml"
-    cluster.write_text("cluster: {models: {m: {gpus: 8}}, nodes: {'n[1-2]': m}}\ndevices:\n")
-    with pytest.raises(SystemExit):
-        cli.main(["serve", str(cluster), "--foreign", "a"])
-    assert "--foreign has no meaning for --scheduler" in capsys.readouterr().err
-
-
-def test_a_scheduler_is_read_from_the_file_of_a_cluster_or_a_saved_state(tmp_path):
-    cluster, state = tmp_path / "cluster.yaml", tmp_path / "state"
-    cluster.write_text("cluster: {models: {m: {gpus: 8}}, nodes: {'n[1-2]': m}}\ndevices:\n")
-    made = read_scheduler(cluster)
-    assert made.devices.nodes == ("n1", "n2")
-    state.write_bytes(made.to_bytes())
-    assert read_scheduler(state).to_bytes() == made.to_bytes()
-    state.write_bytes(made.to_bytes()[:-1])
-    with pytest.raises(ValueError, match=f"{state}: "):
-        read_scheduler(state)
-
-
-@pytest.mark.parametrize("text", ["", "short", "0123456789abcdef with blanks", "\xe9" * 20])
-def test_a_token_that_is_none_is_refused(text, state_file, tmp_path, capsys):
-    token = tmp_path / "token"
-    token.write_text(text, "latin-1")
-    with pytest.raises(SystemExit):
-        cli.main(["serve", "--scheduler", str(state_file), "--token-file", str(token)])
-    assert "a token " in capsys.readouterr().err
-
-
 @posix
 def test_a_log_is_written_by_one_process_and_a_damaged_one_by_none(state_file, tmp_path, capsys):
     log = tmp_path / "log"
     arguments = ["serve", "--port", "0", "--scheduler", str(state_file), "--log", str(log)]
-    with started("--scheduler", state_file, "--log", log) as (_, client):
-        assert client.post("/v1/events", json=submit("train")).status_code == 200
+    with Command("--scheduler", state_file, "--log", log) as server:
+        assert server.post("/v1/events", submit("train"))[0] == 200
         written = log.read_bytes()
         with pytest.raises(SystemExit):
             cli.main(arguments)
@@ -473,7 +245,8 @@ def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened
     done = 0
     for crash in (80, 160, None):
         arguments = ("--scheduler", state_file, "--log", log, *options)
-        with started(*arguments) as (process, client):
+        with Command(*arguments) as server:
+            client, process = server.client, server.process
             heard = heard_by(client)
             assert heard == expected[: len(heard)]
             delay = rng.uniform(0, 0.01)
@@ -497,13 +270,13 @@ def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened
 def test_whatever_of_a_round_a_crash_has_torn_the_next_start_decides_it(state_file, tmp_path):
     log = tmp_path / "log"
     options = ("--scheduler", state_file, "--log", log)
-    with started(*options) as (_, client):
-        assert client.post("/v1/events", json=submit("train")).status_code == 200
-        heard = heard_by(client)
+    with Command(*options) as server:
+        assert server.post("/v1/events", submit("train"))[0] == 200
+        heard = heard_by(server.client)
     whole = log.read_bytes()
     *_, decided = whole.splitlines(keepends=True)
     assert b'"action":"start"' in decided
     for torn in (len(decided), 1):
         log.write_bytes(whole[:-torn])
-        with started(*options) as (_, client):
-            assert heard_by(client) == heard
+        with Command(*options) as server:
+            assert heard_by(server.client) == heard

@@ -1,11 +1,7 @@
 """The extender of gpushare, with the examples of its article."""
 
 import json
-import signal
-import subprocess
-import sys
 import threading
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -16,7 +12,6 @@ from interop.koordinator_objects import broken
 from interop.servers import served
 from profiles import examples
 
-from hivecore import cli
 from hivecore.devices import DeviceCluster
 from hivecore.interop.gpushare import Extender, read_assignment
 from hivecore.interop.gpushare.service import GpushareService
@@ -387,6 +382,15 @@ def test_pods_of_before_are_known_from_the_cluster():
     assert free(extender, "n") == [8]
 
 
+def test_the_time_of_an_assignment_is_that_of_today():
+    extender = Extender(DeviceCluster({"n": cards_of(8)}), "MiB")
+    place(extender, "p", 5, "n")
+    annotations = get(extender, BIND, call("p", "n"))["Binding"]["metadata"]["annotations"]
+    found = read_assignment(pod("p", 5, node="n", annotations=annotations), "MiB")
+    assert (found.card, found.memory) == (0, 5 << 20)
+    assert 10**18 < found.assumed_at < 10**19
+
+
 def test_a_clock_that_fails_takes_no_card():
     cluster = DeviceCluster({"n": cards_of(8)})
     extender = Extender(cluster, "MiB", clock=lambda: -1)
@@ -482,7 +486,7 @@ def test_it_answers_over_http():
         bound.append(binding["target"]["name"])
 
     with (
-        served(lambda: GpushareService("MiB", binder), 10_000) as url,
+        served(lambda: GpushareService("MiB", binder)) as url,
         httpx.Client(base_url=url, timeout=20) as client,
     ):
         assert client.post(WATCH, json=event("ADDED", node("n", 1, 8))).json() == {}
@@ -491,66 +495,6 @@ def test_it_answers_over_http():
         assert client.post(BIND, json=call("p", "n")).json()["Error"] == ""
         assert bound == ["n"]
         assert client.get(f"{INSPECT}/n").json()["nodes"][0]["usedGPU"] == 2
-        assert client.get(BIND).status_code == 405
-        assert client.post(BIND, content=b"x" * 10_001).status_code == 413
-        assert client.get("/readyz").status_code == 200
-
-
-@contextmanager
-def ended(process):
-    """A process that does not outlive a failure."""
-    try:
-        yield
-    finally:
-        process.kill()
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
-def test_the_command_serves_it():
-    command = [
-        sys.executable,
-        "-m",
-        "hivecore",
-        "serve",
-        "--gpushare",
-        "GiB",
-        "--no-bind",
-        "--port",
-        "0",
-    ]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process, ended(process):
-        url = process.stdout.readline().split()[-1]
-        with httpx.Client(base_url=url, timeout=20) as client:
-            client.post(WATCH, json=event("ADDED", node("n", 1, 16)))
-            client.post(FILTER, json={"Pod": pod("p", 5), "NodeNames": ["n"]})
-            made = client.post(BIND, json=call("p", "n")).json()["Binding"]
-            again = json.loads(json.dumps(pod("p", 5, node="n")))
-            again["metadata"]["annotations"] = made["metadata"]["annotations"]
-            assert client.post(WATCH, json=event("MODIFIED", again)).json() == {}
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 130
-    found = read_assignment(again, "GiB")
-    assert (found.card, found.memory) == (0, 5 << 30)
-    assert 10**18 < found.assumed_at < 10**19
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ((), "one of the arguments CONFIG --gpushare --scheduler is required"),
-        (("--gpushare", "KiB"), "invalid choice: 'KiB'"),
-        (("hived.yaml", "--gpushare", "MiB"), "not allowed with argument"),
-        (("--gpushare", "MiB", "--evictions", "least"), "--evictions has no meaning for gpushare"),
-        (("--gpushare", "MiB"), "who binds pods? Say one of --binder URL or --no-bind"),
-    ],
-)
-def test_the_command_serves_either_this_or_hived(options, says, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["serve", *options])
-    assert caught.value.code == 2
-    assert says in capsys.readouterr().err
 
 
 def test_many_binds_at_once_never_give_a_card_twice():
