@@ -1,21 +1,19 @@
 """`hivecore serve --kubeconfig` as its users run it, against an API server that fails."""
 
 import json
-import re
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
 
-import httpx
 import pytest
 from interop.cluster_roles import DEPLOY, is_allowed
 from interop.fake_api_server import FakeApiServer
 from interop.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
 from interop.hived_cluster import DOMAIN
+from interop.servers import Command, until
 
 SPEC, INFO = f"{DOMAIN}/pod-scheduling-spec", f"{DOMAIN}/pod-bind-info"
 FILTER = "/v1/extender/filter"
@@ -46,66 +44,31 @@ def refuse_what_the_manifest_does_not_allow(request):
     return 0 if is_allowed(request.method, request.path, watching) else 403
 
 
-class Extender:
-    """`hivecore serve` in a process that can be killed and started again."""
+class Extender(Command):
+    """`hivecore serve` beside an API server that allows what the manifest allows."""
 
     def __init__(self, api, folder, *options, nodes=4, owned=None):
-        self.api, self.options = api, options
         self.config = folder / "hived.yaml"
         self.config.write_text(json.dumps(configuration(nodes, owned or {"A": 2, "B": 2})))
-        self.kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
         api.refuse = refuse_what_the_manifest_does_not_allow
-        self.log = (folder / "log").open("ab+")
+        super().__init__(self.config, "--kubeconfig", kubeconfig, *options)
         self.url = "http://127.0.0.1:1"
-        self.client = httpx.Client(timeout=20)
 
-    def start(self):
-        command = [sys.executable, "-m", "hivecore", "serve", str(self.config), "--port", "0"]
-        command += ["--kubeconfig", str(self.kubeconfig), *self.options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        return self
-
-    def listening(self):
-        line = self.process.stdout.readline()
-        self.url = re.fullmatch(r"hivecore listens on (\S+)\n", line)[1]
-        return self
-
-    def get(self, path):
-        return self.client.get(self.url + path)
-
-    def post(self, path, body):
-        answer = self.client.post(self.url + path, json=body)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def filter(self, pod, nodes=()):
-        return self.post(FILTER, {"Pod": pod, "NodeNames": list(nodes or ("n0", "n1", "n2", "n3"))})
+    def filter(self, pod, nodes=("n0", "n1", "n2", "n3")):
+        return self.post(FILTER, {"Pod": pod, "NodeNames": list(nodes)})[1]
 
     def bind(self, pod, node):
         meta = pod["metadata"]
         body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        return self.post("/v1/extender/bind", {**body, "Node": node})["Error"]
+        return self.post("/v1/extender/bind", {**body, "Node": node})[1]["Error"]
 
     def groups(self):
         items = self.get("/v1/inspect/affinitygroups/").json()["items"]
         return {one["metadata"]["name"]: one["status"] for one in items}
 
-    def logged(self):
-        self.log.seek(0)
-        return [json.loads(line) for line in self.log.read().splitlines() if line[:1] == b"{"]
-
-    def end(self, number=signal.SIGKILL):
-        self.process.send_signal(number)
-        self.process.wait(20)
-        self.process.stdout.close()
-
     def __enter__(self):
         return self.start()
-
-    def __exit__(self, *_):
-        self.end()
-        self.log.close()
-        self.client.close()
 
 
 @contextmanager
@@ -128,14 +91,6 @@ def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, **more):
     containers = [{"name": "c", "resources": resources}]
     annotations = {SPEC: json.dumps(spec)}
     return api.add_pod(name, annotations, spec={"containers": containers}, priority=hived, **more)
-
-
-def until(holds, seconds=20):
-    """Wait for something that comes about by itself."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.005)
 
 
 def bound(api):
@@ -398,56 +353,27 @@ def test_nodes_advertise_their_leaf_cells(tmp_path):
 # --- what users see
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
-        ("{", "annotation"),
-        ("[]", "must be a mapping"),
-        ("{virtualCluster: none, leafCellNumber: 1}", "virtualCluster='none': known are"),
-        ("{leafCellNumber: 1}", "virtualCluster=nothing"),
-        ("{virtualCluster: A}", "leafCellNumber=0"),
-        ("{virtualCluster: A, leafCellNumber: 9}", "no node has more than 8 leaf cells"),
-        ("{virtualCluster: A, leafCellNumber: 1, priority: 2000}", "allowed are -1 to 1000"),
-        (
-            "{virtualCluster: A, leafCellNumber: 8, affinityGroup: {name: g, members: "
-            "[{podNumber: 3, leafCellNumber: 8}]}}",
-            "24 leaf cells (3 x 8), which it can never have: virtual cluster 'A' is too small",
-        ),
-        ("{virtualCluster: A, leafCellNumber: 1, leafCellType: H100}", "the cluster has ['GPU']"),
-    ],
-)
-def test_wrong_annotations_are_said_in_the_events_of_the_pod(shared_extender, spec, says):
-    api, extender = shared_extender
-    pod = api.add_pod(f"wrong-{api.version}", {SPEC: spec})
-    answer = extender.filter(pod)
-    assert says in answer["Error"]
-    assert "wait" not in answer["Error"]
-    assert answer["NodeNames"] is None
-
-
-@pytest.fixture(scope="module")
-def shared_extender(tmp_path_factory):
-    with cluster(tmp_path_factory.mktemp("shared")) as found:
-        yield found
-
-
-def test_decisions_and_errors_are_logged_and_counted(shared_extender):
-    api, extender = shared_extender
-    pod = add_pod(api, "logged", number=1)
-    node = extender.filter(pod)["NodeNames"][0]
-    extender.bind(pod, node)
-    decisions = [line for line in extender.logged() if line.get("pod") == "x/logged"]
-    assert [(line["verb"], line["outcome"]) for line in decisions] == [
-        ("filter", "bind"),
-        ("bind", "bound"),
-    ]
-    text = extender.get("/metrics").text
+def test_decisions_and_errors_are_logged_and_counted(tmp_path):
+    with cluster(tmp_path) as (api, extender):
+        pod = add_pod(api, "logged", number=1)
+        extender.bind(pod, extender.filter(pod)["NodeNames"][0])
+        wrong = api.add_pod("wrong", {SPEC: "{"})
+        assert "annotation" in extender.filter(wrong)["Error"]
+        decisions = [line for line in extender.logged() if line.get("verb")]
+        assert [(line["verb"], line["outcome"], line["level"]) for line in decisions] == [
+            ("filter", "bind", "info"),
+            ("bind", "bound", "info"),
+            ("filter", "error", "warning"),
+        ]
+        assert [line.get("pod") for line in decisions] == ["x/logged", "x/logged", None]
+        text = extender.get("/metrics").text
     for line in (
         'hivecore_decisions_total{outcome="bound",verb="bind"} ',
         'hivecore_leaf_cells{guaranteed="true",virtual_cluster="A"} ',
         "hivecore_waiting_pods 0.0",
         'hivecore_request_seconds_count{path="/v1/extender/filter"} ',
         'hivecore_watch_silence_seconds{path="/api/v1/pods"} ',
+        'hivecore_lists{path="/api/v1/nodes"} ',
     ):
         assert line in text
 
@@ -478,10 +404,8 @@ def test_two_replicas_share_a_lease(tmp_path):
             assert second.get("/readyz").status_code == 503
             assert second.get("/livez").status_code == 200
             pod = add_pod(api, "p")
-            refused = second.client.post(
-                second.url + FILTER, json={"Pod": pod, "NodeNames": ["n0"]}
-            )
-            assert (refused.status_code, "another replica leads" in refused.text) == (503, True)
+            status, answer = second.post(FILTER, {"Pod": pod, "NodeNames": ["n0"]})
+            assert (status, answer["Error"]) == (503, "not ready: another replica leads")
             first.bind(pod, first.filter(pod)["NodeNames"][0])
             first.end(signal.SIGTERM)  # it gives the lease up
             until(lambda: second.get("/readyz").status_code == 200)
@@ -491,7 +415,9 @@ def test_two_replicas_share_a_lease(tmp_path):
             other = {**lease["spec"], "holderIdentity": "other"}
             api._put("leases", {**lease, "spec": other})
             assert second.process.wait(20) != 0
-            second.log.seek(0)
-            last = second.log.read().decode().splitlines()[-1]
-            assert last.endswith("error: the lease is lost: another replica leads")
+            assert (
+                second.said()
+                .splitlines()[-1]
+                .endswith("error: the lease is lost: another replica leads")
+            )
         first.start().listening()

@@ -1,18 +1,14 @@
 """`hivecore serve --scheduler` for kube-scheduler: a process of its own, a file of a cluster."""
 
 import json
-import re
-import signal
-import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
-import httpx
 import pytest
 from interop.fake_api_server import FakeApiServer
 from interop.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
 from interop.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+from interop.servers import Command, until
 
 from hivecore.scheduler import replay
 
@@ -31,44 +27,16 @@ devices:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends processes by signals")
 
 
-class Server:
-    """The command in a process that can be killed and started again."""
+class Server(Command):
+    """The command with the scheduler of a file, and its log."""
 
     def __init__(self, folder, *options):
-        self.file, self.log = folder / "cluster.yaml", folder / "log"
-        self.file.write_text(FILE)
-        self.options, self.client = options, httpx.Client(timeout=20)
-        self.errors = (folder / "errors").open("ab+")
-
-    def start(self):
-        command = [sys.executable, "-m", "hivecore", "serve", "--port", "0"]
-        command += ["--scheduler", str(self.file), "--log", str(self.log), *self.options]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self.errors, text=True
-        )
-        line = self.process.stdout.readline()
-        self.url = re.fullmatch(r"hivecore listens on (\S+)\n", line)[1]
-        return self
-
-    def ask(self, path, body):
-        answer = self.client.post(self.url + path, json=body)
-        return answer.status_code, answer.json()
+        file, self.log = folder / "cluster.yaml", folder / "log"
+        file.write_text(FILE)
+        super().__init__("--scheduler", file, "--log", self.log, *options)
 
     def jobs(self):
-        return self.client.get(self.url + "/v1/jobs").json()["jobs"]
-
-    def end(self, number=signal.SIGKILL):
-        self.process.send_signal(number)
-        self.process.wait(20)
-        self.process.stdout.close()
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        self.end()
-        self.client.close()
-        self.errors.close()
+        return self.get("/v1/jobs").json()["jobs"]
 
 
 def gang(name, size, gpus=4, vc="a", priority=0):
@@ -78,7 +46,7 @@ def gang(name, size, gpus=4, vc="a", priority=0):
 
 def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_path):
     with Server(tmp_path, "--no-bind") as server:
-        cluster = Cluster(server.ask, NODES)
+        cluster = Cluster(server.post, NODES)
         cluster.create(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
         cluster.pump()
         assert len(cluster.bound()) == 4
@@ -93,12 +61,12 @@ def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_pat
         assert replay(server.log).state("pods:train") == "reserved"
         server.end()
 
-        server.start()
+        server.start().listening()
         assert server.jobs() == expected
         assert cluster.listed() == (200, {})
         cluster.pump()
         assert set(cluster.bound()) == {"train-0", "train-1", "k"}
-        explained = server.client.get(f"{server.url}/v1/explain/pods:train").json()
+        explained = server.get("/v1/explain/pods:train").json()
         assert explained["state"] == "running"
         for name in ("train-0", "train-1", "k"):
             cluster.end(name)
@@ -109,16 +77,16 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
     with Server(tmp_path, "--no-bind") as server:
         roles = [{"name": "w", "pods": 2, "gpus": 4}]
         job = {"name": "own", "tenant": "a", "roles": roles}
-        assert server.ask("/v1/events", {"event": "submit", "job": job})[0] == 200
-        cluster = Cluster(server.ask, NODES)
+        assert server.post("/v1/events", {"event": "submit", "job": job})[0] == 200
+        cluster = Cluster(server.post, NODES)
         cluster.create(*gang("train", 2))
         cluster.pump()
         assert cluster.bound() == {}
         assert server.jobs() == {"own": "running", "pods:train": "pending"}
-        assert server.ask("/v1/events", {"event": "finish", "job": "own"})[0] == 200
+        assert server.post("/v1/events", {"event": "finish", "job": "own"})[0] == 200
         cluster.pump()
         assert set(cluster.bound()) == {"train-0", "train-1"}
-        text = server.client.get(server.url + "/metrics").text
+        text = server.get("/metrics").text
         for line in (
             'hivecore_pods{state="bound"} 2.0',
             'hivecore_gpus_in_use{tenant="a"} 8.0',
@@ -133,7 +101,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
 
 def test_without_somebody_who_binds_nobody_is_bound(tmp_path):
     with Server(tmp_path) as server:
-        cluster = Cluster(server.ask, NODES)
+        cluster = Cluster(server.post, NODES)
         (pod,) = gang("a", 1)
         cluster.create(pod)
         (node,) = cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})["NodeNames"]
@@ -177,13 +145,6 @@ def bound(api):
     return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
 
 
-def until(holds, seconds=20):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.005)
-
-
 def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
     with served(tmp_path) as (api, server, scheduler):
         first, second = gang("bert", 2)
@@ -197,7 +158,7 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
         api.set_phase("bert-1", "Succeeded")
         until(lambda: {"next-0", "next-1"} <= set(bound(api)))
         server.end()
-        server.start()
+        server.start().listening()
         assert server.jobs() == {"pods:next": "running"}
         api.delete_pod("next-0")
         api.delete_pod("next-1")
