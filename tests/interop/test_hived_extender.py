@@ -275,7 +275,8 @@ BOMB = "a: &a [x]\n" + "".join(
         (FILTER, {"Pod": pod("p", "a: &a [*a]")}, "no finished node has the anchor"),
         (FILTER, {"Pod": pod("p", BOMB)}, "aliases stand for more than 10,000 parts"),
         (FILTER, {"Pod": pod("p", BOMB.ljust(5000))}, "aliases stand for more than 10,000 parts"),
-        (FILTER, {"Pod": pod("p", vc="C")}, "'C'"),
+        (FILTER, {"Pod": pod("p", vc="C")}, "virtualCluster='C': known are"),
+        (FILTER, {"Pod": pod("p", leafCellType="H100")}, "the cluster has ['GPU']"),
         (
             PREEMPT,
             {"Pod": pod("p"), "NodeNameToVictims": {1: {}}},

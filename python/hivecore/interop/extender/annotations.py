@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hivecore.interop.extender.gangs import Member, Slot
-from hivecore.interop.extender.requests import HivedRequest
 from hivecore.interop.hived.serving.annotations import ISOLATION
 from hivecore.interop.koordinator import write_allocation
 from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
@@ -28,7 +27,7 @@ def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> di
     Koordinator does, if the scheduler has devices.
     """
     notes = {JOB: member.job, PLACE: f"{place.role}/{place.index}"}
-    if isinstance(member.request, HivedRequest):
+    if member.request.is_of_hived:
         notes[ISOLATION] = ",".join(map(str, place.gpus))
         return notes
     devices, owner = scheduler.devices, f"{member.job}/{place.role}/{place.index}"

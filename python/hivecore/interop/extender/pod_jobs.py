@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.gangs import Gang, Member, Slot
-from hivecore.interop.extender.requests import PREFIX, Request
+from hivecore.interop.extender.requests import PREFIX, Request, job_of, lacking, wishes_of
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
@@ -108,12 +108,10 @@ class PodJobs:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
         other = next((one for one in others if one.identity != identity), None)
         if other is not None:
-            known, own = other.request, request
-            alike = type(known) is type(own) and known.common == own.common
-            if not alike or known.gang != own.gang:
-                raise ValueError(
-                    f"gang {show(own.gang)}: the pod says something else of it than {other.name}"
-                )
+            known = other.request
+            if (known.gang, known.common) != (request.gang, request.common):
+                what = f"the pod says something else of it than {other.name}"
+                raise ValueError(f"gang {show(request.gang)}: {what}")
         elif job in self._scheduler and not request.is_of(self._scheduler.job(job)):
             raise ValueError(f"gang {show(request.gang)}: its job {show(job)} is another one")
 
@@ -298,7 +296,7 @@ class PodJobs:
     def _job(self, gang: Gang) -> Job:
         waiting, network = gang.waiting, self._scheduler.topology
         layers = None if network is None else network.layers
-        job = waiting[0].job(waiting, self._group(waiting[0].gang), layers)
+        job = job_of(waiting, self._group(waiting[0].gang), layers)
         # What the scheduler does not count, Kubernetes does.
         counted = self._scheduler.counted(job)
         return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
@@ -330,7 +328,7 @@ class PodJobs:
         if not waiting:
             return "none of its pods is there"
         try:
-            return waiting[0].lacks(waiting, self._group(waiting[0].gang))
+            return lacking(waiting, self._group(waiting[0].gang))
         except ValueError as error:
             return str(error)
 
@@ -343,7 +341,7 @@ class PodJobs:
         if waiting:
             wishes: GangWishes | str
             try:
-                wishes = waiting[0].wishes(waiting, self._group(waiting[0].gang))
+                wishes = wishes_of(waiting, self._group(waiting[0].gang))
                 named = frozenset(PREFIX + job_name(other) for other in wishes.groups)
             except ValueError as error:  # it gets no job, and its pods hear why
                 wishes = str(error)

@@ -1,5 +1,6 @@
 """What a pod requests of the scheduler: in HiveD's annotation, or in Koordinator's words."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -28,12 +29,13 @@ from hivecore.scheduler import Job, Role
 
 __all__ = [
     "PREFIX",
-    "HivedRequest",
-    "KoordinatorRequest",
     "Request",
     "Shape",
+    "job_of",
+    "lacking",
     "read_request",
     "shape_of",
+    "wishes_of",
 ]
 
 PREFIX = "pods:"
@@ -54,6 +56,7 @@ class Request(Struct, frozen=True):
     :param common: what it shares with all pods of its gang.
     :param total: how many pods its gang has.
     :param rank: its place among the pods of its gang; ``None``: by its name.
+    :param source: HiveD's annotation, which describes the whole group, or what Koordinator reads.
     """
 
     gang: str
@@ -61,6 +64,24 @@ class Request(Struct, frozen=True):
     common: Hashable
     total: int
     rank: int | None
+    source: PodRequest | JobPod
+
+    @classmethod
+    def of(cls, source: PodRequest | JobPod) -> "Request":
+        """The request of what was read of a pod."""
+        if isinstance(source, PodRequest):
+            total = sum(pods for _, pods in source.roles)
+            common = source._replace(leaf_number=0)
+            return cls(source.gang, (source.leaf_number, None, ()), common, total, None, source)
+        total = 1 if source.spec is None else source.spec.total
+        shape = source.gpus, source.devices, source.resources
+        shared = source.tenant, source.priority, source.preemptible
+        return cls(source.gang, shape, shared, total, source.rank, source)
+
+    @property
+    def is_of_hived(self) -> bool:
+        """Whether HiveD's annotation says it."""
+        return isinstance(self.source, PodRequest)
 
     @property
     def job_name(self) -> str:
@@ -69,107 +90,62 @@ class Request(Struct, frozen=True):
 
     def shape_in(self, job: Job) -> Shape:
         """Its shape in a job, which has only the resources that the scheduler counts."""
-        return self.shape
-
-    def lacks(self, pods: "Sequence[Request]", group: GangSpec | None) -> str:
-        """Which pods are missing before these pods of the gang may start; "": none."""
-        raise NotImplementedError
-
-    def wishes(self, pods: "Sequence[Request]", group: GangSpec | None) -> GangWishes:
-        """What these pods of the gang and its PodGroup request together.
-
-        :raises ValueError: they disagree.
-        """
-        return GangWishes((), NO_RULES)
-
-    def job(
-        self, pods: "Sequence[Request]", group: GangSpec | None, layers: Sequence[str] | None
-    ) -> Job:
-        """The job of the gang; raises ValueError where it cannot be one."""
-        raise NotImplementedError
-
-    def is_of(self, job: Job) -> bool:
-        """Whether a job can be that of its gang, on whatever nodes."""
-        raise NotImplementedError
-
-
-class HivedRequest(Request, frozen=True):
-    """The annotation of HiveD, which describes the whole group."""
-
-    spec: PodRequest
-
-    @classmethod
-    def of(cls, spec: PodRequest) -> "HivedRequest":
-        """The request of such an annotation."""
-        total = sum(pods for _, pods in spec.roles)
-        shape = spec.leaf_number, None, ()
-        return cls(spec.gang, shape, spec._replace(leaf_number=0), total, None, spec)
-
-    def lacks(self, pods: Sequence[Request], group: GangSpec | None) -> str:
-        """Which pods are missing before these pods of the gang may start; "": none."""
-        counts = dict.fromkeys((number for number, _ in self.spec.roles), 0)
-        for pod in pods:
-            counts[pod.shape[0]] += 1
-        known = sum(min(counts[number], pods) for number, pods in self.spec.roles)
-        return "" if known == self.total else _lacking(self.gang, known, self.total)
-
-    def job(
-        self, pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None
-    ) -> Job:
-        """The job of the gang; raises ValueError where it cannot be one."""
-        return job_of_request(self.spec, self.job_name)
-
-    def is_of(self, job: Job) -> bool:
-        """Whether a job can be that of its gang, on whatever nodes."""
-        own = job_of_request(self.spec, job.name)
-        return own.replace(where=job.where) == job
-
-
-class KoordinatorRequest(Request, frozen=True):
-    """The labels of Koordinator, or its resources."""
-
-    pod: JobPod
-
-    @classmethod
-    def of(cls, pod: JobPod) -> "KoordinatorRequest":
-        """The request of such a pod."""
-        shape = pod.gpus, pod.devices, pod.resources
-        common = pod.tenant, pod.priority, pod.preemptible
-        return cls(pod.gang, shape, common, pod.spec.total if pod.spec else 1, pod.rank, pod)
-
-    def shape_in(self, job: Job) -> Shape:
-        """Its shape in a job, which has only the resources that the scheduler counts."""
         counted = {resource for role in job.roles for resource, _ in role.resources}
         gpus, devices, resources = self.shape
         return gpus, devices, tuple(pair for pair in resources if pair[0] in counted)
 
-    def lacks(self, pods: Sequence[Request], group: GangSpec | None) -> str:
-        """Which pods are missing before these pods of the gang may start; "": none."""
-        spec = group or self.pod.spec
-        if spec is None and not self.pod.is_alone:
-            return f"the PodGroup {show(self.gang)} is not known"
-        least = 1 if spec is None else max(1, spec.min_members)
-        return "" if len(pods) >= least else _lacking(self.gang, len(pods), least)
-
-    def wishes(self, pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
-        """What these pods of the gang and its PodGroup request together."""
-        return wishes_of_gang(_job_pods(pods), group)
-
-    def job(
-        self, pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None
-    ) -> Job:
-        """The job of the gang; raises ValueError where it cannot be one."""
-        return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers)
-
     def is_of(self, job: Job) -> bool:
-        """Whether a job can be that of its gang."""
+        """Whether a job can be that of its gang, on whatever nodes."""
+        if isinstance(self.source, PodRequest):
+            own = job_of_request(self.source, job.name)
+            return own.replace(where=job.where) == job
         return self.common == (job.tenant, job.priority, job.preemptible) and any(
             shape_of(role) == self.shape_in(job) for role in job.roles
         )
 
 
+def lacking(pods: Sequence[Request], group: GangSpec | None) -> str:
+    """Which pods are missing before these pods of a gang may start; "": none.
+
+    :param group: what its PodGroup says.
+    """
+    source, gang = pods[0].source, pods[0].gang
+    if isinstance(source, PodRequest):
+        counts = Counter(pod.shape[0] for pod in pods)
+        known = sum(min(counts[number], pods) for number, pods in source.roles)
+        needed = pods[0].total
+    else:
+        spec = group or source.spec
+        if spec is None and not source.is_alone:
+            return f"the PodGroup {show(gang)} is not known"
+        known, needed = len(pods), 1 if spec is None else max(1, spec.min_members)
+    return (
+        "" if known >= needed else f"{known} of the {needed} pods that {show(gang)} needs are there"
+    )
+
+
+def wishes_of(pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
+    """What these pods of a gang and its PodGroup request together.
+
+    :raises ValueError: they disagree.
+    """
+    members = _job_pods(pods)
+    return wishes_of_gang(members, group) if members else GangWishes((), NO_RULES)
+
+
+def job_of(pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None) -> Job:
+    """The job of these pods of a gang.
+
+    :raises ValueError: they cannot be one.
+    """
+    source = pods[0].source
+    if isinstance(source, PodRequest):
+        return job_of_request(source, pods[0].job_name)
+    return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers)
+
+
 def _job_pods(pods: Sequence[Request]) -> list[JobPod]:
-    return [request.pod for request in pods if isinstance(request, KoordinatorRequest)]
+    return [pod.source for pod in pods if isinstance(pod.source, JobPod)]
 
 
 def shape_of(role: Role) -> Shape:
@@ -200,11 +176,10 @@ def read_request(pod: Mapping[str, Any]) -> Request | None:
     metadata = Field(pod)["metadata"]
     # What a bound pod has counts, whatever else it says: it must not be lost at a restart.
     is_new = not node_of(Field(pod))
-    request: Request
     if not metadata["annotations"][SPEC].absent:
         if is_new:
             _check_alone(metadata)
-        request = HivedRequest.of(read_pod_request(pod, strict=is_new))
+        request = Request.of(read_pod_request(pod, strict=is_new))
     else:
         if is_new:
             _check_hived(metadata)
@@ -212,7 +187,7 @@ def read_request(pod: Mapping[str, Any]) -> Request | None:
         by_quota = not metadata["labels"][QUOTA_NAME].absent
         if member.is_alone and member.devices is None and not member.gpus and not by_quota:
             return None
-        request = KoordinatorRequest.of(member)
+        request = Request.of(member)
     if request.total > _MOST_PODS:
         raise ValueError(f"gang {show(request.gang)}: more than {_MOST_PODS} pods")
     if len(request.gang) > _LONGEST_NAME:
@@ -234,7 +209,3 @@ def _check_hived(metadata: Field) -> None:
         for key, field in metadata[place].items():
             if key.startswith(_HIVED) and key not in known and not field.absent:
                 raise field.error(f"is unknown, is the annotation {SPEC} meant?")
-
-
-def _lacking(gang: str, known: int, needed: int) -> str:
-    return f"{known} of the {needed} pods that {show(gang)} needs are there"
