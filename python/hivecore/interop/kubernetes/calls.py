@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from msgspec import field as named
 
 from hivecore.interop.kubernetes.json_text import read_body
@@ -203,7 +203,7 @@ def record_of(plain: Any, kind: type[_Record]) -> _Record:
     """The record in plain data; a `BadCall` names the path of what is wrong."""
     try:
         return convert(plain, kind)
-    except ValidationError as error:
+    except ValueError as error:  # half a character of UTF-16 is one, too
         text, _, place = str(error).replace("`", "").partition(" - at ")
         path = place.replace("$.", "") or "the body"
         if types := _TYPES.fullmatch(text):
