@@ -69,10 +69,10 @@ HOSTILE = st.one_of(
 
 
 @st.composite
-def broken(draw, document):
+def broken(draw, document, values=HOSTILE):
     """The document with one value, anywhere in it, that is something else."""
     where = draw(st.sampled_from(list(_places(document))))
-    return _replaced(document, where, draw(HOSTILE))
+    return _replaced(document, where, draw(values))
 
 
 def _places(value, way=()):

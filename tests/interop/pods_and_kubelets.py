@@ -75,9 +75,14 @@ class Cluster:
             self.pods[pod["metadata"]["uid"]] = pod
             self.watch("ADDED", pod)
 
-    def delete(self, name):
+    def run(self, *pods, grace=False):
+        """Create pods, and try all that wait."""
+        self.create(*pods)
+        self.pump(grace=grace)
+
+    def delete(self, *names):
         for pod in list(self.pods.values()):
-            if pod["metadata"]["name"] == name:
+            if pod["metadata"]["name"] in names:
                 del self.pods[pod["metadata"]["uid"]]
                 self.watch("DELETED", pod)
 

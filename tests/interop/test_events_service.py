@@ -3,15 +3,14 @@
 import asyncio
 import json
 import os
-import re
 import threading
 import time
-from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interop.koordinator_objects import broken
 from profiles import examples
 from scheduler_lives import COMPOSITIONS, MACHINE, SPECS, make_scheduler
 
@@ -397,27 +396,13 @@ def test_a_wrong_body_is_refused_and_changes_nothing(caller, path, body, says):
     assert caller.scheduler.to_bytes() == before
 
 
-TWICE = [
-    b'{"event":"finish","job":"a","job":"b"}',
-    b'{"event":"finish","event":"cancel","job":"a"}',
-    b'{"event":"finish","job":"a","\\u006aob":"b"}',
-    b'[{"event":"advance"},{"event":"advance","now":1,"now" :2}]',
-    b'{"event":"submit","job":{"name":"x","tenant":"a","name":"y","roles":[{"name":"w"}]}}',
-    b'{"event":"submit","job":{"name":"x","tenant":"a","roles":[{"name":"w","gpus":1,"gpus":2}]}}',
-    b'{"event":"set_total","total":{"gpu":1,"gpu"\t:\n2}}',
-    b'{"event":"set_node","node":"a\\\\","healthy":true,"healthy":false}',
-    b'{"event":"finish","job":"\\":","job":":"}',
-]
-
-
-@pytest.mark.parametrize("body", TWICE)
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/what-if"])
-def test_an_object_with_a_key_twice_is_refused(caller, path, body):
+def test_an_object_with_a_key_twice_is_refused(caller, path):
     caller.take(submit("a"))
     before = caller.scheduler.to_bytes()
-    status, found = caller.ask(path, body)
-    assert status == 400
-    assert re.search("an object has the key '(job|event|now|name|gpus?|healthy)' twice", str(found))
+    body = b'[{"event":"advance"},{"event":"finish","job":"a","\\u006aob" :"b"}]'
+    error = {"Error": "the body is no JSON: an object has the key 'job' twice"}
+    assert caller.ask(path, body) == (400, error)
     assert caller.scheduler.to_bytes() == before
 
 
@@ -527,18 +512,6 @@ def test_bytes_that_are_no_event_are_a_bad_call(body):
         bodies.events_of(body)
 
 
-LIKELY = st.sampled_from(
-    (
-        *("a", "b", "a1", "new", "w", "gpu", "n1", "rack", "images", ""),
-        *(10**30, 2**31, -1, 0, 1, 2.5, True, False, None),
-        *([], {}, ["n1"], {"gpu": 1}),
-    )
-)
-ANY_JSON = LIKELY | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | LIKELY,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=4,
-)
 FULL = submit(
     "new",
     "a",
@@ -603,31 +576,14 @@ EVENTS = [
 ]
 
 
-def places(data, path=()):
-    """Each place in plain data."""
-    yield path
-    if isinstance(data, dict | list):
-        for key in data if isinstance(data, dict) else range(len(data)):
-            yield from places(data[key], (*path, key))
+LIKELY = st.sampled_from(("a", "b", "new", "w", "gpu", "n1", "rack", 2**31, 2, True, {"gpu": 1}))
 
 
 @st.composite
 def spoilt(draw):
     """An event with something in it that may be wrong."""
-    data = json.loads(json.dumps(draw(st.sampled_from(EVENTS))))
-    for _ in range(draw(st.integers(1, 2))):
-        *above, last = draw(st.sampled_from([one for one in places(data) if one]))
-        holder = data
-        for key in above:
-            holder = holder[key]
-        how = draw(st.sampled_from(["replace", "remove", "add"]))
-        if how == "replace" or isinstance(holder, list):
-            holder[last] = deepcopy(draw(ANY_JSON))
-        elif how == "remove":
-            del holder[last]
-        else:
-            holder[draw(st.text(max_size=3))] = deepcopy(draw(ANY_JSON))
-    return data
+    data = draw(broken(draw(st.sampled_from(EVENTS))) | broken(FULL, LIKELY))
+    return json.loads(json.dumps(data, default=str, skipkeys=True))
 
 
 @given(

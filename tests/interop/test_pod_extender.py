@@ -39,13 +39,11 @@ def assert_no_gpu_is_given_twice(cluster):
 def test_a_gang_waits_for_its_last_member_and_starts_then(worlds, watches):
     world = worlds("cells", watches=watches)
     first, second = gang("bert", 2)
-    world.cluster.create(first)
-    world.cluster.pump()
+    world.cluster.run(first)
     assert world.cluster.bound() == {}
     assert world.cluster.told == {"bert-0": "1 of the 2 pods that 'bert' needs are there"}
     assert world.states() == {}
-    world.cluster.create(second)
-    world.cluster.pump()
+    world.cluster.run(second)
     assert world.states() == {"pods:bert": "running"}
     assert set(world.cluster.bound().values()) <= {"n0", "n1"}
     assert len(world.cluster.gpus()) == 8
@@ -56,8 +54,7 @@ def test_pods_of_several_sizes_get_places_of_their_own_size(worlds):
     world = worlds("cells")
     members = [(1, 1), (2, 2)]
     pods = [hived_pod(f"w{i}", "a", 2, "ps", members) for i in range(2)]
-    world.cluster.create(*pods, hived_pod("l", "a", 1, "ps", members))
-    world.cluster.pump()
+    world.cluster.run(*pods, hived_pod("l", "a", 1, "ps", members))
     gpus = [name for names in world.cluster.gpus().values() for name in names]
     assert sorted(gpus) == ["l", "w0", "w0", "w1", "w1"]
 
@@ -65,16 +62,14 @@ def test_pods_of_several_sizes_get_places_of_their_own_size(worlds):
 def test_ranks_follow_the_numbers_in_the_names_of_pods(worlds):
     world = worlds("cells")
     pods = [hived_pod(f"w-{i}", "a", 1, "g", [(5, 1)]) for i in (10, 9, 0, 2, 1)]
-    world.cluster.create(*pods)
-    world.cluster.pump()
+    world.cluster.run(*pods)
     places = [pod["metadata"]["annotations"]["hivecore.io/place"] for pod in pods]
     assert places == ["1-gpu/4", "1-gpu/3", "1-gpu/0", "1-gpu/2", "1-gpu/1"]
 
 
 def test_a_waiting_gang_is_told_why_on_every_node(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2), *gang("a2", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
     assert set(world.cluster.bound()) == {"a1-0", "a1-1"}
     pod = world.cluster.pod("a2-0")
     answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
@@ -115,8 +110,7 @@ def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
 def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
     world = worlds("cells")
     (pod,) = gang("alone", 1)
-    world.cluster.create(pod, *gang("full", 3, priority=-1))
-    world.cluster.pump()
+    world.cluster.run(pod, *gang("full", 3, priority=-1))
     assert len(world.cluster.bound()) == 4
     assert world.states() == {"pods:alone": "running", "pods:full": "running"}
     world.cluster.end("alone-0")
@@ -126,9 +120,7 @@ def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
     others = [name for name in NODES if name != node]
     assert "not offered" in str(asked_about(world, next_one, others, times=30)["FailedNodes"])
     assert world.states() == {"pods:full": "running", "pods:next": "running"}
-    world.cluster.delete("full-0")
-    world.cluster.delete("full-1")
-    world.cluster.delete("full-2")
+    world.cluster.delete("full-0", "full-1", "full-2")
     two = gang("two", 2, gpus=1)
     world.cluster.create(*two)
     (node,) = asked_about(world, two[0], NODES)["NodeNames"]
@@ -140,8 +132,7 @@ def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
 
 def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2), *gang("a2", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
     world.cluster.end("a1-0")
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"a1-1"}
@@ -153,30 +144,25 @@ def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
 
 def test_a_pod_that_comes_in_the_place_of_another_one_gets_its_place(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2))
     before = world.cluster.bound()
     world.cluster.delete("a1-1")
     again = gang("a1", 2)[1]
-    world.cluster.create(again)
-    world.cluster.pump()
+    world.cluster.run(again)
     assert world.cluster.bound() == before
     assert_no_gpu_is_given_twice(world.cluster)
 
 
 def test_a_gang_that_waits_is_no_job_any_more_when_a_member_is_gone(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2), *gang("a2", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
     assert world.states()["pods:a2"] == "pending"
     world.cluster.delete("a2-1")
     assert set(world.states()) == {"pods:a1"}
-    world.cluster.delete("a1-0")
-    world.cluster.delete("a1-1")
+    world.cluster.delete("a1-0", "a1-1")
     world.cluster.pump()
     assert world.cluster.bound() == {}
-    world.cluster.create(gang("a2", 2)[1])
-    world.cluster.pump()
+    world.cluster.run(gang("a2", 2)[1])
     assert set(world.cluster.bound()) == {"a2-0", "a2-1"}
 
 
@@ -185,11 +171,9 @@ def test_a_gang_that_waits_is_no_job_any_more_when_a_member_is_gone(worlds):
 
 def test_an_opportunistic_gang_leaves_for_a_guaranteed_one(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("spare", 4, priority=-1))
-    world.cluster.pump()
+    world.cluster.run(*gang("spare", 4, priority=-1))
     assert len(world.cluster.bound()) == 4
-    world.cluster.create(*gang("train", 2))
-    world.cluster.pump(grace=True)
+    world.cluster.run(*gang("train", 2), grace=True)
     assert world.states() == {"pods:spare": "running", "pods:train": "reserved"}
     assert len(world.cluster.evicted) == 2  # each of the two pods has those of another node
     assert len(world.cluster.bound()) == 4
@@ -202,18 +186,14 @@ def test_an_opportunistic_gang_leaves_for_a_guaranteed_one(worlds):
 
 def test_a_victim_whose_pods_have_come_again_waits_at_its_old_place(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("spare", 4, priority=-1))
-    world.cluster.pump()
-    world.cluster.create(*gang("train", 2))
-    world.cluster.pump(grace=True)
+    world.cluster.run(*gang("spare", 4, priority=-1))
+    world.cluster.run(*gang("train", 2), grace=True)
     again = gang("spare", 4, priority=-1)
     for pod in again:
         pod["metadata"]["name"] += "-again"
-    world.cluster.create(*again)
-    world.cluster.pump()
+    world.cluster.run(*again)
     assert world.states() == {"pods:train": "running", "pods:spare": "pending"}
-    world.cluster.delete("train-0")
-    world.cluster.delete("train-1")
+    world.cluster.delete("train-0", "train-1")
     world.cluster.pump()
     assert set(world.cluster.bound()) == {f"spare-{i}-again" for i in range(4)}
 
@@ -234,13 +214,11 @@ def test_who_is_not_bound_yet_stops_at_once(worlds):
 
 def test_victims_of_somebody_who_is_gone_leave_for_the_next_one(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("spare", 4, priority=-1))
-    world.cluster.pump()
+    world.cluster.run(*gang("spare", 4, priority=-1))
     world.cluster.create(*gang("train", 2))
     world.cluster.delete("train-0")
     assert world.states() == {"pods:spare": "running"}
-    world.cluster.create(*gang("next", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("next", 2))
     assert set(world.cluster.bound()) == {"next-0", "next-1"}
 
 
@@ -274,19 +252,16 @@ def test_nodes_that_a_list_leaves_out_are_lost(worlds):
 def test_a_koordinator_gang_starts_with_its_minimum(worlds):
     world = worlds("quotas, topology and devices")
     pods = [koordinator_pod(f"g{i}", "a", 4, "bert", 2) for i in range(3)]
-    world.cluster.create(pods[0])
-    world.cluster.pump()
+    world.cluster.run(pods[0])
     assert world.cluster.told["g0"] == "1 of the 2 pods that 'x/bert' needs are there"
-    world.cluster.create(pods[1])
-    world.cluster.pump()
+    world.cluster.run(pods[1])
     assert set(world.cluster.bound()) == {"g0", "g1"}
     assert world.states() == {"pods:x:bert": "running"}
     allocated = world.cluster.pod("g0")["metadata"]["annotations"][
         "scheduling.koordinator.sh/device-allocated"
     ]
     assert [one["minor"] for one in json.loads(allocated)["gpu"]] == [0, 1, 2, 3]
-    world.cluster.delete("g0")
-    world.cluster.delete("g1")
+    world.cluster.delete("g0", "g1")
     assert world.states() == {}
 
 
@@ -296,8 +271,7 @@ def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
     pods = [koordinator_pod(f"g{i}", "a", 2) for i in range(2)]
     for pod in pods:
         pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "bert"
-    world.cluster.create(*pods)
-    world.cluster.pump()
+    world.cluster.run(*pods)
     assert world.cluster.told["g0"] == "the PodGroup 'x/bert' is not known"
     world.cluster.watch("ADDED", {**group, "spec": {"minMember": 2}})
     world.cluster.pump()
@@ -328,45 +302,36 @@ def test_gangs_of_one_group_start_together(worlds, first):
     world = worlds("topology")
     gangs = {name: grouped(name, 1, "ps", "w") for name in ("ps", "w")}
     (second,) = gangs.keys() - {first}
-    world.cluster.create(*gangs[first])
-    world.cluster.pump()
+    world.cluster.run(*gangs[first])
     assert world.cluster.bound() == {}
     expected = f"the gang 'x/{second}' of its group: none of its pods is there"
     assert world.cluster.told == {f"{first}0": expected}
-    world.cluster.create(*gangs[second])
-    world.cluster.pump()
+    world.cluster.run(*gangs[second])
     assert set(world.cluster.bound()) == {"ps0", "w0"}
     assert world.scheduler.job("pods:x:w").together == ("pods:x:ps",)
 
 
 def test_a_gang_without_room_for_its_group_waits_with_it(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("big", 3), *grouped("ps", 1, "ps", "w"))
-    world.cluster.pump()
-    world.cluster.create(*grouped("w", 1, "ps", "w"))
-    world.cluster.pump()
+    world.cluster.run(*grouped("big", 3), *grouped("ps", 1, "ps", "w"))
+    world.cluster.run(*grouped("w", 1, "ps", "w"))
     assert set(world.cluster.bound()) == {"big0", "big1", "big2"}
-    world.cluster.delete("big0")
-    world.cluster.delete("big1")
-    world.cluster.delete("big2")
+    world.cluster.delete("big0", "big1", "big2")
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"ps0", "w0"}
 
 
 def test_a_gang_that_names_no_partner_does_not_wait_for_gangs_that_name_it(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("ps", 1))
-    world.cluster.pump()
+    world.cluster.run(*grouped("ps", 1))
     assert set(world.cluster.bound()) == {"ps0"}
-    world.cluster.create(*grouped("w", 1, "ps"))
-    world.cluster.pump()
+    world.cluster.run(*grouped("w", 1, "ps"))
     assert set(world.cluster.bound()) == {"ps0", "w0"}
 
 
 def test_a_group_that_has_lost_a_pod_before_it_started_waits_for_another(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("big", 4), *grouped("ps", 2, "w", "ps"), *grouped("w", 1, "ps"))
-    world.cluster.pump()
+    world.cluster.run(*grouped("big", 4), *grouped("ps", 2, "w", "ps"), *grouped("w", 1, "ps"))
     assert world.states()["pods:x:w"] == world.states()["pods:x:ps"] == "pending"
     world.cluster.delete("ps0")
     assert set(world.states()) == {"pods:x:big"}
@@ -376,15 +341,13 @@ def test_a_group_that_has_lost_a_pod_before_it_started_waits_for_another(worlds)
     assert world.cluster.bound() == {}
     expected = "the gang 'x/ps' of its group: 1 of the 2 pods that 'x/ps' needs are there"
     assert world.cluster.told["w0"] == expected
-    world.cluster.create(grouped("ps", 2, "w", "ps")[0])
-    world.cluster.pump()
+    world.cluster.run(grouped("ps", 2, "w", "ps")[0])
     assert set(world.cluster.bound()) == {"ps0", "ps1", "w0"}
 
 
 def test_a_gang_does_not_start_without_a_partner_that_the_scheduler_refuses(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("ps", 1, "w"), *grouped("w", 1, "ps", gpus=5))
-    world.cluster.pump()
+    world.cluster.run(*grouped("ps", 1, "w"), *grouped("w", 1, "ps", gpus=5))
     assert world.cluster.bound() == {}
     assert world.states() == {}
     assert world.cluster.told["ps0"].startswith("the gang 'x/w' of its group: ")
@@ -393,56 +356,46 @@ def test_a_gang_does_not_start_without_a_partner_that_the_scheduler_refuses(worl
 
 def test_a_gang_that_has_started_waits_for_no_partner_that_has_ended(worlds):
     world = worlds("cells")
-    world.cluster.create(*grouped("ps", 1, "w"), *grouped("w", 1, "ps"))
-    world.cluster.pump()
+    world.cluster.run(*grouped("ps", 1, "w"), *grouped("w", 1, "ps"))
     assert set(world.cluster.bound()) == {"ps0", "w0"}
     world.cluster.end("ps0")
     urgent = [koordinator_pod(f"u{i}", "a", 4, "u", 2, 9000) for i in range(2)]
-    world.cluster.create(*urgent)
-    world.cluster.pump(grace=True)
+    world.cluster.run(*urgent, grace=True)
     (again,) = grouped("w", 1, "ps")
     again["metadata"]["name"] = "w-again"
-    world.cluster.create(again)
-    world.cluster.pump()
+    world.cluster.run(again)
     assert world.states() == {"pods:x:u": "running", "pods:x:w": "pending"}
     assert set(world.cluster.bound()) == {"u0", "u1"}
-    world.cluster.delete("u0")
-    world.cluster.delete("u1")
+    world.cluster.delete("u0", "u1")
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"w-again"}
 
 
 def test_a_chain_of_gangs_starts_when_the_last_of_them_is_there(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("c", 1, "b"), *grouped("b", 1, "a"))
-    world.cluster.pump()
+    world.cluster.run(*grouped("c", 1, "b"), *grouped("b", 1, "a"))
     assert world.cluster.bound() == {}
     assert world.cluster.told["c0"] == "the gang 'x/a' of its group: none of its pods is there"
-    world.cluster.create(*grouped("a", 1))
-    world.cluster.pump()
+    world.cluster.run(*grouped("a", 1))
     assert set(world.cluster.bound()) == {"a0", "b0", "c0"}
 
 
 def test_a_gang_stays_in_the_domain_that_its_rules_name(worlds):
     world = worlds("topology")
     alone = koordinator_pod("alone", "a", 4)
-    world.cluster.create(alone)
-    world.cluster.pump()
+    world.cluster.run(alone)
     left = world.cluster.bound()["alone"]
-    world.cluster.create(*grouped("w", 2, network_topology_spec=RACK))
-    world.cluster.pump()
+    world.cluster.run(*grouped("w", 2, network_topology_spec=RACK))
     nodes = {world.cluster.bound()[f"w{i}"] for i in range(2)}
     assert nodes in ({"n0", "n1"}, {"n2", "n3"})
     assert left not in nodes
-    world.cluster.create(*grouped("v", 3, network_topology_spec=RACK, gpus=2))
-    world.cluster.pump()
+    world.cluster.run(*grouped("v", 3, network_topology_spec=RACK, gpus=2))
     assert "v0" not in world.cluster.bound()
 
 
 def test_a_layer_that_the_network_does_not_have_is_named(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("w", 1, network_topology_spec=RACK.replace("rack", "row")))
-    world.cluster.pump()
+    world.cluster.run(*grouped("w", 1, network_topology_spec=RACK.replace("rack", "row")))
     expected = "gang 'x/w': network-topology-spec: 'row' is none of rack, node"
     assert world.cluster.told["w0"] == expected
 
@@ -491,8 +444,7 @@ def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
         pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "w"
     group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
     group["spec"] = {"minMember": 2}
-    world.cluster.create(*grouped("big", 4), *pods)
-    world.cluster.pump()
+    world.cluster.run(*grouped("big", 4), *pods)
     world.cluster.watch("ADDED", group)
     assert world.scheduler.job("pods:x:w").where.must == ""
     group["metadata"]["annotations"] = {f"{KEY}/network-topology-spec": RACK}
@@ -502,15 +454,13 @@ def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
 
 def test_a_pod_that_comes_later_may_change_where_its_gang_that_waits_goes(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("big", 4), *grouped("w", 2))
-    world.cluster.pump()
+    world.cluster.run(*grouped("big", 4), *grouped("w", 2))
     assert world.scheduler.job("pods:x:w").where.must == ""
     late = grouped("w", 2, pods=3, network_topology_spec=RACK)[2]
     world.cluster.create(late)
     assert world.scheduler.job("pods:x:w").where.must == "rack"
     other = grouped("w", 2, pods=4, network_topology_spec=RACK.replace("Must", "Prefer"))[3]
-    world.cluster.create(other)
-    world.cluster.pump()
+    world.cluster.run(other)
     assert "pods:x:w" not in world.states()
     assert "its network-topology-spec differ" in world.cluster.told["w0"]
 
@@ -539,8 +489,7 @@ def test_ranks_follow_the_index_of_pods_then_their_names(worlds):
     for pod, index in zip(pods, ("2", None, "0", "10"), strict=True):
         if index:
             pod["metadata"]["annotations"][f"{KEY}/network-topology-index"] = index
-    world.cluster.create(*pods)
-    world.cluster.pump()
+    world.cluster.run(*pods)
     places = [pod["metadata"]["annotations"]["hivecore.io/place"] for pod in pods]
     assert places == ["pod/1", "pod/3", "pod/0", "pod/2"]
 
@@ -549,8 +498,7 @@ def test_a_pod_of_hived_with_a_gang_of_koordinator_is_refused(worlds):
     world = worlds("cells")
     pod = hived_pod("p", "a", 4)
     pod["metadata"]["labels"][f"{KEY}/name".replace("gang", "x")] = "unread"
-    world.cluster.create(pod)
-    world.cluster.pump()
+    world.cluster.run(pod)
     assert "p" in world.cluster.bound()
     other = hived_pod("q", "a", 4)
     other["metadata"]["annotations"][f"{KEY}/network-topology-spec"] = RACK
@@ -573,8 +521,7 @@ def test_a_misspelt_annotation_of_hived_is_named(worlds, place):
 
 def test_a_bound_pod_is_recovered_whatever_else_it_says(worlds):
     world = worlds("topology")
-    world.cluster.create(*grouped("w", 1))
-    world.cluster.pump()
+    world.cluster.run(*grouped("w", 1))
     pod = world.cluster.pod("w0")
     pod["metadata"]["annotations"]["scheduling.koordinator.sh/network-topology-selector"] = "s"
     pod["metadata"]["annotations"][f"{KEY}/mode"] = "perhaps"
@@ -618,8 +565,7 @@ def test_processors_that_the_scheduler_does_not_count_are_left_to_kubernetes(wor
 
 def test_the_quota_of_a_label_counts(worlds):
     world = worlds("quotas and devices")
-    world.cluster.create(*(koordinator_pod(f"b{i}", "b", 4) for i in range(4)))
-    world.cluster.pump()
+    world.cluster.run(*(koordinator_pod(f"b{i}", "b", 4) for i in range(4)))
     assert len(world.cluster.bound()) == 3  # b has 12 GPUs at most
     assert "'b'" in world.cluster.told["b3"]
 
@@ -642,8 +588,7 @@ def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
         world.cluster.listed()
     plain = hived_pod("plain", "a", 1)
     plain["metadata"]["annotations"] = {}
-    world.cluster.create(plain)
-    world.cluster.pump()
+    world.cluster.run(plain)
     assert world.cluster.bound() == {"plain": "n0"}
     assert world.states() == {}
 
@@ -653,8 +598,7 @@ def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
 
 def test_bound_pods_are_recovered_by_the_next_process(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2), *gang("b1", 1, vc="b"), *gang("a2", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2), *gang("b1", 1, vc="b"), *gang("a2", 2))
     before = world.cluster.bound()
     assert set(before) == {"a1-0", "a1-1", "b1-0"}
 
@@ -668,8 +612,7 @@ def test_bound_pods_are_recovered_by_the_next_process(worlds):
     after.cluster.pump()
     assert after.cluster.bound() == before
     assert after.cluster.told["a2-0"] == world.cluster.told["a2-0"]
-    after.cluster.delete("a1-0")
-    after.cluster.delete("a1-1")
+    after.cluster.delete("a1-0", "a1-1")
     after.cluster.pump()
     assert set(after.cluster.bound()) == {"a2-0", "a2-1", "b1-0"}
     assert_no_gpu_is_given_twice(after.cluster)
@@ -692,8 +635,7 @@ def test_who_was_not_bound_before_a_restart_gets_the_place_that_is_left(worlds):
 
 def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2), *gang("a2", 2))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
     after = worlds("", Scheduler.from_bytes(world.scheduler.to_bytes()))
     after.cluster.pods = {
         uid: pod
@@ -708,8 +650,7 @@ def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
 
 def test_a_bound_pod_that_no_job_knows_is_named(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 1))
-    world.cluster.pump()
+    world.cluster.run(*gang("a1", 1))
     after = worlds("cells")
     after.cluster.pods = world.cluster.pods
     error = {
@@ -776,8 +717,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("pod", "says"), MISTAKES, ids=range(len(MISTAKES)))
 def test_a_mistake_of_a_pod_is_an_error_of_its_own_and_takes_nothing(worlds, pod, says):
     world = worlds("cells")
-    world.cluster.create(gang("bert", 2)[0], *gang("runs", 1))
-    world.cluster.pump()
+    world.cluster.run(gang("bert", 2)[0], *gang("runs", 1))
     world.cluster.pods.clear()
     held = world.states()
     answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})

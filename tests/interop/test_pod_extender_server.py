@@ -47,15 +47,12 @@ def gang(name, size, gpus=4, vc="a", priority=0):
 def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_path):
     with Server(tmp_path, "--no-bind") as server:
         cluster = Cluster(server.post, NODES)
-        cluster.create(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
-        cluster.pump()
+        cluster.run(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
         assert len(cluster.bound()) == 4
         train = gang("train", 2)
-        cluster.create(train[0])
-        cluster.pump()
+        cluster.run(train[0])
         assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
-        cluster.create(train[1])
-        cluster.pump(grace=True)
+        cluster.run(train[1], grace=True)
         expected = {"pods:spare": "running", "pods:x:k": "running", "pods:train": "reserved"}
         assert server.jobs() == expected
         assert replay(server.log).state("pods:train") == "reserved"
@@ -79,8 +76,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
         job = {"name": "own", "tenant": "a", "roles": roles}
         assert server.post("/v1/events", {"event": "submit", "job": job})[0] == 200
         cluster = Cluster(server.post, NODES)
-        cluster.create(*gang("train", 2))
-        cluster.pump()
+        cluster.run(*gang("train", 2))
         assert cluster.bound() == {}
         assert server.jobs() == {"own": "running", "pods:train": "pending"}
         assert server.post("/v1/events", {"event": "finish", "job": "own"})[0] == 200
