@@ -13,7 +13,6 @@ from interop.servers import Command, served
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore.interop.events.service import SchedulerService
-from hivecore.interop.gpushare.service import GpushareService
 from hivecore.interop.kubernetes.serving import _connections
 from hivecore.interop.kubernetes.serving._connections import most_connections
 from hivecore.scheduler import Job, Scheduler
@@ -158,16 +157,6 @@ def test_clients_that_connect_again_and_again_keep_no_probe_out(tmp_path):
             stop.set()
             for thread in threads:
                 thread.join()
-
-
-@posix
-def test_gpushare_is_reached_as_well():
-    with Limited("--gpushare", "MiB", "--no-bind") as server, ExitStack() as stack:
-        url = server.url
-        for _ in range(200):
-            opened(stack, url, KINDS["half a head"])
-        for path in ("/livez", "/readyz"):
-            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
 
 
 def test_of_all_connections_the_one_that_is_missed_least_gives_way(monkeypatch):
@@ -387,13 +376,3 @@ def test_a_connection_that_cannot_be_accepted_makes_room(monkeypatch):
             httpx.get(f"{url}/healthz", timeout=20)
         assert is_ended(idle)
         assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
-
-
-def test_services_of_the_extenders_have_the_same_connections():
-    with (
-        served(lambda: GpushareService("MiB", None), 1000, connections=2) as url,
-        ExitStack() as stack,
-    ):
-        first, *_ = [opened(stack, url, b"GET") for _ in range(3)]
-        assert httpx.get(f"{url}/livez", timeout=20).status_code == 200
-        assert is_ended(first)

@@ -205,35 +205,23 @@ def test_a_pod_that_the_binder_does_not_find_is_forgotten(tmp_path):
 # --- failures
 
 
-def test_a_restart_alone_under_load_gives_nothing_twice(tmp_path):
-    with cluster(tmp_path) as (api, extender), FakeKubeScheduler(api, lambda: extender.url):
-        for i in range(32):
-            add_pod(api, f"p{i}", "AB"[i % 2], 1)
-            if i in (10, 20):
-                extender.end(signal.SIGTERM)
-                extender.start().listening()
-        until(lambda: len(bound(api)) == 32)
-        assert_no_gpu_is_given_twice(api)
-        until(lambda: len(extender.groups()) == 32)
-        assert_what_is_held_is_bound(api, extender)
-
-
-def test_kill_9_in_a_burst_of_300_loses_none_and_gives_nothing_twice(tmp_path):
-    nodes, owned = 40, {"A": 20, "B": 20}
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_end_in_a_burst_of_pods_loses_none_and_gives_nothing_twice(tmp_path, number):
+    nodes, owned, count = 40, {"A": 20, "B": 20}, 300 if number == signal.SIGKILL else 60
     with (
         cluster(tmp_path, nodes=nodes, owned=owned) as (api, extender),
         FakeKubeScheduler(api, lambda: extender.url),
     ):
         api.binding_seconds = 0.005
-        for i in range(300):
+        for i in range(count):
             add_pod(api, f"p{i}", "AB"[i % 2], 1)
-        for number in (60, 150):
-            until(lambda number=number: len(bound(api)) >= number)
-            extender.end()
+        for part in (0.2, 0.5):
+            until(lambda part=part: len(bound(api)) >= part * count)
+            extender.end(number)
             extender.start().listening()
-        until(lambda: len(bound(api)) == 300, 60)
+        until(lambda: len(bound(api)) == count, 60)
         assert_no_gpu_is_given_twice(api)
-        until(lambda: len(extender.groups()) == 300)
+        until(lambda: len(extender.groups()) == count)
         assert_what_is_held_is_bound(api, extender)
 
 

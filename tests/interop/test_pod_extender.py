@@ -32,6 +32,21 @@ def assert_no_gpu_is_given_twice(cluster):
     assert all(len(pods) == 1 for pods in cluster.gpus().values())
 
 
+KEY = "gang.scheduling.koordinator.sh"
+
+
+def pod_group(name, least, api="scheduling.sigs.k8s.io", **notes):
+    meta = {"name": name, "namespace": "x"}
+    meta["annotations"] = {f"{KEY}/{key.replace('_', '-')}": text for key, text in notes.items()}
+    kind = {"kind": "PodGroup", "apiVersion": f"{api}/v1alpha1"}
+    return {**kind, "metadata": meta, "spec": {"minMember": least}}
+
+
+def of_group(name, group, gpus=2, label="pod-group.scheduling.sigs.k8s.io"):
+    """A pod whose label names a PodGroup."""
+    return koordinator_pod(name, "a", gpus, **{label: group})
+
+
 # --- gangs
 
 
@@ -267,20 +282,14 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
 
 def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
     world = worlds("quotas, topology and devices")
-    group = {"kind": "PodGroup", "metadata": {"name": "bert", "namespace": "x"}}
-    pods = [koordinator_pod(f"g{i}", "a", 2) for i in range(2)]
-    for pod in pods:
-        pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "bert"
-    world.cluster.run(*pods)
+    world.cluster.run(of_group("g0", "bert"), of_group("g1", "bert"))
     assert world.cluster.told["g0"] == "the PodGroup 'x/bert' is not known"
-    world.cluster.watch("ADDED", {**group, "spec": {"minMember": 2}})
+    world.cluster.watch("ADDED", pod_group("bert", 2))
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"g0", "g1"}
 
 
 # --- groups of gangs, and places in the network
-
-KEY = "gang.scheduling.koordinator.sh"
 
 
 def grouped(name, least, *groups, pods=None, gpus=4, **notes):
@@ -400,22 +409,17 @@ def test_a_layer_that_the_network_does_not_have_is_named(worlds):
     assert world.cluster.told["w0"] == expected
 
 
-@pytest.mark.parametrize("api", ["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"])
-def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api):
+@pytest.mark.parametrize(
+    ("api", "label"),
+    [
+        ("scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io"),
+        ("scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group"),
+    ],
+)
+def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api, label):
     world = worlds("topology")
-    label = {"scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io"}
-    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
-    for pod in pods:
-        pod["metadata"]["labels"][label.get(api, f"{api}/pod-group")] = "w"
-    group = {
-        "apiVersion": f"{api}/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "w", "namespace": "x", "annotations": {}},
-        "spec": {"minMember": 2},
-    }
-    group["metadata"]["annotations"][f"{KEY}/network-topology-spec"] = RACK
-    world.cluster.create(*pods)
-    world.cluster.watch("ADDED", group)
+    world.cluster.create(*(of_group(f"w{i}", "w", label=label) for i in range(2)))
+    world.cluster.watch("ADDED", pod_group("w", 2, api, network_topology_spec=RACK))
     other = {"kind": "PodGroupList", "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "items": []}
     if api != "scheduling.sigs.k8s.io":  # a list of one API says nothing of the other's
         world.ask("/v1/watch", other)
@@ -426,29 +430,19 @@ def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api):
 
 def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
     world = worlds("topology")
-    pod = koordinator_pod("w0", "a", 2)
-    pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "w"
-    world.cluster.create(pod)
+    world.cluster.create(of_group("w0", "w", label="scheduling.x-k8s.io/pod-group"))
     for number, api in enumerate(("scheduling.sigs.k8s.io", "scheduling.x-k8s.io")):
-        group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
-        group |= {"apiVersion": f"{api}/v1alpha1", "spec": {"minMember": 2 + number}}
-        world.cluster.watch("ADDED", group)
+        world.cluster.watch("ADDED", pod_group("w", 2 + number, api))
     world.cluster.pump()
     assert world.cluster.told["w0"].startswith("two PodGroups 'x/w', of different APIs")
 
 
 def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
     world = worlds("topology")
-    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
-    for pod in pods:
-        pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "w"
-    group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
-    group["spec"] = {"minMember": 2}
-    world.cluster.run(*grouped("big", 4), *pods)
-    world.cluster.watch("ADDED", group)
+    world.cluster.run(*grouped("big", 4), of_group("w0", "w"), of_group("w1", "w"))
+    world.cluster.watch("ADDED", pod_group("w", 2))
     assert world.scheduler.job("pods:x:w").where.must == ""
-    group["metadata"]["annotations"] = {f"{KEY}/network-topology-spec": RACK}
-    world.cluster.watch("MODIFIED", group)
+    world.cluster.watch("MODIFIED", pod_group("w", 2, network_topology_spec=RACK))
     assert world.scheduler.job("pods:x:w").where.must == "rack"
 
 
@@ -467,18 +461,12 @@ def test_a_pod_that_comes_later_may_change_where_its_gang_that_waits_goes(worlds
 
 def test_a_pod_group_that_is_corrected_is_tried_again(worlds):
     world = worlds("topology")
-    pod = koordinator_pod("w0", "a", 2)
-    pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "w"
-    group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
-    group["spec"] = {"minMember": 1}
-    key = f"{KEY}/network-topology-spec"
-    group["metadata"]["annotations"] = {key: RACK.replace("rack", "row")}
-    world.cluster.create(pod)
-    world.cluster.watch("ADDED", group)
+    world.cluster.create(of_group("w0", "w"))
+    wrong = pod_group("w", 1, network_topology_spec=RACK.replace("rack", "row"))
+    world.cluster.watch("ADDED", wrong)
     world.cluster.pump()
     assert "'row' is none of rack, node" in world.cluster.told["w0"]
-    group["metadata"]["annotations"] = {key: RACK}
-    world.cluster.watch("MODIFIED", group)
+    world.cluster.watch("MODIFIED", pod_group("w", 1, network_topology_spec=RACK))
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"w0"}
 
@@ -591,6 +579,16 @@ def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
     world.cluster.run(plain)
     assert world.cluster.bound() == {"plain": "n0"}
     assert world.states() == {}
+
+
+def test_a_service_without_a_binder_says_so(worlds):
+    world = worlds("cells", others_bind=False)
+    (pod,) = gang("a", 1)
+    world.cluster.create(pod)
+    (node,) = asked_about(world, pod, NODES)["NodeNames"]
+    named = {"PodName": "a-0", "PodNamespace": "x", "PodUID": pod["metadata"]["uid"]}
+    answer = world.cluster.verb("bind", {**named, "Node": node})
+    assert answer["Error"].startswith("binding failed: nobody binds pods: start the server")
 
 
 # --- restarts

@@ -95,17 +95,6 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
             assert line in text
 
 
-def test_without_somebody_who_binds_nobody_is_bound(tmp_path):
-    with Server(tmp_path) as server:
-        cluster = Cluster(server.post, NODES)
-        (pod,) = gang("a", 1)
-        cluster.create(pod)
-        (node,) = cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})["NodeNames"]
-        named = {"PodName": "a-0", "PodNamespace": "x", "PodUID": pod["metadata"]["uid"]}
-        answer = cluster.verb("bind", {**named, "Node": node})
-        assert answer["Error"].startswith("binding failed: nobody binds pods: start the server")
-
-
 # --- with an API server
 
 
@@ -180,7 +169,7 @@ def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.
     api._put("pods", pod)
 
 
-def test_pod_groups_are_followed(tmp_path):
+def test_pod_groups_of_both_apis_are_followed(tmp_path):
     with served(tmp_path) as (api, server, scheduler):
         api.add_pod_group("early", 2)
         add_to_group(api, "e0", "early")
@@ -189,14 +178,6 @@ def test_pod_groups_are_followed(tmp_path):
         for name in ("e0", "e1"):
             api.delete_pod(name)
         until(lambda: server.jobs() == {})
-        add_to_group(api, "l0", "late")
-        until(lambda: "is not known" in str(scheduler.failures.get("l0")))
-        api.add_pod_group("late", 1)
-        until(lambda: "l0" in bound(api))
-
-
-def test_pod_groups_of_both_apis_are_followed(tmp_path):
-    with served(tmp_path) as (api, _, scheduler):
         add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
         add_to_group(api, "s0", "older")
         until(lambda: "is not known" in str(scheduler.failures.get("x0")))
