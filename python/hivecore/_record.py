@@ -47,6 +47,7 @@ __all__ = [
     "Record",
     "amounts",
     "any_value",
+    "between",
     "check_of",
     "distinct",
     "fields_of",
@@ -76,6 +77,18 @@ def one_of(words: tuple[str, ...]) -> Check:
 def within(low: int, high: int) -> Check:
     """Integers from ``low`` to ``high``."""
     return lambda value, name: as_int(value, name, low, high)
+
+
+def between(low: float, high: float) -> Check:
+    """Floats from ``low`` to ``high``."""
+
+    def check(value: Any, name: str) -> float:
+        number = as_float(value, name)
+        if not low <= number <= high:
+            raise ValueError(f"{name}={number!r}: allowed are {low:g} to {high:g}")
+        return number
+
+    return check
 
 
 def positive(most: float) -> Check:

@@ -14,7 +14,7 @@ from hivecore._arguments import (
     as_text,
     as_tuple,
 )
-from hivecore._record import Check, Record, check_of, positive
+from hivecore._record import Check, Record, between, check_of, positive
 from hivecore._thousandths import Amount, as_fractions
 from hivecore.cells import ClusterSpec
 from hivecore.devices import NodeDevices
@@ -127,9 +127,7 @@ def event_of_plain(data: Mapping[str, Any]) -> SchedulerEvent:
     name = as_choice(given.pop("event"), "event", _EVENTS)
     now = given.pop("now", None)
     if now is not None:
-        now = as_float(now, "now")
-        if not 0.0 <= now <= _LATEST:
-            raise ValueError(f"now={now!r}: allowed are 0 to 2**40 seconds")
+        now = between(0.0, _LATEST)(now, "now")
     arguments = []
     for field, check in _FIELDS[name].items():
         if field in given:

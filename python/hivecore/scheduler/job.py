@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable
 from copy import copy
-from math import inf, isfinite
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from hivecore._arguments import as_float, as_int, as_name, as_positive, as_tuple
+from hivecore._arguments import as_int, as_name, as_positive, as_tuple
 from hivecore._record import (
     FOLLOWS,
     Name,
     Names,
     Record,
     amounts,
+    between,
     distinct,
     force_setattr,
     positive,
@@ -191,13 +192,6 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
     return given
 
 
-def _duration(value: Any, name: str) -> float:
-    number = as_float(value, name)
-    if not (isfinite(number) and 0.0 <= number <= 1e15):
-        raise ValueError(f"{name}: {number!r} is not from 0 to 1e15")
-    return number
-
-
 class _OfTenant(Record, frozen=True):
     name: _Named
     tenant: Name
@@ -240,7 +234,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     preemptible: bool = True
     guaranteed: bool = True
     run_time: Annotated[float | None, positive(_LONGEST)] = None
-    stages: tuple[Annotated[float, _duration], ...] = ()
+    stages: tuple[Annotated[float, between(0.0, 1e15)], ...] = ()
     after: Names = ()
     together: Names = ()
     quota: str = FOLLOWS

@@ -1,23 +1,13 @@
 """On which terms jobs share GPUs."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from hivecore._arguments import as_float, as_int
-from hivecore._record import FOLLOWS, Check, Record, force_setattr, within
+from hivecore._arguments import as_int
+from hivecore._record import FOLLOWS, Record, between, force_setattr, within
 
 __all__ = ["Sharing"]
 
 _MOST = 1e9
-
-
-def _between(least: float, most: float) -> Check:
-    def check(value: Any, name: str) -> float:
-        number = as_float(value, name)
-        if not least <= number <= most:
-            raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
-        return number
-
-    return check
 
 
 class _Resources(Record, frozen=True):
@@ -46,9 +36,9 @@ class Sharing(_Resources, frozen=True, kw_only=True):
     """
 
     any_tenant: bool = False
-    min_gain: Annotated[float, _between(1e-6, 8)] = 0.1
-    max_slowdown: Annotated[float | None, _between(1.0, _MOST)] = None
-    restart_cost: Annotated[float, _between(0.0, _MOST)] = 60.0
+    min_gain: Annotated[float, between(1e-6, 8)] = 0.1
+    max_slowdown: Annotated[float | None, between(1.0, _MOST)] = None
+    restart_cost: Annotated[float, between(0.0, _MOST)] = 60.0
 
     if TYPE_CHECKING:
 
@@ -70,4 +60,4 @@ class Sharing(_Resources, frozen=True, kw_only=True):
         elif self.max_group > self.resources:
             as_int(self.max_group, "max_group", 2, self.resources)
         if self.min_gain > self.resources:
-            _between(1e-6, self.resources)(self.min_gain, "min_gain")
+            between(1e-6, self.resources)(self.min_gain, "min_gain")

@@ -119,7 +119,9 @@ def read_lines(path: LogPath, first: int = 0) -> Iterator[Line]:
     real = Path(os.path.realpath(path))
     with real.open("rb") as newest:  # first: what is older than this one stays as it is
         older = older_segments(real)
-        beginning = _beginning(newest) if not older or _begins_whole(newest) else None
+        is_whole = not older or _whole(newest.readline(), 0) is not None
+        newest.seek(0)
+        beginning = _beginning(newest) if is_whole else None
         last: Line | None = None
         for number, segment in older.items():
             if number < first or (beginning is not None and number >= beginning.number):
@@ -198,17 +200,16 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
         if index == 0 and before is None and not line.startswith(b'{"n":'):
             raise CorruptStateError(f"{where}: does not begin a decision log")
         end += len(line)
-        body = line[:-_TAIL]
-        known, last_hash = last_hash, crc32(body, last_hash)
-        if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash and index > 0:
-            body = _repeated(line, first + index)[:-_TAIL]
-            last_hash = crc32(body, known)
-        if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash:
+        whole = _whole(line, last_hash)
+        if whole is None and index > 0:
+            whole = _whole(_repeated(line, first + index), last_hash)
+        if whole is None:
             told = _HASH.search(line)
             if index > 0 or before is None or told is None:
                 raise CorruptStateError(f"{where}: its checksum is another")
             first, last_hash = before.number, int(told[1], 16)  # its state is not needed
             continue
+        body, last_hash = whole
         if index == 0 and before is not None:
             if beginning is None or beginning[:2] != (before.number, before.hash):
                 raise CorruptStateError(f"{where}: does not follow {before.where}")
@@ -219,6 +220,13 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
             raise CorruptStateError(f"{where}: {error}") from None
     if end == 0:
         raise CorruptStateError(f"{_where(name, 0)}: there is none")
+
+
+def _whole(line: bytes, before: int) -> tuple[bytes, int] | None:
+    """A line without its hash, and that; ``None``: it is damaged."""
+    body = line[:-_TAIL]
+    hash = crc32(body, before)
+    return (body, hash) if line[-_TAIL:] == b',"hash":"%08x"}\n' % hash else None
 
 
 def _repeated(line: bytes, number: int) -> bytes:
@@ -233,13 +241,6 @@ def _repeated(line: bytes, number: int) -> bytes:
             return line
         rest = rest[alike:]
     return whole
-
-
-def _begins_whole(file: IO[bytes]) -> bool:
-    """Whether the first line is not damaged. The file is read again."""
-    line = file.readline()
-    file.seek(0)
-    return line[-_TAIL:] == b',"hash":"%08x"}\n' % crc32(line[:-_TAIL])
 
 
 def _where(file: str, index: int) -> str:
