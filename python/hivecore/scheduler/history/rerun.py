@@ -60,6 +60,8 @@ class Told:
             (decided if record.event == "decide" else happened).add(record.now)
             self.end = max(self.end, scheduler.now)
             self._note(record)
+        #: the scheduler at the end, and the number of the last line
+        self.scheduler, self.number = scheduler, record.number
         #: whether a decision followed whenever something had happened, and not only now and then
         self.prompt = 2 * len(happened & decided) >= len(happened)
 

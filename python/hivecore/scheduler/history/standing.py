@@ -1,17 +1,12 @@
 """How things stood at some time of a log."""
 
-from typing import TYPE_CHECKING
-
 from hivecore._arguments import as_name
 from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
-from hivecore.scheduler.history.recorder import JobHistory, Recorder
+from hivecore.scheduler.history.recorder import JobHistory
+from hivecore.scheduler.history.rerun import Told
 from hivecore.scheduler.log.files import LogPath
-from hivecore.scheduler.log.replay import replayed
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobStanding", "LogStanding", "explain_log", "log_standing"]
 
@@ -79,7 +74,8 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
     >>> standing.in_use, [(one.job, one.state, one.since) for one in standing.jobs]
     (6, [('a', 'running', 0.0), ('b', 'pending', 5.0)])
     """
-    scheduler, recorder, number = _until(path, until)
+    told = Told(path, until)
+    scheduler, recorder = told.scheduler, told.recorder
     jobs = []
     for name in scheduler:
         live = scheduler._state.jobs[name]
@@ -92,7 +88,8 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
     rejected = sum(bool(one.rejected) for one in histories)
     gone = sum(one.gone is not None for one in histories)
     gpus, used = gpus_of(scheduler), recorder.usage[-1][1]
-    return LogStanding(scheduler.now, number, gpus, used, tuple(jobs), gone - rejected, rejected)
+    found, gone = tuple(jobs), gone - rejected
+    return LogStanding(scheduler.now, told.number, gpus, used, found, gone, rejected)
 
 
 def explain_log(path: LogPath, job: str, *, at: float) -> JobExplanation:
@@ -106,7 +103,8 @@ def explain_log(path: LogPath, job: str, *, at: float) -> JobExplanation:
     Cost: that of a `replay` until then, and of `Scheduler.explain`.
     """
     name = as_name(job, "job")
-    scheduler, recorder, _ = _until(path, at)
+    told = Told(path, at)
+    scheduler, recorder = told.scheduler, told.recorder
     if name in scheduler:
         return scheduler.explain(name)
     history = recorder.jobs.get(recorder.key(name))
@@ -124,12 +122,3 @@ def _end(history: JobHistory) -> str:
         return f"it was cancelled at {history.gone!r}, before it started"
     first = history.runs[0]
     return f"it had started at {first.start!r} and was gone at {history.gone!r}"
-
-
-def _until(path: LogPath, until: float | None) -> "tuple[Scheduler, Recorder, int]":
-    recorder: Recorder | None = None
-    for scheduler, record in replayed(path, until=until):
-        recorder = recorder or Recorder(scheduler.now)
-        recorder.follow(scheduler, record)
-    assert recorder is not None
-    return scheduler, recorder, record.number
