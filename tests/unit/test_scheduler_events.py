@@ -69,6 +69,12 @@ def test_an_event_without_a_time_takes_the_one_given():
         ({"event": "set_total", "total": {"gpu": "x"}}, TypeError, r"total\['gpu'\] must be"),
         ({"event": "set_total", "total": {"gpu": -1}}, ValueError, r"total\['gpu'\]=-1"),
         ({"event": "add_node", "node": "n", "free": {"gpu": 1.0005}}, ValueError, "free"),
+        ({"event": "move", "moves": [{}]}, ValueError, r"moves\[0\]: 'job' is missing"),
+        (
+            {"event": "move", "moves": [{"action": "start", "job": "a", "pods": []}]},
+            ValueError,
+            r"moves\[0\]: must be 'move', not 'start'",
+        ),
         ({"event": "regroup", "seconds": 0}, ValueError, "seconds=0.0: must be positive"),
         ({"event": "reorder", "order": [[]]}, ValueError, "order: an entry has no jobs"),
         ({"event": "reorder", "order": ["a", "a"]}, ValueError, "order: job 'a' is named twice"),

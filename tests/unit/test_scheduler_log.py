@@ -251,6 +251,22 @@ def test_a_log_may_begin_later_and_only_once(tmp_path):
     assert replay(path).state("a") == "running"
 
 
+def test_names_that_json_escapes_are_replayed(tmp_path):
+    path = tmp_path / "log"
+    scheduler = Scheduler(log=path)
+    names = ['quo"te', "back\\slash", "Gr\u00f6\u00dfe", "tab\there", "a,b", 'x","run_time":1']
+    for name in names:
+        scheduler.submit(Job(name, "a", 2, run_time=5.0), 1.0)
+        scheduler.decide(1.0)
+    for name in names[::2]:
+        scheduler.finish(name, 2.0)
+    scheduler.cancel(names[1], 2.0)
+    scheduler.close()
+    again = replay(path)
+    assert list(again) == list(scheduler) == [names[3], names[5]]
+    assert [again.job(name) for name in again] == [scheduler.job(name) for name in scheduler]
+
+
 def test_jobs_that_differ_in_their_estimates_only_are_read_as_they_were(tmp_path):
     path = tmp_path / "log"
     scheduler = Scheduler(log=path)

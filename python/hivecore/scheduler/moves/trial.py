@@ -52,10 +52,9 @@ class Trial:
         if isinstance(found, Failed):
             return found
         movers = [name for name in order if found[name] != placed_pods(self.jobs[name])]
-        steps = self._one_by_one(movers, found)
+        steps = self._steps(movers, found, alone=True)
         if isinstance(steps, Failed) and len(movers) > 1:
-            with self.stages.trial():
-                steps = self._together([], movers, found)
+            steps = self._steps(movers, found, alone=False)
         return steps
 
     def _largest_first(self, name: str) -> tuple[int, int, str]:
@@ -124,19 +123,41 @@ class Trial:
 
     # --- the order
 
-    def _one_by_one(self, movers: Sequence[str], places: Mapping[str, _Pods]) -> Steps | Failed:
+    def _steps(
+        self, movers: Sequence[str], places: Mapping[str, _Pods], alone: bool
+    ) -> Steps | Failed:
+        """The moves in an order in which they can be, if the target starts after them.
+
+        :param alone: whether jobs move alone that can; the others move in one step, the last.
+        """
         steps: list[tuple[Move, ...]] = []
-        left, before = list(movers), -1
+        left, is_open = list(movers), alone
         with ExitStack() as undone:
             undone.enter_context(self.stages.trial())
-            while left and len(left) != before:
-                before = len(left)
+            while left and is_open:
+                is_open = False
                 for name in list(left):
                     move = self._move_alone(name, places[name], undone)
                     if move is not None:
                         steps.append((move,))
                         left.remove(name)
-            return self._together(steps, left, places)
+                        is_open = True
+            lives = {name: self.jobs[name].copy() for name in left}
+            before = {name: placed_pods(live) for name, live in lives.items()}
+            for live in lives.values():
+                leave(self.stages, live)
+            for name, live in lives.items():
+                refused = land(self.stages, live, nodes_of(live, places[name]))
+                if refused is not None:
+                    return Failed(_told(name, refused))
+            if left:
+                last = [Move(name, placed_pods(live), before[name]) for name, live in lives.items()]
+                steps.append(tuple(last))
+            if self.target is not None:
+                started = self.stages.start(self.target.trial())
+                if isinstance(started, Refused):
+                    return Failed(_told(self.target.owner, started))
+            return tuple(steps)
 
     def _move_alone(self, name: str, pods: _Pods, undone: ExitStack) -> Move | None:
         """Move a job until ``undone`` ends; None: it cannot move alone, or stays where it is."""
@@ -150,29 +171,6 @@ class Trial:
                 return None
             undone.push(trial.pop_all())
         return Move(name, placed_pods(live), before)
-
-    def _together(
-        self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
-    ) -> Steps | Failed:
-        """These steps, which are carried out, and one with all these jobs, if the target starts
-        after them.
-        """
-        lives = {name: self.jobs[name].copy() for name in names}
-        before = {name: placed_pods(live) for name, live in lives.items()}
-        for live in lives.values():
-            leave(self.stages, live)
-        for name, live in lives.items():
-            refused = land(self.stages, live, nodes_of(live, places[name]))
-            if refused is not None:
-                return Failed(_told(name, refused))
-        if names:
-            last = [Move(name, placed_pods(live), before[name]) for name, live in lives.items()]
-            steps = [*steps, tuple(last)]
-        if self.target is not None:
-            started = self.stages.start(self.target.trial())
-            if isinstance(started, Refused):
-                return Failed(_told(self.target.owner, started))
-        return tuple(steps)
 
 
 def _told(name: str, refused: Refused) -> str:
