@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hivecore.sim import columns
 from hivecore.sim.figures import percentile
-from hivecore.sim.replay import LENDING, TOLERANCE, Replay
+from hivecore.sim.replay import TOLERANCE, Replay
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
 __all__ = ["Figures", "figures_of", "findings", "summarize"]
@@ -132,59 +132,37 @@ def findings(replay: Replay) -> list[str]:
     >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 30], [8, 8])
     >>> for sentence in findings(replay(Workload.of(trace, {"x": 1}), ["quota"])):
     ...     print(sentence)
-    quota delays no job of any tenant beyond its private cluster (2 jobs compared).
+    quota starts no job later than its private cluster does (2 jobs compared).
     Mean queueing delay over all jobs: private 0.5 min, quota 0.5 min.
     """
     sentences = []
-    if "quota" in replay.runs:
-        sentences.append(_quota_finding(summarize(replay, "quota")))
-    for policy in ("cells", LENDING):
-        if policy not in replay.runs:
-            continue
-        sentences.append(_cells_finding(replay, policy))
-        borrowing = replay.runs[policy].borrowing
-        if not borrowing:
-            continue
-        sentences.append(
-            f"Opportunistic jobs did {borrowing.gpu_hours:,.0f} GPU-hours on idle cells; "
-            f"{borrowing.promotions:,} runs were promoted to their tenant's own cells, "
-            f"{borrowing.preemptions:,} were preempted and lost "
-            f"{borrowing.lost_gpu_hours:,.0f} GPU-hours."
-        )
+    for policy, run in replay.runs.items():
+        if policy != "private":
+            sentences.append(_finding(replay, policy))
+        if lent := run.borrowing:
+            sentences.append(
+                f"Opportunistic jobs did {lent.gpu_hours:,.0f} GPU-hours on idle cells; "
+                f"{lent.promotions:,} runs were promoted to their tenant's own cells, "
+                f"{lent.preemptions:,} were preempted and lost {lent.lost_gpu_hours:,.0f} GPU-hours."
+            )
     means = [f"{policy} {replay.delay(policy).mean() / 60:,.1f} min" for policy in replay.runs]
-    sentences.append(f"Mean queueing delay over all jobs: {', '.join(means)}.")
-    return sentences
+    return [*sentences, f"Mean queueing delay over all jobs: {', '.join(means)}."]
 
 
-def _quota_finding(figures: tuple[Figures, ...]) -> str:
-    *tenants, everyone = figures
+def _finding(replay: Replay, policy: str) -> str:
+    *tenants, everyone = summarize(replay, policy)
     if not everyone.later:
-        return (
-            "quota delays no job of any tenant beyond its private cluster "
-            f"({everyone.jobs:,} jobs compared)."
-        )
-    harmed = sorted((one for one in tenants if one.later), key=lambda one: -one.later)
-    return (
-        f"quota starts {everyone.later:,} of {everyone.jobs:,} jobs later than their private "
-        f"clusters do: {', '.join(map(_harm, harmed))}."
-    )
-
-
-def _harm(one: Figures) -> str:
-    return (
+        compared = f"{everyone.jobs:,} jobs compared"
+        return f"{policy} starts no job later than its private cluster does ({compared})."
+    harmed = [
         f"{one.later:,} of {one.jobs:,} jobs of {one.tenant} "
         f"(mean {one.mean_excess / 60:,.0f} min, max {one.max_excess / 60:,.0f} min)"
-    )
-
-
-def _cells_finding(replay: Replay, policy: str) -> str:
-    *tenants, everyone = summarize(replay, policy)
-    outcome = f"{everyone.later:,} violations in {everyone.jobs:,} jobs compared"
-    if not everyone.later:
-        return f"{policy} starts no job later than its private cluster does ({outcome})."
+        for one in sorted(tenants, key=lambda one: -one.later)
+        if one.later
+    ]
     sentence = (
-        f"{policy} starts jobs later than their private clusters do ({outcome}): "
-        f"{', '.join(_harm(one) for one in tenants if one.later)}."
+        f"{policy} starts {everyone.later:,} of {everyone.jobs:,} jobs later than their private "
+        f"clusters do: {', '.join(harmed)}."
     )
     if replay.runs[policy].borrowing:
         sentence += (

@@ -11,13 +11,11 @@ from hivecore.cells import CellCluster
 from hivecore.scheduler import Scheduler
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.figures import fragmentation
+from hivecore.sim.looks import Told
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
-__all__ = ["LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Progress", "Replay", "Run", "replay"]
-
-#: Called now and then with the number of jobs submitted so far.
-Progress = Callable[[int], None]
+__all__ = ["LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Replay", "Run", "replay"]
 
 #: The policies in the order in which they are run and reported.
 POLICIES = ("private", "quota", "cells")
@@ -96,7 +94,7 @@ def replay(
     work: Workload,
     policies: Iterable[str] = POLICIES,
     opportunistic: bool = False,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], Told] | None = None,
 ) -> Replay:
     """Return when each job starts under each policy.
 
@@ -138,7 +136,7 @@ def _run(
     work: Workload,
     instants: npt.NDArray[np.float64],
     opportunistic: bool,
-    progress: Progress | None,
+    progress: Told | None,
 ) -> Run:
     policy = LENDING if opportunistic and name == "cells" else name
     scheduler = configure(policy, work)
@@ -169,7 +167,7 @@ class _Sampler:
         self,
         instants: npt.NDArray[np.float64],
         scheduler: Scheduler,
-        progress: Progress | None,
+        progress: Told | None,
     ) -> None:
         assert scheduler.cells is not None
         self.instants, self.cells, self.progress = instants.tolist(), scheduler.cells, progress

@@ -48,12 +48,7 @@ _SPEC = "the jobs of any trace under the schedulers that files describe, side by
 
 
 def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    :param read: what reads the file of a spec.
-    :param needs: defaults that say which libraries it needs, and which extra has them.
-    """
+    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
     replay = commands.add_parser(
         "replay",
         help="replay traces: tenants, jobs, storage, pods, or specs of schedulers",
@@ -89,10 +84,7 @@ def _add_common(kinds: Any, name: str, what: str, traces: str | int, add_options
 
 
 def kind_of(given: Sequence[str]) -> str:
-    """Return the kind of a replay that is spelled without one; "" if it is spelled with one.
-
-    :param given: arguments of `hivecore replay`.
-    """
+    """Return the kind of a replay that is spelled without one; "" if it is spelled with one."""
     if not given or given[0] in (*_KINDS, "spec", "-h", "--help"):
         return ""
     probe = argparse.ArgumentParser(add_help=False)

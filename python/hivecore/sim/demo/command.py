@@ -26,11 +26,7 @@ class Terms:
 
 
 def add_demo_command(commands: Any, **needs: Any) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    :param needs: defaults that say which libraries it needs, and which extra has them.
-    """
+    """Add the command to the subparsers of a parser."""
     demo = commands.add_parser(
         "demo",
         help="show what cells, lending, sharing and storage bring to a generated trace",

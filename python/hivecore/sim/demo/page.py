@@ -39,11 +39,7 @@ _MINUTE = 60.0
 
 
 def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
-    """Return the page.
-
-    :param demo: outcome of `run_demo`.
-    :param figures: of each configuration.
-    """
+    """Return the page."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 17.5), layout="constrained")

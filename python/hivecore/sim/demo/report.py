@@ -115,9 +115,24 @@ def demo_report(demo: Demo) -> Report:
     made = demo.made
     figures = {name: demo_figures(demo, name) for name in demo.runs}
     rows = [[name, *columns.values(one)] for name, one in figures.items()]
-    for row in rows:
-        if row[0] == ALONE:
-            row[-3:] = [None] * 3  # later than alone
+    rows[0][-3:] = [None] * 3  # later than alone
+    tenants = {
+        name: {tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes}
+        for name in demo.runs
+    }
+    data = {
+        "workload": {
+            "jobs": made.trace.jobs,
+            "gpu_hours": made.trace.gpu_hours,
+            "nodes": dict(made.nodes),
+            "datasets_gb": dict(made.datasets_gb),
+        },
+        "configurations": {
+            name: {"all": columns.as_json(one), "tenants": tenants[name]}
+            for name, one in figures.items()
+        },
+        "findings": demo_findings(demo),
+    }
     return Report(
         "What each part brings; times in minutes",
         [columns.label("configuration"), *columns.of(DemoFigures)],
@@ -125,24 +140,7 @@ def demo_report(demo: Demo) -> Report:
         _NOTES,
         [*_notes(demo), *demo_findings(demo)],
         "hivecore.demo/2",
-        {
-            "workload": {
-                "jobs": made.trace.jobs,
-                "gpu_hours": made.trace.gpu_hours,
-                "nodes": dict(made.nodes),
-                "datasets_gb": dict(made.datasets_gb),
-            },
-            "configurations": {
-                name: {
-                    "all": columns.as_json(figures[name]),
-                    "tenants": {
-                        tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes
-                    },
-                }
-                for name in demo.runs
-            },
-            "findings": demo_findings(demo),
-        },
+        data,
         {"demo": partial(demo_page, demo, figures)},
     )
 
@@ -177,19 +175,15 @@ def demo_findings(demo: Demo) -> list[str]:
     3
     """
     figures = {name: demo_figures(demo, name) for name in demo.runs}
+    short = {name: name.removeprefix("+ ") for name in figures}
     changes = []
     for before, name in pairwise(CONFIGURATIONS):
         change = figures[name].mean_completion / figures[before].mean_completion - 1.0
-        said = f"{change:+.0%}" if abs(change) >= 0.005 else "nothing"
-        changes.append(f"{name.removeprefix('+ ')} {said}")
+        changes.append(f"{short[name]} {f'{change:+.0%}' if abs(change) >= 0.005 else 'nothing'}")
     first, last = figures[CONFIGURATIONS[0]], figures[CONFIGURATIONS[-1]]
-    short = {name: name.removeprefix("+ ") for name in figures}
     broken = ", ".join(f"{short[name]} {figures[name].later:,}" for name in CONFIGURATIONS)
-    lost = ", ".join(
-        f"{short[name]} {one.lost_gpu_hours:,.0f}"
-        for name, one in figures.items()
-        if one.lost_gpu_hours
-    )
+    hours = ((short[name], one.lost_gpu_hours) for name, one in figures.items())
+    lost = ", ".join(f"{name} {amount:,.0f}" for name, amount in hours if amount)
     return [
         f"Mean completion time from {columns.minutes(first.mean_completion)} to "
         f"{columns.minutes(last.mean_completion)} minutes, step by step: {', '.join(changes)}.",

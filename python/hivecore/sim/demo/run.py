@@ -20,25 +20,22 @@ import numpy.typing as npt
 from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.demo.ledger import Books, Floats, Ledger
+from hivecore.sim.looks import Told, looks
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.storage import reading_from
 from hivecore.sim.workload import Workload
 from hivecore.sim.worlds import InterleavedGpus
 from hivecore.traces import TenantsTrace
 
-__all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "Progress", "run_demo"]
+__all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "run_demo"]
 
 #: What the configurations are compared with.
 ALONE = "alone"
 #: Each has all that the one before it has; cells take the place of quotas.
 CONFIGURATIONS = ("quotas", "cells", "+ lending", "+ sharing", "+ data")
 
-#: Called now and then with the number of jobs submitted so far.
-Progress = Callable[[int], None]
-
 _POLICIES = {"quotas": "quota", "cells": "cells"}
 _RESOURCES = 3
-_LOOKS = 200  # at the progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +74,7 @@ def run_demo(
     made: TenantsTrace,
     cache_gb: float,
     bandwidth_mbps: float,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], Told] | None = None,
 ) -> Demo:
     """Return what becomes of the jobs of a trace under all configurations.
 
@@ -103,7 +100,7 @@ def run_demo(
 
 
 def _alone(
-    made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, progress: Progress | None
+    made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, progress: Told | None
 ) -> DemoRun:
     trace = made.trace
     start, end, lost = (np.empty(trace.jobs) for _ in range(3))
@@ -116,7 +113,7 @@ def _alone(
         pool = StoragePool(made.datasets_gb, cache_gb * part, bandwidth_mbps * part)
         submit, seconds = _times(work)
         reading = reading_from(pool, jobs, seconds)
-        scheduler, watch = configure("private", work), _watch(work, progress)
+        scheduler, watch = configure("private", work), looks(progress, work.window)
         outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
         start[own], end[own], lost[own] = outcome.start, outcome.end, outcome.lost
     return DemoRun(start, end, lost, None)
@@ -128,7 +125,7 @@ def _together(
     work: Workload,
     cache_gb: float,
     bandwidth_mbps: float,
-    progress: Progress | None,
+    progress: Told | None,
 ) -> DemoRun:
     policy = _POLICIES.get(name, "lending")
     jobs = _jobs(made, work, policy, np.arange(made.trace.jobs))
@@ -141,7 +138,7 @@ def _together(
     ledger = Ledger(InterleavedGpus(jobs), jobs, numbers)
     submit, seconds = _times(work)
     reading = reading_from(pool, jobs, seconds, scheduler if allots else None, ledger)
-    watch = _watch(work, progress)
+    watch = looks(progress, work.window)
     outcome: Outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
     return DemoRun(outcome.start, outcome.end, outcome.lost, ledger.books())
 
@@ -164,14 +161,3 @@ def _jobs(
 def _times(work: Workload) -> tuple[list[float], list[float]]:
     return work.trace.submit.tolist(), work.trace.duration.tolist()
 
-
-def _watch(work: Workload, progress: Progress | None) -> Callable[[float, int], float] | None:
-    if progress is None:
-        return None
-    step = work.window / _LOOKS
-
-    def look(now: float, come: int) -> float:
-        progress(come)
-        return now + step
-
-    return look

@@ -26,11 +26,7 @@ _ROWS = 10
 
 
 def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    :param read: what makes a scheduler of a cluster's file.
-    """
+    """Add the command to the subparsers of a parser; `read` makes a scheduler of a file."""
     one = commands.add_parser(
         "log",
         help="run a scheduler's decision log again, and ask it questions",

@@ -21,8 +21,6 @@ _SECONDS = "{:g}"
 def standing_report(standing: LogStanding) -> Report:
     """Return a report with a row for each job that has not ended.
 
-    :param standing: of `hivecore.scheduler.log_standing`.
-
     >>> from hivecore.scheduler import JobStanding
     >>> job = JobStanding("train", "vision", 8, "pending", 5.0, "no room")
     >>> standing_report(LogStanding(9.0, 3, 8, 8, (job,), 0, 0)).cells()
@@ -68,8 +66,6 @@ class _Figures:
 def figures_report(found: LogDifference) -> Report:
     """Return a report with a row for the log, one for the other configuration, and a picture.
 
-    :param found: of `hivecore.scheduler.diff_log`.
-
     >>> from hivecore.scheduler import LogFigures
     >>> figures = LogFigures(3, 0, 1, 20.0, 8, 400.0, 0.5, (), ())
     >>> figures_report(LogDifference(0.0, 100.0, (), figures, figures, 0, 0)).cells()[0]
@@ -86,10 +82,7 @@ def figures_report(found: LogDifference) -> Report:
 
 
 def difference_report(found: LogDifference, most: int) -> Report:
-    """Return a report of the jobs that start sooner, and of those that start later.
-
-    :param found: of `hivecore.scheduler.diff_log`.
-    :param most: how many of each, those with the largest difference.
+    """Return a report of the jobs that start sooner, and of those that start later, so many each.
 
     >>> from hivecore.scheduler import LogFigures
     >>> figures = LogFigures(1, 0, 0, 0.0, 8, 0.0, 0.0, (), ())

@@ -63,13 +63,7 @@ def job_figures(jobs: Jobs, outcome: JobOutcome) -> JobFigures:
 def jobs_report(
     jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome], findings: Sequence[str] = ()
 ) -> Report:
-    """Return a report with a row per policy; what failures did is shown if there were any.
-
-    :param jobs: the jobs.
-    :param nodes: of 8 GPUs each.
-    :param outcomes: by policy; those with a history have a picture of it.
-    :param findings: sentences.
-    """
+    """Return a report with a row per policy; what failures did is shown if there were any."""
     figures = {policy: job_figures(jobs, outcome) for policy, outcome in outcomes.items()}
     notes = ["completion: from submission to end; queueing: without GPUs"]
     shown = slice(-2)

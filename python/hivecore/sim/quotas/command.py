@@ -32,8 +32,7 @@ class _Read(Protocol):
 def add_quota_command(commands: Any, read: _Read) -> None:
     """Add the command to the subparsers of a parser.
 
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    :param read: the text of a file and a total, as quantities by resource, to what the file says.
+    `read` takes the text of a file and a total, as quantities by resource, to what the file says.
     """
     one = commands.add_parser(
         "quota",

@@ -5,7 +5,7 @@ uses, in vermilion what it uses beyond that; a tick is its minimum, a diamond wh
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hivecore.sim import pictures as draw
 from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
@@ -25,20 +25,13 @@ _INCHES = 0.095  # of a letter in it
 
 
 def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
-    """Return the picture.
-
-    :param rows: of `quota_rows`.
-    :raises ValueError: there is no quota.
-    """
-    from matplotlib.figure import Figure
-
+    """Return the picture of some rows, of which one at least has a max."""
     resources = sorted({resource for row in rows for resource in row.max})
     if not resources:
         raise ValueError("rows must hold a quota with a max")
     longest = max(len(row.name) + 2 * row.depth for row in rows)
-    size = (0.08 * longest + 1.0 + 3.6 * len(resources), 1.7 + 0.34 * len(rows))
-    figure = Figure(figsize=(max(size[0], 7.0), size[1]), layout="constrained")
-    panels = figure.subplots(1, len(resources), sharey=True, squeeze=False)[0]
+    size = max(0.08 * longest + 1.0 + 3.6 * len(resources), 7.0), 1.7 + 0.34 * len(rows)
+    figure, panels = draw.panels(1, len(resources), size, sharey=True)
     for axes, resource in zip(panels, resources, strict=True):
         _panel(axes, rows, resource)
     labels = ["   " * row.depth + draw.literal(row.name) for row in rows]
@@ -48,10 +41,8 @@ def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
     # Labels begin at one line, so that their indents show.
     panels[0].tick_params(axis="y", pad=5.6 * longest + 8)
-    figure.suptitle(
-        _title(rows, figure.get_figwidth()), x=0.01, ha="left", fontweight="bold", fontsize=11
-    )
-    _legend(figure)
+    figure.suptitle(_title(rows, size[0]), x=0.01, ha="left", fontweight="bold", fontsize=11)
+    draw.legend_below(figure, handles=_handles(), fontsize=8)
     return figure
 
 
@@ -63,15 +54,11 @@ def _panel(axes: "Axes", rows: Sequence["QuotaRow"], resource: str) -> None:
     for place, row in enumerate(rows):
         if resource in row.max:
             _quota(axes, row, resource, place, limit, unit)
-    axes.set_xlim(0, 1.04 * limit / unit)
+    draw.frame(axes, "", grid="x", xlim=(0, 1.04 * limit / unit), xlabel=draw.literal(name))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=unit == 1))
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(draw.literal(name))
     axes.set_title("uses / may use now", loc="right", fontsize=8, color="0.35")
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _limit(rows: Sequence["QuotaRow"], resource: str) -> float:
@@ -104,17 +91,14 @@ def _quota(
         half = 0.5 * _HEIGHT + 0.12
         axes.vlines(least / unit, place - half, place + half, color="black", linewidth=1.8)
     if asked:
-        out = asked > limit
-        axes.plot(
-            min(asked, 1.02 * limit) / unit,
-            place,
-            ">" if out else "D",
-            color=draw.GREEN,
-            markersize=6,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-            clip_on=False,
-        )
+        look: dict[str, Any] = {
+            "color": draw.GREEN,
+            "markersize": 6,
+            "markeredgecolor": "white",
+            "mew": 0.6,
+        }
+        at = min(asked, 1.02 * limit) / unit
+        axes.plot(at, place, ">" if asked > limit else "D", color=draw.GREEN, clip_on=False, **look)
     axes.annotate(
         " / ".join(shown(resource, one.get(resource, 0)) for one in (row.used, row.runtime)),
         (1.0, place),
@@ -141,26 +125,20 @@ def _title(rows: Sequence["QuotaRow"], width: float) -> str:
     return draw.literal(f"{fact}: {names}" if room else fact)
 
 
-def _legend(figure: "Figure") -> None:
+def _handles() -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    def line(marker: str, color: str, label: str) -> Line2D:
-        sizes = {"markersize": 9, "markeredgewidth": 1.8} if marker == "|" else {"markersize": 6}
-        return Line2D([], [], linestyle="", marker=marker, color=color, label=label, **sizes)
-
-    figure.legend(
-        handles=[
-            Patch(fill=False, edgecolor=draw.GREY, label="max"),
-            Patch(color=_PALE, label="runtime: may be used now"),
-            Patch(color=draw.BLUE, label="used"),
-            Patch(color=draw.VERMILION, label="used beyond the runtime"),
-            line("|", "black", "min"),
-            line("D", draw.GREEN, "request"),
-            line(">", draw.GREEN, "request beyond the picture"),
-        ],
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-    )
+    marks = [("D", draw.GREEN, "request"), (">", draw.GREEN, "request beyond the picture")]
+    look: dict[str, Any] = {"linestyle": "", "markersize": 6}
+    return [
+        Patch(fill=False, edgecolor=draw.GREY, label="max"),
+        Patch(color=_PALE, label="runtime: may be used now"),
+        Patch(color=draw.BLUE, label="used"),
+        Patch(color=draw.VERMILION, label="used beyond the runtime"),
+        Line2D([], [], ls="", marker="|", color="black", label="min", markersize=9, mew=1.8),
+        *(
+            Line2D([], [], marker=one, color=color, label=said, **look)
+            for one, color, said in marks
+        ),
+    ]

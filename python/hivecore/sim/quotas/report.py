@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hivecore._thousandths import Amount, exact
-from hivecore.quotas import Quota, QuotaStatus, QuotaTree, quota_rules
+from hivecore.quotas import QuotaStatus, QuotaTree, quota_rules
 from hivecore.sim import columns
 from hivecore.sim.quotas.amounts import shown
 from hivecore.sim.quotas.picture import quota_picture
@@ -76,17 +76,20 @@ def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
                 places[quota.tree] = len(rows) + len(places)
             if not quota.outside:
                 tops.setdefault(quota.tree, []).append(status)
-        rows.append(_row(quota, status, depths[name]))
+        rows.append(
+            QuotaRow(
+                name,
+                depths[name],
+                status.request,
+                status.min,
+                status.runtime,
+                status.used,
+                dict(quota.max),
+            )
+        )
     for one, place in places.items():
         rows.insert(place, _total(one, tree.total(one), tops.get(one, [])))
     return rows
-
-
-def _row(quota: Quota, status: QuotaStatus, depth: int) -> QuotaRow:
-    most = dict(quota.max)
-    return QuotaRow(
-        quota.name, depth, status.request, status.min, status.runtime, status.used, most
-    )
 
 
 def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> QuotaRow:
@@ -111,9 +114,6 @@ def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> Quo
 def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
     """Return a report with a row per quota and resource, quotas below others further to the right.
 
-    :param rows: of `quota_rows`.
-    :param findings: sentences, such as those of `quota_findings`.
-
     >>> row = QuotaRow("lab", 1, {"gpu": 9}, {"gpu": 2}, {"gpu": 8}, {"gpu": 8}, {"gpu": 8})
     >>> quota_report([row]).cells()
     [['  lab', 'gpu', '9', '2', '8', '8', '8']]
@@ -132,11 +132,7 @@ def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Repo
 
 
 def quota_findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:
-    """Return what is to be known beside the table, a sentence each.
-
-    :param tree: any.
-    :param rows: of it.
-    """
+    """Return what is to be known of a tree beside the table, a sentence each."""
     running = sum(tree.members(name) > 0 for name in tree.owners)
     found = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
     scaled = []

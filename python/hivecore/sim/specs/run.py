@@ -6,18 +6,14 @@ from typing import Any, Protocol
 
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
-from hivecore.sim.simulate import Outcome, Watch, simulate
+from hivecore.sim.looks import Told, looks
+from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import TraceJobs
 from hivecore.sim.storage import reading_from
 from hivecore.sim.worlds import InterleavedGpus
 
 __all__ = ["Spec", "SpecRun", "replay_specs"]
-
-#: Called now and then with the number of jobs submitted so far.
-_Progress = Callable[[int], None]
-
-_LOOKS = 200  # at the progress
 
 
 class Spec(Protocol):
@@ -54,7 +50,7 @@ class SpecRun:
 def replay_specs(
     trace: TraceJobs,
     specs: Mapping[str, Spec],
-    progress: Callable[[str], _Progress] | None = None,
+    progress: Callable[[str], Told] | None = None,
 ) -> dict[str, SpecRun]:
     """Return what becomes of the jobs of a trace under each spec.
 
@@ -105,7 +101,7 @@ def _run(
     trace: TraceJobs,
     spec: Spec,
     pools: Sequence[StoragePool],
-    progress: _Progress | None,
+    progress: Told | None,
 ) -> SpecRun:
     options: dict[str, Any] = {}
     datasets = dict(trace.datasets_gb)
@@ -120,7 +116,7 @@ def _run(
         raise ValueError(f"{name}: {error}") from None
     gpus = gpus_of(scheduler)
     times = trace.submit.tolist(), trace.duration.tolist()
-    watch = progress and _watch(float(trace.submit[-1]), progress)
+    watch = looks(progress, float(trace.submit[-1]))
     turns = InterleavedGpus(jobs) if spec.sharing is not None else None
     paces: dict[str, Any] = {"world": turns}
     if pools and trace.data:
@@ -153,11 +149,3 @@ def _with_datasets(pool: StoragePool, sizes: Mapping[str, float]) -> StoragePool
         ahead=pool.ahead,
         eps=pool.eps,
     )
-
-
-def _watch(last: float, progress: _Progress) -> Watch:
-    def look(now: float, come: int) -> float:
-        progress(come)
-        return now + max(last / _LOOKS, 1.0)
-
-    return look

@@ -91,12 +91,8 @@ def storage_report(
     outcomes: Mapping[tuple[str, str], StorageOutcome],
     findings: Sequence[str] = (),
 ) -> Report:
-    """Return a report with a row per policy of the GPUs and storage system.
-
-    :param work: the jobs.
-    :param cluster: what they shared.
-    :param outcomes: by policy and storage system; those with a history have pictures of it.
-    :param findings: sentences.
+    """Return a report with a row per policy of the GPUs and storage system; those with a history
+    have pictures of it.
     """
     figures = {names: storage_figures(work, cluster, one) for names, one in outcomes.items()}
     policies: dict[str, dict[str, Any]] = {}
