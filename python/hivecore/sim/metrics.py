@@ -143,7 +143,8 @@ def findings(replay: Replay) -> list[str]:
             sentences.append(
                 f"Opportunistic jobs did {lent.gpu_hours:,.0f} GPU-hours on idle cells; "
                 f"{lent.promotions:,} runs were promoted to their tenant's own cells, "
-                f"{lent.preemptions:,} were preempted and lost {lent.lost_gpu_hours:,.0f} GPU-hours."
+                f"{lent.preemptions:,} were preempted and lost "
+                f"{lent.lost_gpu_hours:,.0f} GPU-hours."
             )
     means = [f"{policy} {replay.delay(policy).mean() / 60:,.1f} min" for policy in replay.runs]
     return [*sentences, f"Mean queueing delay over all jobs: {', '.join(means)}."]

@@ -91,12 +91,7 @@ def _quota(
         half = 0.5 * _HEIGHT + 0.12
         axes.vlines(least / unit, place - half, place + half, color="black", linewidth=1.8)
     if asked:
-        look: dict[str, Any] = {
-            "color": draw.GREEN,
-            "markersize": 6,
-            "markeredgecolor": "white",
-            "mew": 0.6,
-        }
+        look: dict[str, Any] = {"markeredgecolor": "white", "mew": 0.6, "markersize": 6}
         at = min(asked, 1.02 * limit) / unit
         axes.plot(at, place, ">" if asked > limit else "D", color=draw.GREEN, clip_on=False, **look)
     axes.annotate(
@@ -137,8 +132,5 @@ def _handles() -> list[Any]:
         Patch(color=draw.BLUE, label="used"),
         Patch(color=draw.VERMILION, label="used beyond the runtime"),
         Line2D([], [], ls="", marker="|", color="black", label="min", markersize=9, mew=1.8),
-        *(
-            Line2D([], [], marker=one, color=color, label=said, **look)
-            for one, color, said in marks
-        ),
+        *(Line2D([], [], marker=m, color=color, label=said, **look) for m, color, said in marks),
     ]
