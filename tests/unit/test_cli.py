@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -50,14 +51,19 @@ def owners(trace):
     return path
 
 
+def ran(folder, *arguments):
+    """What the JSON of a command says."""
+    out = folder / "out.json"
+    assert cli.main([*map(str, arguments), "--json", str(out)]) == 0
+    return json.loads(out.read_text())
+
+
 def test_replay_reports_in_all_forms(trace, owners, tmp_path, capsys):
-    arguments = ["replay", "tenants", trace, "--format", "csv", "--virtual-clusters", owners]
-    outputs = ["--json", tmp_path / "out.json", "--plots", tmp_path / "plots"]
-    assert cli.main([*map(str, arguments), *map(str, outputs)]) == 0
+    given = ["replay", "tenants", trace, "--format", "csv", "--virtual-clusters", owners]
+    data = ran(tmp_path, *given, "--plots", tmp_path / "plots")
     out = capsys.readouterr().out
     assert "speech" in out
     assert "cells starts no job later than its private cluster does (400 jobs compared)" in out
-    data = json.loads((tmp_path / "out.json").read_text())
     assert data["configuration"] == {
         "traces": ["jobs.csv"],
         "format": "csv",
@@ -72,112 +78,83 @@ def test_replay_reports_in_all_forms(trace, owners, tmp_path, capsys):
 
 
 def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp_path):
-    nodes, means = [], []
-    for load in ("1", "3"):
-        out = tmp_path / f"{load}.json"
-        scale = ["--oversubscribe", "1.5", "--load", load]
-        assert (
-            cli.main(
-                ["replay", "tenants", str(trace), "--format", "csv", *scale, "--json", str(out)]
-            )
-            == 0
-        )
-        data = json.loads(out.read_text())
-        nodes.append(data["workload"]["nodes"])
-        means.append(data["policies"]["private"]["all"]["mean_delay_seconds"])
-    assert nodes[0] == nodes[1]
-    assert means[0] < means[1]
+    given = ["replay", "tenants", trace, "--format", "csv", "--oversubscribe", "1.5", "--load"]
+    one, three = (ran(tmp_path, *given, load) for load in (1, 3))
+    assert one["workload"]["nodes"] == three["workload"]["nodes"]
+    before, after = (data["policies"]["private"]["all"] for data in (one, three))
+    assert before["mean_delay_seconds"] < after["mean_delay_seconds"]
 
 
-def test_opportunistic_reports_what_was_borrowed(trace, owners, capsys):
-    owned = ["--virtual-clusters", str(owners), "--load", "2"]
-    assert (
-        cli.main(["replay", "tenants", str(trace), "--format", "csv", *owned, "--opportunistic"])
-        == 0
-    )
+def test_lending_is_a_policy_beside_cells_and_an_option_of_them(trace, owners, tmp_path, capsys):
+    given = ["replay", "tenants", trace, "--format", "csv", "--virtual-clusters", owners]
+    given += ["--load", "2"]
+    found = ran(tmp_path, *given, "--policy", "lending", "cells")["policies"]
+    assert list(found) == ["private", "cells", "lending"]
+    assert found["cells"]["borrowing"] is None
+    assert found["lending"]["borrowing"]["gpu_hours"] > 0
+    lent = ran(tmp_path, *given, "--policy", "cells", "--opportunistic")["policies"]["cells"]
+    assert lent["borrowing"] == found["lending"]["borrowing"]
     assert "Opportunistic jobs did" in capsys.readouterr().out
+
+
+def test_private_clusters_are_the_yardstick_of_some_policies(trace, owners, tmp_path):
+    given = ["--format", "csv", "--virtual-clusters", owners, "--policy", "quota"]
+    assert set(ran(tmp_path, "replay", "tenants", trace, *given)["policies"]) == {
+        "private",
+        "quota",
+    }
 
 
 def test_demo_shows_what_each_part_brings_in_80_columns_and_draws_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     small = command.Terms(jobs=400, load=1.0, days=0.4)
     monkeypatch.setattr(command, "Terms", lambda: small)
-    assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    out = capsys.readouterr().out
-    table, _, sentences = out.partition("400 generated jobs in ")
+    folder = tmp_path / "demo"
+    assert cli.main(["demo", "--out", str(folder)]) == 0
+    table, _, sentences = capsys.readouterr().out.partition("400 generated jobs in ")
     assert max(printed_widths(table)) <= 80
-    assert [line.split("  ")[0] for line in table.splitlines() if "%" in line] == [
-        "alone",
-        *CONFIGURATIONS,
-    ]
-    assert (
-        "vision owns 14, language owns 16, speech owns 8, ads owns 10, robots owns 6" in sentences
-    )
-    assert "Mean completion time from " in sentences
-    data = json.loads((tmp_path / "demo" / "demo.json").read_text())
-    assert data["configuration"] == {
-        "jobs": 400,
-        "seed": 0,
-        "load": 1.0,
-        "days": 0.4,
-        "cache_gb": 4000.0,
-        "bandwidth_mbps": 6000.0,
-    }
+    rows = [line.split("  ")[0] for line in table.splitlines() if "%" in line]
+    assert rows == ["alone", *CONFIGURATIONS]
+    owned = "vision owns 14, language owns 16, speech owns 8, ads owns 10, robots owns 6"
+    assert owned in sentences and "Mean completion time from " in sentences
+    data = json.loads((folder / "demo.json").read_text())
+    terms = {"jobs": 400, "seed": 0, "load": 1.0, "days": 0.4}
+    assert data["configuration"] == {**terms, "cache_gb": 4000.0, "bandwidth_mbps": 6000.0}
     assert all(sentence in sentences for sentence in data["findings"])
     assert set(data["runtime_seconds"]) == {"generate", "simulate", "report"}
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"demo.png", "demo.json"}
-    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert f"wrote {tmp_path / 'demo' / 'demo.png'}" in sentences
-
-
-def test_lending_is_a_policy_beside_cells(trace, owners, tmp_path):
-    out = tmp_path / "out.json"
-    given = ["--format", "csv", "--virtual-clusters", str(owners), "--load", "2"]
-    policies = ["--policy", "lending", "cells", "--json", str(out)]
-    assert cli.main(["replay", "tenants", str(trace), *given, *policies]) == 0
-    found = json.loads(out.read_text())["policies"]
-    assert list(found) == ["private", "cells", "lending"]
-    assert found["cells"]["borrowing"] is None
-    assert found["lending"]["borrowing"]["gpu_hours"] > 0
+    assert {path.name for path in folder.iterdir()} == {"demo.png", "demo.json"}
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {folder / 'demo.png'}" in sentences
 
 
 def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
-    out = tmp_path / "sweep.json"
-    small = ["--seeds", "2", "--loads", "0.5", "1.5", "--jobs", "200"]
-    assert cli.main(["sweep", *small, "--policies", "quota", "cells", "--json", str(out)]) == 0
+    small = ["--seeds", 2, "--loads", 0.5, 1.5, "--jobs", 200, "--policies", "quota", "cells"]
+    data = ran(tmp_path, "sweep", *small)
     assert "1.5" in capsys.readouterr().out
-    data = json.loads(out.read_text())
     assert data["schema"] == "hivecore.sweep/2"
-    assert [(point["seed"], point["load"], point["policy"]) for point in data["points"]] == [
-        (seed, load, policy)
-        for seed in (0, 1)
-        for load in (0.5, 1.5)
-        for policy in ("quota", "cells")
-    ]
+    points = [(point["seed"], point["load"], point["policy"]) for point in data["points"]]
+    assert points == list(product((0, 1), (0.5, 1.5), ("quota", "cells")))
 
 
 def test_sweep_takes_specs_and_tenants_of_generated_traces(tmp_path, capsys):
-    out, spec = tmp_path / "sweep.json", tmp_path / "one.yaml"
+    spec = tmp_path / "one.yaml"
     spec.write_text(
         "cluster: {models: {m: {gpus: 8}}, nodes: {'n[0-3]': m}, network: {layers: {rack: 4}}}\n"
         "tenants: {a: {quota: {max: {gpu: 4}}}, b: {quota: {max: {gpu: 8}}}}\n"
     )
-    small = ["--seeds", "1", "--loads", "1", "--jobs", "90", "--nodes", "a=3", "c=2"]
-    where = ["--spec", str(spec), "--tenant", "c=b", "--json", str(out)]
-    assert cli.main(["sweep", *small, "--policies", "cells", *where]) == 0
+    small = ["--seeds", 1, "--loads", 1, "--jobs", 90, "--nodes", "a=3", "c=2"]
+    where = ["--policies", "cells", "--spec", spec, "--tenant", "c=b"]
+    cells, one = ran(tmp_path, "sweep", *small, *where)["points"]
     assert "one.yaml" in capsys.readouterr().out
-    cells, one = json.loads(out.read_text())["points"]
     assert (cells["policy"], cells["nodes"], cells["refused"]) == ("cells", 5, 0)
     assert (one["policy"], one["nodes"], one["fragmentation"]) == ("one.yaml", 4, None)
     assert one["jobs"] + one["refused"] == cells["jobs"] and one["refused"] > 0
 
 
 def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
-    out = tmp_path / "sweep.json"
-    given = [str(trace), "--format", "csv", "--virtual-clusters", str(owners)]
-    where = ["--workers", "2", "--backend", "threading"]
-    assert cli.main(["sweep", *given, *where, "--loads", "1", "2", "--json", str(out)]) == 0
-    assert len(json.loads(out.read_text())["points"]) == 6
+    given = [trace, "--format", "csv", "--virtual-clusters", owners, "--loads", 1, 2]
+    where = ["--workers", 2, "--backend", "threading"]
+    assert len(ran(tmp_path, "sweep", *given, *where)["points"]) == 6
 
 
 CSV = "replay tenants {trace} --format csv"
@@ -342,18 +319,11 @@ def training(tmp_path):
     return path
 
 
-def replay_jobs(training, *arguments):
-    base = ["replay", "jobs", training, "--policy", *arguments]
-    return cli.main([str(argument) for argument in base])
-
-
 def test_replay_under_job_policies_reports_completion_times(training, tmp_path, capsys):
-    out, plots = tmp_path / "out.json", tmp_path / "plots"
-    outputs = ["--json", out, "--plots", plots]
-    assert replay_jobs(training, "fifo", "muri-s", "--nodes", 2, *outputs) == 0
+    given = ["--policy", "fifo", "muri-s", "--nodes", 2, "--plots", tmp_path / "plots"]
+    data = ran(tmp_path, "replay", "jobs", training, *given)
     printed = capsys.readouterr().out
     assert "muri-s" in printed and "srtf" not in printed and "interrup" not in printed
-    data = json.loads(out.read_text())
     assert data["configuration"] == {
         "traces": ["training.csv"],
         "format": "muri",
@@ -365,52 +335,40 @@ def test_replay_under_job_policies_reports_completion_times(training, tmp_path, 
         "autopack": True,
     }
     assert data["policies"]["fifo"]["makespan_seconds"] == pytest.approx(6 * 192 * 1.015)
-    assert {path.name for path in plots.iterdir()} == {"completion.png", "timeline-muri-s.png"}
+    drawn = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert drawn == {"completion.png", "timeline-muri-s.png"}
 
 
 def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monkeypatch, tmp_path):
     made = generate_training(60, seed=0, gpus=24)
     monkeypatch.setattr(jobs_command, "load_training", lambda path: made)
     jobs, found = Jobs.of(made), {}
-    for name, given_options, options in (
-        ("default", [], MuriOptions()),
-        ("same", ["--candidates", 4, 4], MuriOptions(candidates=(4, 4))),
-        ("plain", ["--autopack", "off"], MuriOptions(autopack=False)),
+    for policies, given, options in (
+        (["muri-l", "muri-exact-l"], [], MuriOptions()),
+        (["muri-exact-l"], ["--candidates", 4, 4], MuriOptions(candidates=(4, 4))),
+        (["muri-l", "muri-exact-l"], ["--autopack", "off"], MuriOptions(autopack=False)),
     ):
-        out = tmp_path / f"{name}.json"
-        policies = ["muri-l", "muri-exact-l"][name == "same" :]
-        assert replay_jobs("made", *policies, "--nodes", 3, *given_options, "--json", out) == 0
-        data = json.loads(out.read_text())
+        data = ran(tmp_path, "replay", "jobs", "made", "--policy", *policies, "--nodes", 3, *given)
         assert data["configuration"]["candidates"] == list(options.candidates)
         assert data["configuration"]["autopack"] == options.autopack
         for policy in policies:
-            expected = job_figures(jobs, schedule(jobs, policy, 3, options))
-            found[name, policy] = expected.mean_completion
+            expected = job_figures(jobs, schedule(jobs, policy, 3, options)).mean_completion
+            found[policy, options] = expected
             mean = data["policies"][policy]["mean_completion_seconds"]
-            assert mean == pytest.approx(expected.mean_completion, rel=1e-9)
+            assert mean == pytest.approx(expected, rel=1e-9)
     assert len(set(found.values())) == len(found)
 
 
 def test_failures_hit_all_job_policies_and_depend_on_the_seed(training, tmp_path, capsys):
+    given = ["--policy", "fifo", "srsf", "--nodes", 2, "--job-mtbf", 0.05, "--node-mtbf", 2]
     found = []
-    for seed in ("1", "1", "2"):
-        out = tmp_path / "out.json"
-        failing = ["--job-mtbf", "0.05", "--node-mtbf", "2", "--seed", seed, "--json", out]
-        assert replay_jobs(training, "fifo", "srsf", "--nodes", 2, *failing) == 0
-        data = json.loads(out.read_text())
-        assert data["configuration"]["seed"] == int(seed)
+    for seed in (1, 1, 2):
+        data = ran(tmp_path, "replay", "jobs", training, *given, "--seed", seed)
+        assert data["configuration"]["seed"] == seed
         found.append(data["policies"])
     assert "interrup" in capsys.readouterr().out
     assert found[0] == found[1] != found[2]
     assert all(one["interruptions"] > 0 for one in found[0].values())
-
-
-def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
-    out = tmp_path / "out.json"
-    given = ["--format", "csv", "--virtual-clusters", str(owners), "--json", str(out)]
-    assert cli.main(["replay", "tenants", str(trace), *given, "--policy", "quota"]) == 0
-    # The private clusters are the yardstick.
-    assert set(json.loads(out.read_text())["policies"]) == {"private", "quota"}
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs", "storage", "pods", "spec"])
@@ -460,38 +418,30 @@ def test_a_replay_without_its_kind_works_as_with_it_and_hints_at_it(training, sh
 def shared(tmp_path_factory):
     """Files of nodes and pods in openb's format."""
     folder = tmp_path_factory.mktemp("openb")
-    nodes, pods = folder / "nodes.csv", folder / "pods.csv"
-    made = generate_openb_nodes(12, seed=0)
-    columns = (made.name, made.cpu_milli, made.memory_mib, made.gpus, made.model)
-    rows = (",".join(map(str, row)) for row in zip(*columns, strict=True))
-    nodes.write_text("\n".join(["sn,cpu_milli,memory_mib,gpu,model", *rows]))
-    asked = generate_openb_pods(60, seed=0)
-    columns = (asked.name, asked.cpu_milli, asked.memory_mib, asked.gpus, asked.gpu_milli)
-    rows = (",".join(map(str, row)) for row in zip(*columns, strict=True))
-    pods.write_text("\n".join(["name,cpu_milli,memory_mib,num_gpu,gpu_milli", *rows]))
-    return nodes, pods
-
-
-def replay_pods(files, *arguments):
-    return cli.main([str(one) for one in ("replay", "pods", *files, *arguments)])
+    names = {"name": "sn", "gpus": "gpu"}
+    for file, made, fields in (
+        ("nodes.csv", generate_openb_nodes(12, seed=0), "name cpu_milli memory_mib gpus model"),
+        ("pods.csv", generate_openb_pods(60, seed=0), "name cpu_milli memory_mib gpus gpu_milli"),
+    ):
+        values = (getattr(made, column) for column in fields.split())
+        rows = [",".join(map(str, row)) for row in zip(*values, strict=True)]
+        heads = [names.get(column, column) for column in fields.split()]
+        (folder / file).write_text("\n".join([",".join(heads), *rows]))
+        names = {"gpus": "num_gpu"}
+    return folder / "nodes.csv", folder / "pods.csv"
 
 
 def test_replay_of_pods_that_share_gpus_reports_what_is_allocated(shared, tmp_path, capsys):
-    out, plots = tmp_path / "out.json", tmp_path / "plots"
-    outputs = ["--json", out, "--plots", plots]
-    assert replay_pods(shared, "--policy", "fgd", "best-fit", "--seeds", 2, *outputs) == 0
+    given = ["--policy", "fgd", "best-fit", "--seeds", 2, "--plots", tmp_path / "plots"]
+    data = ran(tmp_path, "replay", "pods", *shared, *given)
     printed = capsys.readouterr().out
     assert "median of 2 orders" in " ".join(printed.split()) and "packing" not in printed
-    assert [f"{load} %" in printed for load in (80, 90, 100, 130)] == [True] * 4
-    data = json.loads(out.read_text())
-    assert data["configuration"] == {
-        "traces": ["nodes.csv", "pods.csv"],
-        "format": "openb",
-        "load": 1.3,
-        "seeds": 2,
-    }
+    assert all(f"{load} %" in printed for load in (80, 90, 100, 130))
+    files = {"traces": ["nodes.csv", "pods.csv"], "format": "openb"}
+    assert data["configuration"] == {**files, "load": 1.3, "seeds": 2}
     assert data["loads"] == [80, 90, 100, 130]
-    assert {path.name for path in plots.iterdir()} == {"unallocated.png", "fragmentation.png"}
+    drawn = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert drawn == {"unallocated.png", "fragmentation.png"}
     nodes, pods = load_openb_nodes(shared[0]), load_openb_pods(shared[1])
     for policy in ("fgd", "best-fit"):
         for seed, one in enumerate(data["policies"][policy]):
@@ -502,9 +452,7 @@ def test_replay_of_pods_that_share_gpus_reports_what_is_allocated(shared, tmp_pa
 
 
 def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
-    out = tmp_path / "out.json"
-    assert replay_pods(shared, "--load", "0.85", "--json", out) == 0
-    data = json.loads(out.read_text())
+    data = ran(tmp_path, "replay", "pods", *shared, "--load", 0.85)
     assert list(data["policies"]) == list(SHARING_POLICIES)
     assert {len(runs) for runs in data["policies"].values()} == {3}
     assert data["loads"] == [80, 85]
@@ -512,20 +460,8 @@ def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
 
 # Sums of some real traces, in seconds: the widest that fit.
 JOBS = JobFigures(1_061_564.0, 8_325_522.0, 8_174_994.0, 1_013_880.0, 2_073, 134, 3_551, 745.0)
-STORAGE = StorageFigures(
-    mean_completion=135_400.0,
-    median_completion=79_812.0,
-    p99_completion=673_632.0,
-    makespan=8_171_964.0,
-    rate_mbps=3_472.0,
-    busy=0.535,
-    remote_tb=1_096.4,
-    hits=0.985,
-    fairness_min=0.16,
-    fairness_mean=1.04,
-    events=7,
-    decisions=3,
-)
+COMPLETION = (135_400.0, 79_812.0, 673_632.0, 8_171_964.0)
+STORAGE = StorageFigures(*COMPLETION, 3_472.0, 0.535, 1_096.4, 0.985, 0.16, 1.04, 7, 3)
 
 
 def printed_widths(text):
