@@ -621,17 +621,17 @@ def test_every_part_is_there_after_the_import_of_the_library_which_loads_none():
 
 
 def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeypatch):
-    from hivecore.sim import Workload, extras, replay, sweep
+    from hivecore.sim import Workload, replay, report, sweep
     from hivecore.sim.tenants import tenants_report
     from hivecore.traces import generate
 
     result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
-    report = tenants_report(result)
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    shown = tenants_report(result)
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
     for needs, library in (
         (lambda: sweep({"x": 8}, [1.0], jobs=50), "joblib"),
-        (report.table, "rich"),
-        (lambda: report.save_pictures(tmp_path), "matplotlib"),
+        (shown.table, "rich"),
+        (lambda: shown.save_pictures(tmp_path), "matplotlib"),
     ):
         with pytest.raises(ModuleNotFoundError, match=rf"{library}: pip install 'hivecore\[sim\]'"):
             needs()

@@ -2,19 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.columns import Column
-from hivecore.sim.extras import require
 from hivecore.sim.pictures import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-__all__ = ["Report", "dropped"]
+__all__ = ["Report", "dropped", "require"]
+
+
+def require(library: str) -> None:
+    """Say how to get a library of the extra ``sim``, if it is missing."""
+    if not find_spec(library):
+        message = f"this needs {library}: pip install 'hivecore[sim]'"
+        raise ModuleNotFoundError(message, name=library)
 
 
 def dropped(reasons: Mapping[str, int]) -> list[str]:

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 
 from hivecore.sim.console import named
-from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, figures_of, summarize
 from hivecore.sim.replay import POLICIES, replay
+from hivecore.sim.report import require
 from hivecore.sim.specs import Spec, TraceJobs, replay_specs
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 from hivecore.traces import Trace, generate

@@ -13,7 +13,8 @@ from hivecore.sim.report import Report
 
 __all__ = ["QuotaRow", "quota_findings", "quota_report", "quota_rows"]
 
-_COLUMNS = ("request", "min", "runtime", "used", "max")
+_STANDING = ("request", "min", "runtime", "used")  # of a quota's status
+_COLUMNS = (*_STANDING, "max")
 _NOTES = (
     "cpu in cores. min: as it is in effect. runtime: what may be used now.",
     "max of a total: what there is to share out. !: more than the runtime",
@@ -76,39 +77,23 @@ def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
                 places[quota.tree] = len(rows) + len(places)
             if not quota.outside:
                 tops.setdefault(quota.tree, []).append(status)
-        rows.append(
-            QuotaRow(
-                name,
-                depths[name],
-                status.request,
-                status.min,
-                status.runtime,
-                status.used,
-                dict(quota.max),
-            )
-        )
+        standing = {field: getattr(status, field) for field in _STANDING}
+        rows.append(QuotaRow(name, depths[name], **standing, max=dict(quota.max)))
     for one, place in places.items():
         rows.insert(place, _total(one, tree.total(one), tops.get(one, [])))
     return rows
 
 
 def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> QuotaRow:
-    sums: dict[str, dict[str, Amount]] = {
-        field: {} for field in ("limited_request", "min", "runtime", "used")
-    }
+    # Of what is asked for, what may be.
+    sums: dict[str, dict[str, Amount]] = {field: {} for field in _STANDING}
     for status in tops:
         for field, found in sums.items():
-            for resource, amount in getattr(status, field).items():
+            source = "limited_request" if field == "request" else field
+            for resource, amount in getattr(status, source).items():
                 found[resource] = exact(found.get(resource, 0) + amount)
-    return QuotaRow(
-        f"total of {name}" if name else "total",
-        0,
-        sums["limited_request"],
-        sums["min"],
-        sums["runtime"],
-        sums["used"],
-        {resource: has.get(resource, 0) for resource in sums["used"]},
-    )
+    there = {resource: has.get(resource, 0) for resource in sums["used"]}
+    return QuotaRow(f"total of {name}" if name else "total", 0, **sums, max=there)
 
 
 def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
