@@ -35,6 +35,7 @@ __all__ = [
     "print_sentence",
     "progress_bar",
     "publish",
+    "replay_kind",
     "say_written",
     "try_outputs",
     "whole",
@@ -48,6 +49,20 @@ def add(parser: Any, name: str, metavar: str | tuple[str, str], help: str, **opt
     """Add an option, or an argument, to a parser; its help may have a gap for the choices."""
     help = help.format(", ".join(options.get("choices", ())))
     parser.add_argument(name, metavar=metavar, help=help, **options)
+
+
+def replay_kind(kinds: Any, name: str, files: str, what: str, run: Any) -> Any:
+    """Return a new parser of a kind of replay, with the options that all have."""
+    usage = f"hivecore replay {name} [options] {files}"
+    help, description = what.partition(":")[0], f"Replays {what}."
+    kind = kinds.add_parser(name, usage=usage, help=help, description=description)
+    kind.set_defaults(run=run)
+    if files.startswith("TRACE"):
+        many = "+" if "..." in files else 1
+        add(kind, "traces", "TRACE", "trace file, .gz is unpacked", type=Path, nargs=many)
+    add(kind, "--json", "FILE", "write all figures as JSON", type=Path)
+    add(kind, "--plots", "DIR", "write plots as PNG files", type=Path)
+    return kind
 
 
 def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:

@@ -2,9 +2,19 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from hivecore.devices.device_cluster import Policy
-from hivecore.sim.console import Stopwatch, add, between, file_names, publish, try_outputs, whole
+from hivecore.sim.console import (
+    Stopwatch,
+    add,
+    between,
+    file_names,
+    publish,
+    replay_kind,
+    try_outputs,
+    whole,
+)
 from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
 from hivecore.sim.devices.report import devices_report
 from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
@@ -15,9 +25,10 @@ _LOAD, _SEEDS = 1.3, 3
 _SHOWN = (80, 90, 100)  # percent; and the load at which it ends
 
 
-def add_pods(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command."""
-    kind.set_defaults(run=_run)
+def add_pods(kinds: Any) -> Any:
+    """Add the command to the subparsers of a parser, and return its own."""
+    what = "pods that share GPUs, in openb's format, until they ask for more than there is"
+    kind = replay_kind(kinds, "pods", "NODES PODS", what, _run)
     add(kind, "nodes", "NODES", "openb's list of nodes", type=Path)
     add(kind, "pods", "PODS", "openb's list of pods", type=Path)
     names = SHARING_POLICIES
@@ -27,6 +38,7 @@ def add_pods(kind: argparse.ArgumentParser) -> None:
     add(kind, "--load", "X", until, type=between(1e-6, 100.0), default=_LOAD)
     orders = f"orders of nodes and pods, of which medians are shown (default {_SEEDS})"
     add(kind, "--seeds", "N", orders, type=whole(1, 10_000), default=_SEEDS)
+    return kind
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from hivecore.sim.console import (
     Stopwatch,
@@ -12,6 +13,7 @@ from hivecore.sim.console import (
     file_names,
     named,
     publish,
+    replay_kind,
     try_outputs,
     whole,
 )
@@ -30,9 +32,11 @@ _HOUR = 3600.0
 _MTBF = between(0.01, 1e9)
 
 
-def add_jobs(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command."""
-    kind.set_defaults(run=_run)
+def add_jobs(kinds: Any) -> Any:
+    """Add the command to the subparsers of a parser, and return its own."""
+    what = "training jobs under policies that stop them, or let several share GPUs: completion "
+    what += "times; TRACE is in Muri's format"
+    kind = replay_kind(kinds, "jobs", "TRACE", what, _run)
     add(kind, "--policy", "NAME", "{}", choices=JOB_POLICIES, nargs="+", required=True)
     add(kind, "--nodes", "N", "of 8 GPUs each (default 8)", type=whole(1, 10**5), default=8)
     failing = "jobs fail at random, on average once in so many hours"
@@ -43,6 +47,7 @@ def add_jobs(kind: argparse.ArgumentParser) -> None:
     add(kind, "--candidates", ("MUST", "MAY"), grouped, type=whole(), nargs=2)
     split = "of muri: split groups that take longer than their jobs one after another"
     add(kind, "--autopack", "on|off", f"{split} (default on)", choices=("on", "off"))
+    return kind
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from hivecore.sim.console import (
     pair,
     progress_bar,
     publish,
+    replay_kind,
     try_outputs,
 )
 from hivecore.sim.specs.report import specs_report
@@ -24,9 +25,10 @@ from hivecore.traces import FORMATS, TraceFormatError
 __all__ = ["add_spec", "add_specs", "named_specs", "tenant_names"]
 
 
-def add_spec(kind: argparse.ArgumentParser, read: Callable[[Path], Spec]) -> None:
-    """Add its options to the parser of the command; `read` reads the file of a spec."""
-    kind.set_defaults(run=_runner(read))
+def add_spec(kinds: Any, read: Callable[[Path], Spec]) -> None:
+    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
+    what = "the jobs of any trace under the schedulers that files describe, side by side"
+    kind = replay_kind(kinds, "spec", "TRACE [TRACE ...]", what, _runner(read))
     formats = (*FORMATS, "storage", "openb")
     of = "of the trace files: {} (the list of pods)"
     add(kind, "--format", "NAME", of, choices=formats, required=True)

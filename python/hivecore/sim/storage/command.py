@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from hivecore.sim.console import (
     Stopwatch,
@@ -10,6 +11,7 @@ from hivecore.sim.console import (
     file_names,
     named,
     publish,
+    replay_kind,
     try_outputs,
     whole,
 )
@@ -36,9 +38,10 @@ _FORMAT = "storage"
 _GPUS, _CACHE_PER_GPU, _BANDWIDTH_PER_GPU = 96, 250.0, 25.0
 
 
-def add_storage(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command."""
-    kind.set_defaults(run=_run)
+def add_storage(kinds: Any) -> Any:
+    """Add the command to the subparsers of a parser, and return its own."""
+    what = "jobs that share GPUs, cache and remote IO: completion times and throughput"
+    kind = replay_kind(kinds, "storage", "TRACE", what, _run)
     formats, systems = (*FORMATS, _FORMAT), STORAGE_SYSTEMS
     of = f"of TRACE: {{}} (default {_FORMAT}); jobs of the others get random datasets"
     add(kind, "--format", "NAME", of, choices=formats, default=_FORMAT)
@@ -54,6 +57,7 @@ def add_storage(kind: argparse.ArgumentParser) -> None:
     add(kind, "--gpus", "N", f"of the cluster (default {_GPUS})", type=gpus, default=_GPUS)
     warm = "spare remote IO fills caches of jobs that run or wait"
     kind.add_argument("--warm-up", action="store_true", help=warm)
+    return kind
 
 
 def _run(arguments: argparse.Namespace) -> None:

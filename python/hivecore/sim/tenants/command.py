@@ -13,6 +13,7 @@ from hivecore.sim.console import (
     named,
     progress_bar,
     publish,
+    replay_kind,
     try_outputs,
 )
 from hivecore.sim.replay import LENDING, POLICIES, replay
@@ -26,9 +27,11 @@ __all__ = ["MOST_NODES", "add_owners", "add_tenants", "check_nodes", "owned_trac
 MOST_NODES = 10**6
 
 
-def add_tenants(kind: argparse.ArgumentParser) -> None:
-    """Add its options to the parser of the command."""
-    kind.set_defaults(run=_run)
+def add_tenants(kinds: Any) -> None:
+    """Add the command to the subparsers of a parser."""
+    what = "tenants in private clusters, under quotas and in cells: queueing delay, and excess "
+    what += "over the private cluster"
+    kind = replay_kind(kinds, "tenants", "TRACE [TRACE ...]", what, _run)
     what = f"{{}} (default: the first three); {LENDING}: waiting jobs may run on idle cells"
     choices = (*POLICIES, LENDING)
     add(kind, "--policy", "NAME", what, choices=choices, nargs="+", default=POLICIES)
