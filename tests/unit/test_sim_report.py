@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from hivecore.sim import LENDING, POLICIES, Figures, Workload, findings, replay, summarize
-from hivecore.sim.columns import amount, as_json, count, label
+from hivecore.sim.columns import Column, as_json, count, label
 from hivecore.sim.demo import DemoFigures
 from hivecore.sim.preemptive import JobFigures
 from hivecore.sim.report import Report
@@ -99,7 +99,7 @@ def test_the_table_has_a_row_per_tenant_and_policy():
 
 
 def test_a_name_is_repeated_only_where_a_row_stands_alone():
-    columns = [label("policy", once=True), label("system"), count("jobs"), amount("use", "{:.1f}")]
+    columns = [label("policy", once=True), label("system"), count("jobs"), Column("use", "{:.1f}")]
     rows = [("a", "x", 1000, float("nan")), ("a", "y", 2, None), ("b", "x", 3, 0.5)]
     report = Report("T", columns, rows, ["use: of all"])
     assert report.cells() == [["a", "x", "1,000", "-"], ["", "y", "2", ""], ["b", "x", "3", "0.5"]]

@@ -9,13 +9,12 @@ From these come the columns of a table (`of`) and the keys of the JSON (`as_json
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import isnan
 from typing import Any, get_type_hints
 
 __all__ = [
     "Column",
-    "amount",
     "as_json",
     "count",
     "hours",
@@ -34,21 +33,24 @@ class Column:
     """How a figure is shown.
 
     :param heading: above it; what has none is in the JSON only.
-    :param show: makes it text. NaN is shown as "-" and what is not there (``None``) not at all.
+    :param show: makes it text, as a format or a function. NaN is shown as "-", what is not there
+        (``None``) not at all.
     :param unit: behind its name in the JSON.
     :param is_name: to the left, while figures are to the right.
     :param once: not repeated below an equal one, as long as all to the left of it are equal too.
     """
 
     heading: str = ""
-    show: Callable[[Any], str] = str
+    show: str | Callable[[Any], str] = "{}"
     unit: str = ""
     is_name: bool = False
     once: bool = False
 
     def text(self, value: Any) -> str:
         """Return a value as it is shown."""
-        return "" if value is None else "-" if _is_missing(value) else self.show(value)
+        if value is None or _is_missing(value):
+            return "" if value is None else "-"
+        return self.show.format(value) if isinstance(self.show, str) else self.show(value)
 
     @property
     def words(self) -> str:
@@ -58,26 +60,6 @@ class Column:
 
 def _is_missing(value: Any) -> bool:
     return isinstance(value, float) and isnan(value)
-
-
-def label(heading: str, once: bool = False) -> Column:
-    """Return a column of names."""
-    return Column(heading, is_name=True, once=once)
-
-
-def amount(heading: str = "", form: str = "{}", once: bool = False) -> Column:
-    """Return a column of figures in this format."""
-    return Column(heading, form.format, once=once)
-
-
-def count(heading: str = "") -> Column:
-    """Return a column of whole numbers."""
-    return amount(heading, "{:,}")
-
-
-def share(heading: str = "") -> Column:
-    """Return a column of shares, in percent."""
-    return amount(heading, "{:.1%}")
 
 
 def minutes(seconds: float) -> str:
@@ -95,9 +77,11 @@ def hours(seconds: float) -> str:
     return f"{seconds / 3600:,.{2 if seconds < 360_000 else 1}f}"
 
 
-def time(heading: str = "", show: Callable[[float], str] = minutes) -> Column:
-    """Return a column of times, which the JSON has in seconds."""
-    return Column(heading, show, "seconds")
+#: Columns of names, of whole numbers, of shares in percent, and of times, in seconds in the JSON.
+label = partial(Column, is_name=True)
+count = partial(Column, show="{:,}")
+share = partial(Column, show="{:.1%}")
+time = partial(Column, show=minutes, unit="seconds")
 
 
 @cache

@@ -43,7 +43,7 @@ class Report:
     :param pictures: what draws each, by the names of their files without suffix.
     :param sections: whether a line parts rows whose first values differ.
 
-    >>> columns = [Column("policy", is_name=True), Column("late", "{:,}".format)]
+    >>> columns = [Column("policy", is_name=True), Column("late", "{:,}")]
     >>> report = Report("Jobs", columns, [("fifo", 1024)])
     >>> print(report.lists(20))
     Jobs

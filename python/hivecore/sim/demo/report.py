@@ -58,7 +58,7 @@ class DemoFigures:
     later: Annotated[int, columns.count("start\nlater")]
     max_excess: Annotated[float, columns.time("by up\nto")]
     ends_later: Annotated[int, columns.count("end\nlater")]
-    lost_gpu_hours: Annotated[float, columns.amount()]
+    lost_gpu_hours: Annotated[float, columns.Column()]
 
 
 def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigures:
@@ -167,12 +167,6 @@ def demo_findings(demo: Demo) -> list[str]:
     """Return what the demo shows, in sentences computed from its figures.
 
     :param demo: outcome of `run_demo`.
-
-    >>> from hivecore.sim.demo import run_demo
-    >>> from hivecore.traces import generate_tenants
-    >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000, 6000)
-    >>> len(demo_findings(demo))
-    3
     """
     figures = {name: demo_figures(demo, name) for name in demo.runs}
     short = {name: name.removeprefix("+ ") for name in figures}

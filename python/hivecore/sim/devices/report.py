@@ -92,7 +92,7 @@ def devices_report(
     seeds = max(map(len, groups.values()))
     return Report(
         "GPUs allocated, in % of all",
-        [columns.label("policy"), *(columns.amount(f"{load} %", "{:.1f}") for load in shown)],
+        [columns.label("policy"), *(columns.Column(f"{load} %", "{:.1f}") for load in shown)],
         rows,
         [f"columns: what arrived pods asked for, in % of all GPUs; median of {seeds} orders"],
         schema="hivecore.devices/1",

@@ -36,7 +36,7 @@ class JobFigures:
     preemptions: Annotated[int, columns.count("preemp-\ntions")]
     events: Annotated[int, columns.count()]
     interruptions: Annotated[int, columns.count("interrup-\ntions")] = 0
-    lost_gpu_hours: Annotated[float, columns.amount("lost\nGPU-hours", "{:,.0f}")] = 0.0
+    lost_gpu_hours: Annotated[float, columns.Column("lost\nGPU-hours", "{:,.0f}")] = 0.0
 
 
 def job_figures(jobs: Jobs, outcome: JobOutcome) -> JobFigures:

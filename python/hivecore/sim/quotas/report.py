@@ -43,11 +43,7 @@ class QuotaRow:
     max: Mapping[str, Amount]
 
     def over(self) -> dict[str, Amount]:
-        """How much more is used than may be, by resource; what is not above is left out.
-
-        >>> QuotaRow("a", 1, {}, {}, {"gpu": 2}, {"gpu": 5}, {}).over()
-        {'gpu': 3}
-        """
+        """How much more is used than may be, by resource; what is not above is left out."""
         may = self.runtime
         pairs = ((one, exact(amount - may.get(one, 0))) for one, amount in self.used.items())
         return {resource: more for resource, more in pairs if more > 0}
@@ -56,14 +52,8 @@ class QuotaRow:
 def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
     """A row per tree, followed by its quotas, parents before their children.
 
-    :param tree: of any size.
-
     What a tree has is without what is used by quotas that are outside of what is shared out; these
     are not in the sums of its row.
-
-    >>> tree = QuotaTree([Quota("lab", max={"gpu": 4})], total={"gpu": 8})
-    >>> [(row.name, row.depth, row.max) for row in quota_rows(tree)]
-    [('total', 0, {'gpu': 8}), ('lab', 1, {'gpu': 4})]
     """
     depths: dict[str, int] = {}
     tops: dict[str, list[QuotaStatus]] = {}
@@ -97,12 +87,7 @@ def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> Quo
 
 
 def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
-    """Return a report with a row per quota and resource, quotas below others further to the right.
-
-    >>> row = QuotaRow("lab", 1, {"gpu": 9}, {"gpu": 2}, {"gpu": 8}, {"gpu": 8}, {"gpu": 8})
-    >>> quota_report([row]).cells()
-    [['  lab', 'gpu', '9', '2', '8', '8', '8']]
-    """
+    """Return a report with a row per quota and resource, quotas below others to the right."""
     table = []
     for row in rows:
         for resource in sorted(row.max):

@@ -69,7 +69,7 @@ class SpecFigures:
     mean_queueing: Annotated[float, columns.time("mean\nqueueing")]
     utilisation: Annotated[float, columns.share("useful\nwork")]
     preemptions: Annotated[int, columns.count("pre-\nempted")]
-    lost_gpu_hours: Annotated[float, columns.amount("GPU-h\nlost", "{:,.0f}")]
+    lost_gpu_hours: Annotated[float, columns.Column("GPU-h\nlost", "{:,.0f}")]
 
 
 def _compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:

@@ -38,16 +38,16 @@ class StorageFigures:
     :param decisions: instants at which the scheduler decided.
     """
 
-    mean_completion: Annotated[float, columns.time("mean\ntime", columns.hours)]
-    median_completion: Annotated[float, columns.time("median\ntime", columns.hours)]
-    p99_completion: Annotated[float, columns.time("p99\ntime", columns.hours)]
-    makespan: Annotated[float, columns.time("make-\nspan", columns.hours)]
-    rate_mbps: Annotated[float, columns.amount("read\nMB/s", "{:,.0f}")]
+    mean_completion: Annotated[float, columns.time("mean\ntime", show=columns.hours)]
+    median_completion: Annotated[float, columns.time("median\ntime", show=columns.hours)]
+    p99_completion: Annotated[float, columns.time("p99\ntime", show=columns.hours)]
+    makespan: Annotated[float, columns.time("make-\nspan", show=columns.hours)]
+    rate_mbps: Annotated[float, columns.Column("read\nMB/s", "{:,.0f}")]
     busy: Annotated[float, columns.share("GPUs\nbusy")]
     remote_tb: Annotated[float, columns.Column("remote\nTB", columns.short)]
     hits: Annotated[float, columns.share("hits")]
-    fairness_min: Annotated[float, columns.amount("least\nfair", "{:.2f}")]
-    fairness_mean: Annotated[float, columns.amount("mean\nfair", "{:.2f}")]
+    fairness_min: Annotated[float, columns.Column("least\nfair", "{:.2f}")]
+    fairness_mean: Annotated[float, columns.Column("mean\nfair", "{:.2f}")]
     events: Annotated[int, columns.count()]
     decisions: Annotated[int, columns.count()]
 

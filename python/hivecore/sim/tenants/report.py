@@ -30,17 +30,7 @@ _NOTES = [
 
 
 def tenants_report(replay: Replay) -> Report:
-    """Return a report with a row per tenant and policy; it is drawn if all policies are there.
-
-    :param replay: outcome of a replay.
-
-    >>> from hivecore.sim import Workload, replay
-    >>> from hivecore.traces import generate
-    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
-    >>> report = tenants_report(result)
-    >>> len(report.rows), report.data["violations"]["cells"]
-    (6, {'compared': 50, 'later': 0})
-    """
+    """Return a report with a row per tenant and policy; it is drawn if all policies are there."""
     summaries = {policy: summarize(replay, policy) for policy in replay.runs}
     rows: list[list[Any]] = []
     for of_tenant in zip(*summaries.values(), strict=True):
@@ -61,7 +51,7 @@ def tenants_report(replay: Replay) -> Report:
         _TITLE,
         [
             columns.label("tenant", once=True),
-            columns.amount("jobs", "{:,}", once=True),
+            columns.Column("jobs", "{:,}", once=True),
             columns.label("policy"),
             *columns.of(type(summaries["private"][0])),
             columns.share("frag-\nmented"),
@@ -141,11 +131,11 @@ class _Mean:
 
     seeds: Annotated[int, columns.count("seeds")]
     delay: Annotated[float, columns.time("mean\ndelay")]
-    later: Annotated[float, columns.amount("jobs\nlater", "{:.2%}")]
+    later: Annotated[float, columns.Column("jobs\nlater", "{:.2%}")]
     mean_excess: Annotated[float, columns.time("mean\nexcess")]
     max_excess: Annotated[float, columns.time("max\nexcess")]
     utilisation: Annotated[float, columns.share("GPUs\nused")]
-    fragmentation: Annotated[float, columns.Column("frag-\nmented", "{:.1%}".format)]
+    fragmentation: Annotated[float, columns.Column("frag-\nmented", "{:.1%}")]
     refused: Annotated[int, columns.count("jobs\nrefused")]
 
     @classmethod
@@ -165,22 +155,14 @@ class _Mean:
 
 
 def sweep_report(points: Sequence[Point]) -> Report:
-    """Return a report with a row per load and policy or spec: means over seeds.
-
-    :param points: what `sweep` returned.
-
-    >>> from hivecore.sim import sweep
-    >>> report = sweep_report(sweep({"x": 8}, [0.5, 1.0], jobs=50))
-    >>> len(report.rows), report.data["points"][1]["policy"]
-    (6, 'quota')
-    """
+    """Return a report with a row per load and policy or spec: means over seeds."""
     groups: dict[tuple[float, str], list[Point]] = {}
     for point in points:
         groups.setdefault((point.load, point.policy), []).append(point)
     shown = slice(None if any(point.refused for point in points) else -1)
     return Report(
         _TITLE,
-        [columns.Column("load", "{:g}".format, is_name=True, once=True), columns.label("policy")]
+        [columns.Column("load", "{:g}", is_name=True, once=True), columns.label("policy")]
         + columns.of(_Mean)[shown],
         [(*names, *columns.values(_Mean.of(group))[shown]) for names, group in groups.items()],
         _NOTES,
