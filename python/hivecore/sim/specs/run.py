@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
+from hivecore.sim.console import named
 from hivecore.sim.looks import Told, looks
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
@@ -107,20 +108,18 @@ def _run(
     datasets = dict(trace.datasets_gb)
     if spec.storage is not None:
         datasets = _datasets(name, trace.datasets_gb, spec.storage)
-        options["storage"] = _with_datasets(spec.storage, datasets)
+        options["storage"] = spec.storage.replace(datasets_gb=datasets)
     scheduler = spec.scheduler(**options)
     resources = 0 if spec.sharing is None else spec.sharing.resources
-    try:
+    with named(name):
         jobs = scheduler_jobs(trace, scheduler, resources)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
     gpus = gpus_of(scheduler)
     times = trace.submit.tolist(), trace.duration.tolist()
     watch = looks(progress, float(trace.submit[-1]))
     turns = InterleavedGpus(jobs) if spec.sharing is not None else None
     paces: dict[str, Any] = {"world": turns}
     if pools and trace.data:
-        pool = _with_datasets(spec.storage or pools[0], datasets)
+        pool = (spec.storage or pools[0]).replace(datasets_gb=datasets)
         manager = scheduler if spec.storage is not None else None
         paces = {"progress": reading_from(pool, jobs, times[1], manager, turns)}
     outcome = simulate(scheduler, jobs, *times, watch=watch, may_refuse=True, **paces)
@@ -137,15 +136,3 @@ def _datasets(name: str, told: Mapping[str, float], pool: StoragePool) -> dict[s
                 f"{name}: dataset {dataset} has {sizes[dataset]:g} GB, and {size:g} in the trace"
             )
     return sizes
-
-
-def _with_datasets(pool: StoragePool, sizes: Mapping[str, float]) -> StoragePool:
-    return StoragePool(
-        sizes,
-        pool.cache_gb,
-        pool.bandwidth_mbps,
-        pool.objective,
-        pool.threshold,
-        ahead=pool.ahead,
-        eps=pool.eps,
-    )
