@@ -1,9 +1,9 @@
 """What tenants got under each policy, and the same over many traces."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -125,33 +125,33 @@ def _data(replay: Replay) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Mean:
-    """The points of one load and policy or spec: means over seeds."""
+_OF_SWEEP = (
+    columns.count("seeds"),
+    columns.time("mean\ndelay"),
+    columns.Column("jobs\nlater", "{:.2%}"),
+    columns.time("mean\nexcess"),
+    columns.time("max\nexcess"),
+    columns.share("GPUs\nused"),
+    columns.share("frag-\nmented"),
+    columns.count("jobs\nrefused"),
+)
 
-    seeds: Annotated[int, columns.count("seeds")]
-    delay: Annotated[float, columns.time("mean\ndelay")]
-    later: Annotated[float, columns.Column("jobs\nlater", "{:.2%}")]
-    mean_excess: Annotated[float, columns.time("mean\nexcess")]
-    max_excess: Annotated[float, columns.time("max\nexcess")]
-    utilisation: Annotated[float, columns.share("GPUs\nused")]
-    fragmentation: Annotated[float, columns.Column("frag-\nmented", "{:.1%}")]
-    refused: Annotated[int, columns.count("jobs\nrefused")]
 
-    @classmethod
-    def of(cls, points: Sequence[Point]) -> "_Mean":
-        figures = [point.figures for point in points]
-        later = sum(one.later for one in figures)
-        return cls(
-            len(points),
-            mean([one.mean_delay for one in figures]),
-            later / max(sum(one.jobs for one in figures), 1),
-            sum(one.later * one.mean_excess for one in figures) / max(later, 1),
-            max(one.max_excess for one in figures),
-            mean([one.utilisation for one in figures]),
-            mean([one.fragmentation for one in points if one.fragmentation is not None]),
-            sum(one.refused for one in points),
-        )
+def _of_seeds(points: Sequence[Point]) -> list[float | None]:
+    """The points of one load and policy or spec: means over seeds, and the longest excess."""
+    figures = [point.figures for point in points]
+    later = sum(one.later for one in figures)
+    known = [one.fragmentation for one in points if one.fragmentation is not None]
+    return [
+        len(points),
+        mean([one.mean_delay for one in figures]),
+        later / max(sum(one.jobs for one in figures), 1),
+        sum(one.later * one.mean_excess for one in figures) / max(later, 1),
+        max(one.max_excess for one in figures),
+        mean([one.utilisation for one in figures]),
+        mean(known) if known else None,
+        sum(one.refused for one in points),
+    ]
 
 
 def sweep_report(points: Sequence[Point]) -> Report:
@@ -163,8 +163,8 @@ def sweep_report(points: Sequence[Point]) -> Report:
     return Report(
         _TITLE,
         [columns.Column("load", "{:g}", is_name=True, once=True), columns.label("policy")]
-        + columns.of(_Mean)[shown],
-        [(*names, *columns.values(_Mean.of(group))[shown]) for names, group in groups.items()],
+        + list(_OF_SWEEP[shown]),
+        [(*names, *_of_seeds(group)[shown]) for names, group in groups.items()],
         _NOTES,
         schema="hivecore.sweep/2",
         data={
