@@ -125,7 +125,7 @@ def _data(replay: Replay) -> dict[str, Any]:
     }
 
 
-_OF_SWEEP = (
+_OF_SWEEP: tuple[columns.Column, ...] = (
     columns.count("seeds"),
     columns.time("mean\ndelay"),
     columns.Column("jobs\nlater", "{:.2%}"),
@@ -162,8 +162,11 @@ def sweep_report(points: Sequence[Point]) -> Report:
     shown = slice(None if any(point.refused for point in points) else -1)
     return Report(
         _TITLE,
-        [columns.Column("load", "{:g}", is_name=True, once=True), columns.label("policy")]
-        + list(_OF_SWEEP[shown]),
+        [
+            columns.Column("load", "{:g}", is_name=True, once=True),
+            columns.label("policy"),
+            *_OF_SWEEP[shown],
+        ],
         [(*names, *_of_seeds(group)[shown]) for names, group in groups.items()],
         _NOTES,
         schema="hivecore.sweep/2",
