@@ -278,22 +278,6 @@ def test_nodes_that_come_and_go_are_seen_and_waiting_pods_are_tried_again(tmp_pa
         assert api.touches
 
 
-def test_a_waiting_pod_is_touched_at_most_once_a_second(tmp_path):
-    with cluster(tmp_path, nodes=1, owned={"A": 1}) as (api, extender):
-        held, waits = add_pod(api, "held"), add_pod(api, "waits")
-        extender.bind(held, extender.filter(held)["NodeNames"][0])
-        assert extender.filter(waits)["NodeNames"] is None
-        started = time.monotonic()
-        api.delete_pod("held")
-        for _ in range(100):  # nobody asks for it, whatever happens
-            api.set_ready("n0", False)
-            api.set_ready("n0", True)
-            time.sleep(0.01)
-        until(lambda: api.touches)
-        assert 1 <= len(api.touches) <= 1 + (time.monotonic() - started)
-        assert set(api.touches) == {"waits"}
-
-
 # --- preemption
 
 

@@ -99,7 +99,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
 
 
 @contextmanager
-def served(folder, has_pod_groups=True, refuse=None, **options):
+def served(folder, has_pod_groups=True, refuse=None):
     """An API server with nodes, a kube-scheduler, and a server that follows them."""
     with FakeApiServer(has_pod_groups=has_pod_groups) as api:
         api.refuse = refuse
@@ -108,7 +108,7 @@ def served(folder, has_pod_groups=True, refuse=None, **options):
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
         with (
             Server(folder, "--kubeconfig", str(kubeconfig)) as server,
-            FakeKubeScheduler(api, lambda: server.url, **options) as scheduler,
+            FakeKubeScheduler(api, lambda: server.url) as scheduler,
         ):
             yield api, server, scheduler
 
@@ -148,17 +148,6 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
         api.delete_pod("next-0")
         api.delete_pod("next-1")
         until(lambda: server.jobs() == {})
-
-
-def test_victims_on_two_nodes_are_evicted_and_a_gang_takes_their_place(tmp_path):
-    with served(tmp_path, grace=0.2) as (api, server, scheduler):
-        add(api, gang("spare", 4, priority=-1), priority=-1)
-        until(lambda: len(bound(api)) == 4)
-        add(api, gang("train", 2), priority=5)
-        # Of the four pods two are on nodes that nobody wants; whole jobs leave.
-        until(lambda: {"train-0", "train-1"} <= set(bound(api)))
-        assert server.jobs() == {"pods:train": "running"}
-        assert len(scheduler.preempted) == 4
 
 
 def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
