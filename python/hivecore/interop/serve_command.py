@@ -44,7 +44,7 @@ def add_serve_command(commands: Any) -> None:
         "ConfigMaps). Both: /healthz, /livez, /readyz and /metrics. Somebody has to bind pods: "
         "kube-scheduler leaves it to the extender. With --kubeconfig or --in-cluster it is this "
         "process, which then also watches the cluster itself and listens only when it knows it; "
-        "else name a --binder, or say --no-bind if whoever calls binds them. With --scheduler FILE "
+        "else name a --binder, or say --no-bind if the client binds them. With --scheduler FILE "
         "it serves a scheduler for anybody: events in by POST /v1/events, actions out by "
         "GET /v1/actions; /v1/explain/JOB, /v1/what-if and /v1/status; and for kube-scheduler: "
         "/v1/extender and /v1/watch for pods with HiveD's or Koordinator's annotations.",

@@ -44,7 +44,7 @@ def add_binding(group: Any) -> None:
     group.add_argument(
         "--no-bind",
         action="store_true",
-        help="whoever calls the bind verb; its answer has the object under Binding, which "
+        help="the client of the bind verb; its answer has the object under Binding, which "
         "kube-scheduler does not look at",
     )
 
@@ -80,7 +80,7 @@ def add_listening(group: Any) -> None:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="who asks has to send the token in this file (Authorization: Bearer ...), but for "
+        help="clients have to send the token in this file (Authorization: Bearer ...), but for "
         "/healthz, /livez and /readyz",
     )
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serves HTTPS")
@@ -150,7 +150,7 @@ def add_hived(group: Any) -> None:
         "--lease",
         type=_lease,
         metavar="NAMESPACE/NAME",
-        help="several replicas: whoever holds this Lease leads, the others stand by",
+        help="several replicas: the holder of this Lease leads, the others stand by",
     )
     group.add_argument(
         "--no-advertise",

@@ -1,7 +1,7 @@
 """Bodies of requests, of which nothing is trusted: the events in them, or what is wrong.
 
-Sizes are bounded before anything is made of them: how deep the JSON is, how long its texts are, how
-many events there are, how many pods a job has and how many GPUs there are in cells.
+Sizes are bounded before anything is built of them: how deep the JSON is, how long its texts are,
+how many events there are, how many pods a job has and how many GPUs there are in cells.
 """
 
 from typing import Any

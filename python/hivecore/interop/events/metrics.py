@@ -61,14 +61,14 @@ class SchedulerMetrics(Metrics):
         )
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """A request was answered; whom it was about does not count."""
+        """A request was answered; its job does not count."""
         for one in _OF_JOBS:
             if path.startswith(f"{one}/"):
                 path = one
         super().answered(path, status, seconds)
 
     def refused(self, stage: str) -> None:
-        """A job was told to wait."""
+        """A job has to wait."""
         self._child(self._refusals, stage).inc()
 
     def round_took(self, seconds: float) -> None:

@@ -8,7 +8,7 @@ from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Star
 
 __all__ = ["plain_explanation", "plain_job_status", "plain_status"]
 
-_TOLD = ("state", "since", "victims", "for_job", "has_stopped", "is_ending", "shares")
+_FIELDS = ("state", "since", "victims", "for_job", "has_stopped", "is_ending", "shares")
 _STATES = ("pending", "reserved", "lent", "running")
 
 
@@ -44,8 +44,8 @@ def plain_job_status(job: str, status: JobStatus) -> dict[str, Any]:
     >>> found["state"], found["since"], found["pods"]
     ('running', 5.0, [['pod', 0, '', {}]])
     """
-    told = {field: getattr(status, field) for field in _TOLD}
-    return {"job": job, **told, "pods": plain_record(Start(job, status.pods))["pods"]}
+    fields = {field: getattr(status, field) for field in _FIELDS}
+    return {"job": job, **fields, "pods": plain_record(Start(job, status.pods))["pods"]}
 
 
 def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
@@ -59,5 +59,5 @@ def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
     'pending'
     """
     changes = [{**to_builtins(one), "text": one.text} for one in explanation.changes]
-    told = {"reason": explanation.reason, "text": explanation.text}
-    return {**to_builtins(explanation), "changes": changes, **told}
+    texts = {"reason": explanation.reason, "text": explanation.text}
+    return {**to_builtins(explanation), "changes": changes, **texts}

@@ -46,7 +46,7 @@ def take(
 
     :param now: when those happen that do not say it, in seconds; if the scheduler is there already,
         now is when it is.
-    :param decided: is told how long each decision took, in seconds.
+    :param decided: is called with the seconds that each decision took.
     :param latest: the latest time that an event may have when it is so late; a later event is
         refused.
     :returns: what came of it; if all events are refused, nothing has changed.

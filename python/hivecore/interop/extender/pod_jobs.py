@@ -52,7 +52,7 @@ class PodJobs:
 
     :param tell: tells the scheduler events and has it decide.
 
-    What happens to pods is noted, and told by `settle`.
+    What happens to pods is noted; `settle` tells the scheduler of it.
     """
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
@@ -71,7 +71,7 @@ class PodJobs:
         self._events: list[SchedulerEvent] = []
         self._unsettled: dict[str, None] = {}
         self._again: set[str] = set()  # their old jobs are not gone yet
-        # Whose pods are not known until all are listed.
+        # Their pods are not known until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
 
@@ -93,8 +93,8 @@ class PodJobs:
             self.lose(identity)
         same_name = self._names.get(name)
         if same_name is not None and same_name != identity:
-            self.lose(same_name)  # its name is another's: it is gone
-        # Whoever was lost may have been the last of the gang.
+            self.lose(same_name)  # another pod has its name: it is gone
+        # The pod that is gone may have been the last of the gang.
         gang = self._gangs.get(job)
         if gang is None:
             gang = self._gangs[job] = Gang(job)
@@ -239,7 +239,7 @@ class PodJobs:
             self.woken[job] = None
 
     def _send_away(self, job: str) -> None:
-        """Who is not bound yet will not be."""
+        """The pods that are not bound yet lose their places."""
         self._unsettled[job] = None
         gang = self._gangs.get(job)
         if gang is not None:
@@ -248,7 +248,7 @@ class PodJobs:
                     gang.leave(member)
 
     def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
-        """What has to be told of a gang."""
+        """The events by which the scheduler hears of a gang."""
         if name in self._inherited or (gang is None and name not in self._scheduler):
             return []
         gang = Gang(name) if gang is None else gang
@@ -407,8 +407,8 @@ class PodJobs:
         return False
 
     def avoid(self, member: Member, node: str) -> bool:
-        """A pod was to go to a node that it is not asked about: whether its job starts elsewhere
-        instead, at once and without others' leaving; else nothing has changed.
+        """A pod was to go to a node that is not offered to it: whether its job starts elsewhere
+        instead, at once and without victims; else nothing has changed.
         """
         gang = self._gangs[member.job]
         avoided = gang.avoided | {node}
@@ -455,8 +455,9 @@ class PodJobs:
             return Standing("wait", self._lacks(gang) or "its job comes next")
         status = scheduler.status(gang.name)
         if status.state == "pending":
-            told = status.refusal
-            return Standing("wait", "its turn has not come" if told is None else told.reason)
+            refusal = status.refusal
+            reason = "its turn has not come" if refusal is None else refusal.reason
+            return Standing("wait", reason)
         if status.state == "reserved":
             victims = ", ".join(map(show, status.victims))
             return Standing("preempt", f"waits for {victims} to stop")
@@ -481,7 +482,7 @@ class PodJobs:
             if victim is None or not victim.for_job:
                 self._leaving.discard(name)
             elif not self._is_awaited(name, victim.for_job):
-                jobs.add(name)  # it was told to stop for somebody who is gone
+                jobs.add(name)  # the job that it has to stop for is gone
         found: dict[str, list[str]] = {}
         for job in sorted(jobs & self._gangs.keys()):
             for one in self._gangs[job].members.values():

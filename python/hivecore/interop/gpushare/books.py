@@ -31,7 +31,7 @@ class Holding(NamedTuple):
 class Books:
     """The nodes and pods of one cluster.
 
-    :param cluster: decides; nobody else may change it.
+    :param cluster: decides; others must not change it.
     :param unit: of ``aliyun.com/gpu-mem``.
     """
 

@@ -43,7 +43,7 @@ _MOST_REMEMBERED = 100_000
 class Extender(HttpExtender):
     """Answers kube-scheduler for a `hivecore.devices.DeviceCluster`, as gpushare's extender does.
 
-    :param cluster: the cluster, which may be empty at first; nobody else may change it.
+    :param cluster: the cluster, which may be empty at first; others must not change it.
     :param unit: of ``aliyun.com/gpu-mem``, "MiB" or "GiB".
     :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes, which
         copies its annotations to the pod. What it raises is the answer's error. ``None``: the

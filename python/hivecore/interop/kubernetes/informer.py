@@ -1,6 +1,6 @@
 """What Kubernetes reports of pods and nodes, for a scheduler that has to know.
 
-Somebody passes on what a watch says, event by event or in lists. A list of all pods or nodes
+Clients pass on what a watch says, event by event or in lists. A list of all pods or nodes
 replaces what was known before: what it does not name any more is gone. Events may come late, twice
 and out of order: an object never goes back to an older version, and a pod that was deleted never
 comes back (its uid is not used again).
@@ -51,7 +51,7 @@ class ClusterInformer(ABC):
 
     def __init__(self) -> None:
         self.pods: dict[str, KnownPod] = {}
-        """The scheduler's pods by identity: those that were reported, or asked for."""
+        """The scheduler's pods by identity: those that were reported, or tried."""
         self.listed = False
         """Whether a list of all pods has been seen: then what is not known does not exist."""
         self.gains = 0
@@ -73,7 +73,7 @@ class ClusterInformer(ABC):
 
     @abstractmethod
     def _lose_pod(self, identity: str) -> None:
-        """A pod is gone, or has ended, whosever it was."""
+        """A pod is gone, or has ended, of this scheduler or of another."""
 
     def _other_pods(self) -> Mapping[str, int]:
         """More pods that a list may leave out, with the versions of their objects."""
@@ -104,7 +104,7 @@ class ClusterInformer(ABC):
         return identity in self._gone or (self.listed and identity not in self.pods)
 
     def note(self, identity: str, name: str) -> None:
-        """Remember a pod that was asked for."""
+        """Remember a pod that was tried."""
         if identity not in self.pods:
             self.pods[identity] = KnownPod(name, 0)
 
@@ -204,7 +204,7 @@ class ClusterInformer(ABC):
     # --- nodes
 
     def see_node(self, node: Any) -> None:
-        """Take a node's health from an object that somebody else has of it."""
+        """Take a node's health from an object that kube-scheduler has of it."""
         if mapping_in(node, "status"):
             self._event("MODIFIED", node, "Node")
 

@@ -149,7 +149,7 @@ def node_of(pod: Field) -> str:
 
 
 def has_ended(pod: Field) -> bool:
-    """Whether its containers have ended for good; a pod that is being deleted still runs."""
+    """Whether its containers have ended; a pod that is being deleted still runs."""
     return pod["status"]["phase"].text() in ("Succeeded", "Failed")
 
 

@@ -1,7 +1,7 @@
 """What Kubernetes reports of pods and nodes, applied to a `HivedScheduler`.
 
-HiveD watches Kubernetes itself. Here somebody passes on what a watch says, see `ClusterInformer`:
-bound pods are recovered from their annotations, in any order.
+Clients pass on what a watch says, see `ClusterInformer`: bound pods are recovered from their
+annotations, in any order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ class Informer(ClusterInformer):
     :param foreign: the name of a resource, such as ``nvidia.com/gpu``: a node where pods without
         HiveD's annotation hold some of it is no good. ``None``: such pods are not looked at.
 
-    :param settled: is told of every pod that does not wait any more: it is bound, or gone.
+    :param settled: is called for every pod that does not wait any more: it is bound, or gone.
 
     A node is good if it is ready and schedulable. Not for several threads at once.
 

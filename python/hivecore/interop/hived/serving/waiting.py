@@ -1,10 +1,10 @@
-"""Pods that wait, and when kube-scheduler is to be asked to try one of them again.
+"""Pods that wait, and when kube-scheduler is to try one of them again.
 
 kube-scheduler tries a pod again when it sees that a pod or node has changed, often before the
-extender has heard of it; the answer is "wait" then, and nobody asks again for minutes. So whenever
-something may have become free the waiting pods are decided on once more, and those that would get
-more than they got are touched. A pod is touched at most once a second, and less and less often
-while nobody asks for it: what kube-scheduler holds against it is not known here.
+extender has heard of it; the answer is "wait" then, and the pod is left alone for minutes. So
+whenever something may have become free the waiting pods are decided on once more, and those that
+would get more than they got are touched. A pod is touched at most once a second, and less and less
+often while kube-scheduler does not try it: the reason is not known here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _WORTH = {"wait": 0, "preempt": 1, "bind": 2}
 
 @dataclass(slots=True)
 class WaitingPod:
-    """A pod that asked and could not be bound."""
+    """A pod that was tried and could not be bound."""
 
     pod: PodId
     spec: Mapping[str, Any]
@@ -42,7 +42,7 @@ class WaitingPod:
     pause: float = _SHORTEST
     """How long it is left alone after the next look."""
     ignored: int = 0
-    """How often it was touched since it asked."""
+    """How often it was touched since it was tried."""
 
 
 class WaitingPods:
@@ -92,13 +92,13 @@ class WaitingPods:
         """The pods that would get more now than they got; None: others may have a turn.
 
         What one of them would get the ones after it do not, so that eight free GPUs call for eight
-        pods and not for all. Those that do not come come last. Whoever gets nothing is looked at
-        again when something has become free, and after a while.
+        pods and not for all. Pods that are not tried come last. A pod that gets nothing is looked
+        at again when something has become free, and after a while.
         """
         due = [(identity, pod) for identity, pod in self._pods.items() if pod.due <= now]
         if not due:
             return
-        due.sort(key=lambda one: one[1].ignored >= _OFTEN)
+        due.sort(key=lambda entry: entry[1].ignored >= _OFTEN)
         outlook = self._scheduler.outlook()
         for pod in self._pods.values():
             if pod.due > now and pod.touched > now - _SHORTEST and pod.ignored < _OFTEN:
@@ -113,13 +113,13 @@ class WaitingPods:
             pod.pause = min(2 * pod.pause, _LONGEST)
             shape = pod.request._replace(gang="")
             live = self._scheduler.is_live(pod.request.gang)
-            # What is refused to one is refused to all who ask for the same after it.
-            found = None if live else refused.get(shape)
-            if found is None:
-                found = _outcome(outlook, pod)
-                if found != "bind" and not live:
-                    refused[shape] = found
-            if _WORTH[found] > _WORTH[pod.outcome]:
+            # What one pod is refused, equal pods after it are refused as well.
+            outcome = None if live else refused.get(shape)
+            if outcome is None:
+                outcome = _outcome(outlook, pod)
+                if outcome != "bind" and not live:
+                    refused[shape] = outcome
+            if _WORTH[outcome] > _WORTH[pod.outcome]:
                 pod.touched = now
                 pod.ignored += 1
                 yield pod

@@ -1,8 +1,10 @@
 """One leader among several processes, by a ``Lease`` of Kubernetes.
 
-Whoever holds the lease renews it all the time. Another one takes it over when it has seen no
-renewal for as long as the lease is good for, by its own clock: clocks need not agree. Two who try
-at once cannot both succeed, as an update names the version that it changes.
+The holder renews the lease all the time. Another process takes it over when it has seen no renewal
+for as long as the lease is valid, by its own clock: clocks need not agree. Two that try at once
+cannot both succeed, as an update names the version that it changes. kubernetes_asyncio has a leader
+election, too: it goes by the clock of the day, leads on until its deadline after another process
+has taken over, ends at the first broken connection, and never releases a lease.
 """
 
 import asyncio
@@ -20,9 +22,9 @@ class Lease:
     """A lease that this process tries to hold.
 
     :param identity: what tells this process from the others.
-    :param seconds: how long a lease is good for without being renewed.
+    :param seconds: how long a lease is valid without being renewed.
 
-    A leader that cannot renew gives up after two thirds of that time, before anybody takes over.
+    A leader that cannot renew gives up after two thirds of that time, before another takes over.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Lease:
                 return
 
     async def release(self) -> None:
-        """Give the lease up, so that another one need not wait."""
+        """Give the lease up, so that another process need not wait."""
         try:
             lease = await self._api.request("GET", f"{self._path}/{self._name}")
             if lease["spec"].get("holderIdentity") == self._identity:
@@ -73,7 +75,7 @@ class Lease:
             self._complain(f"giving up lease {self._name}: {error}")
 
     async def _try(self) -> bool | None:
-        """Whether the lease is held now; None: nobody knows."""
+        """Whether the lease is held now; None: it is not known."""
         try:
             try:
                 lease = await self._api.request("GET", f"{self._path}/{self._name}")

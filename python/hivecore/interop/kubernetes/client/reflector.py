@@ -2,7 +2,7 @@
 
 First all objects are listed, page by page, then their changes are watched from the version of that
 list on. A watch ends often and goes on from the last version seen; when the server no longer has
-it (410 Gone) everything is listed anew.
+it (410 Gone) everything is listed again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Reflector:
     :param kind: of the objects.
     :param apply: is given every page, as a list with its kind, and every event, each with the kind
         of its object.
-    :param complain: is told in a sentence what went wrong; it goes on by itself.
+    :param complain: is called with a sentence on what went wrong; it goes on by itself.
     :param is_optional: the cluster need not have this kind, or allow to list it: then there are no
         objects of it.
     """
@@ -114,7 +114,7 @@ class Reflector:
                 self._complain(f"watching {self.path}: {error}")
             except ValueError as error:
                 self._complain(f"watching {self.path}: {error}")
-            # A server that is away is asked again and again; it may still know the version.
+            # A server that is away is tried again and again; it may still know the version.
             failures = 0 if version != before else failures + 1
             pause = min(_FIRST_PAUSE * 2**failures, _LONGEST_PAUSE)
             await asyncio.sleep(pause * random.uniform(0.5, 1))

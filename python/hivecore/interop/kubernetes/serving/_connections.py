@@ -3,8 +3,8 @@
 Every open file of the process is limited, so a client that opens connections and sends nothing
 could keep all others out. Connections are therefore accepted here, never more than a part of what
 the process may open. When that many are open, a new one takes the place of the one that is missed
-least: one whose request has not come as a whole, then one on which nothing is asked, then one that
-sends its body, one that does not read its answer, and one that waits for an answer; of equal ones
+least: one whose request has not come as a whole, then one without a request, then one that sends
+its body, one that does not read its answer, and one that waits for an answer; of equal ones
 the oldest. Each of these has a moment before its turn: a probe sends its few bytes at once and is
 answered, whatever the others do.
 """
@@ -81,7 +81,7 @@ class Connections:
         :raises OSError: the address cannot be listened on.
         """
         self._start(self._watch())
-        if sys.platform == "win32":  # whose loop cannot wait for a socket without accepting
+        if sys.platform == "win32":  # its loop cannot wait for a socket without accepting
             self._bound = await self._loop.create_server(
                 lambda: _Connection(self, self._new_peer(), self._server),
                 host,
@@ -221,7 +221,7 @@ class _Connection(web.RequestHandler):
         self._enter(Phase.BODY)
 
     def answers(self) -> None:
-        """A request is there, and its answer is made."""
+        """A request has come, and its answer is computed."""
         self._enter(Phase.ANSWERING)
 
     def sends(self) -> None:

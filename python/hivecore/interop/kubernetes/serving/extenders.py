@@ -34,7 +34,7 @@ class HttpExtender:
 
     :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes. What
         it raises is the answer's error. ``None``: the answer to bind has the object under
-        ``Binding``, for whoever sends it.
+        ``Binding``, for the client that sends it.
     """
 
     routes: ClassVar[Routes]
@@ -172,7 +172,7 @@ class ExtenderService(Service):
         return found
 
     def _answered(self, reply: Reply) -> None:
-        """A decision is made, and its pod bound."""
+        """A request is decided, and its pod bound."""
 
     async def _is_new(self, reply: Reply) -> bool:
         """Whether the pod exists: kube-scheduler may see it before the watch tells of it."""

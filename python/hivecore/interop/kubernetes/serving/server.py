@@ -32,8 +32,8 @@ __all__ = ["HttpServer", "Listening", "Service", "read_token", "run", "tls_conte
 
 
 _AT_ONCE = 2**20  # bytes
-_LAST_ANSWERS = 5.0  # seconds for what was asked before the end
-_IDLE = 120.0  # seconds until a connection on which nothing is asked ends; kube-scheduler keeps 90
+_LAST_ANSWERS = 5.0  # seconds for requests that came before the end
+_IDLE = 120.0  # seconds until a connection without a request ends; kube-scheduler keeps 90
 _PROBES = ("/livez", "/readyz", "/healthz")
 _LEAST_TOKEN = 16  # characters
 
@@ -76,7 +76,7 @@ class Listening:
     :param port: 0: any free one. What it is gets printed.
     :param max_body: size in bytes of the largest request that is read.
     :param tls: ``None``: no TLS.
-    :param token: who asks has to know it, but for probes; "": anybody may ask.
+    :param token: clients have to send it, but for probes; "": they need none.
     :param body_seconds: how long the body of a request may take to come, and the client to take the
         answer.
     :param head_seconds: how long a connection may take, from its beginning or from the first byte
@@ -96,7 +96,7 @@ class Listening:
 
 
 class HttpServer:
-    """Answers over HTTP; leaving its context ends it, after what was asked is answered.
+    """Answers over HTTP; leaving its context ends it, after the last requests are answered.
 
     Every answer is JSON, but for ``/metrics``. Besides what the service answers: ``/livez`` is
     always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 401
@@ -252,7 +252,7 @@ async def _in_parts(request: "web.Request", content: bytes) -> "web.StreamRespon
     for start in range(0, len(content), _AT_ONCE):
         connection.sends()
         await response.write(view[start : start + _AT_ONCE])
-        await asyncio.sleep(0)  # a connection that takes everything makes nobody wait
+        await asyncio.sleep(0)  # others have their turn while a connection takes everything
     return response
 
 
@@ -279,17 +279,17 @@ def read_token(path: Path) -> str:
 
 
 def run(service: Coroutine[Any, Any, None]) -> None:
-    """Run until it ends, or the process is told to end: quietly by SIGTERM.
+    """Run until it ends, or a signal ends the process: quietly SIGTERM.
 
     :raises KeyboardInterrupt: by SIGINT.
     """
 
     async def supervised() -> None:
         task = asyncio.ensure_future(service)
-        told = []
+        signals = []
 
         def end() -> None:
-            told.append(True)
+            signals.append(True)
             task.cancel()
 
         with suppress(NotImplementedError):  # on Windows the process just ends
@@ -297,7 +297,7 @@ def run(service: Coroutine[Any, Any, None]) -> None:
         try:
             await task
         except asyncio.CancelledError:
-            if not told:
+            if not signals:
                 raise
 
     asyncio.run(supervised())
