@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_mapping, as_name, as_tuple
+from hivecore._arguments import as_name
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.serving.annotations import SPEC, read_spec
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import RequestError, identify
+from hivecore.interop.kubernetes.pods import RequestError, identify, pods_of
 from hivecore.scheduler import Job, Role, Where
 
 __all__ = ["job_of_hived_pods", "job_of_request", "read_pod_request"]
@@ -43,10 +43,8 @@ def job_of_hived_pods(
     >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
     ('me:bert', 'vision', 5, [(4, 8)])
     """
-    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
-    if not given:
-        raise ValueError("pods: is empty")
-    requests = [read_pod_request(as_mapping(pod, "pod")) for pod in given]
+    given = pods_of(pods)
+    requests = [read_pod_request(pod) for pod in given]
     first = requests[0]
     for pod, request in zip(given, requests, strict=True):
         if request._replace(leaf_number=first.leaf_number) != first:

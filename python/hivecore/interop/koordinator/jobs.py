@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hivecore._arguments import as_mapping, as_name, as_tuple
+from hivecore._arguments import as_name
 from hivecore.devices import DeviceRequest
 from hivecore.gangs import GangSpec
 from hivecore.interop.koordinator.combinations import RESOURCES
@@ -32,7 +32,7 @@ from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import owner_name, pod_requests
+from hivecore.interop.kubernetes.pods import owner_name, pod_requests, pods_of, priority_of
 from hivecore.scheduler import Job, Role, Where
 from hivecore.topology import NetworkTopology
 
@@ -47,7 +47,6 @@ __all__ = [
     "wishes_of_gang",
 ]
 
-_PRIORITIES = -(2**31), 2**31 - 1
 _HIGHEST = 1000
 _OF_DEVICES = frozenset(name for names in RESOURCES.values() for name in names)
 
@@ -144,10 +143,7 @@ def job_of_koordinator_pods(
     >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
     ('me:bert', 'vision', 900, [(2, 8)])
     """
-    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
-    if not given:
-        raise ValueError("pods: is empty")
-    found = [read_job_pod(as_mapping(pod, "pod"), quotas) for pod in given]
+    found = [read_job_pod(pod, quotas) for pod in pods_of(pods)]
     if gang is not None and not isinstance(gang, GangSpec):
         raise TypeError(f"gang must be a GangSpec, not {type(gang).__name__}")
     if network is not None and not isinstance(network, NetworkTopology):
@@ -175,7 +171,6 @@ def read_job_pod(
         metadata, name = document["metadata"], owner_name(document)
         namespace = metadata["namespace"].text() or "default"
         label = metadata["labels"][QUOTA_NAME].text()
-        priority = document["spec"]["priority"]
         notes = metadata["annotations"]
         index = notes[POD_INDEX]
         need = None if asked is None else asked.need("gpu")
@@ -194,7 +189,7 @@ def read_job_pod(
             name if member is None else member.gang,
             None if member is None else member.spec,
             quota or namespace,
-            0 if priority.value is None else _in_tens(priority.integer(*_PRIORITIES)),
+            _in_tens(priority_of(document)),
             metadata["labels"][PREEMPTIBLE].text() != "false",
             gpus,
             devices,
@@ -203,7 +198,7 @@ def read_job_pod(
                 read_groups(notes, strict=strict) if GROUPS in notes else (),
                 read_rules(notes[SPEC]) if SPEC in notes else NO_RULES,
             ),
-            None if index.absent else index.integer_text(0, _PRIORITIES[1]),
+            None if index.absent else index.integer_text(0, 2**31 - 1),
         )
 
 

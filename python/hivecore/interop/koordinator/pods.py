@@ -16,7 +16,7 @@ from hivecore.interop.koordinator.hints import (
 )
 from hivecore.interop.koordinator.names import ISOLATION_PROVIDER
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.pods import owner_name, requested
+from hivecore.interop.kubernetes.pods import owner_name, priority_of, requested
 
 __all__ = ["read_pod"]
 
@@ -65,7 +65,6 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
         ]
     joint = _joint(read_joint(document), asked, hints)
     wish = read_wish(document) if "gpu" in asked and not needs[0].shared else None
-    priority = document["spec"]["priority"]
     return DeviceRequest(
         owner_name(document),
         needs=needs,
@@ -74,7 +73,7 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
         partition=wish.policy if wish else None,
         bandwidth=wish.bandwidth if wish else None,
         isolation_provider=document["metadata"]["labels"][ISOLATION_PROVIDER].text(),
-        priority=0 if priority.value is None else priority.integer(-(2**31), 2**31 - 1),
+        priority=priority_of(document),
     )
 
 

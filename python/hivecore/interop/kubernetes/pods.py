@@ -1,12 +1,12 @@
 """What every scheduler reads of a pod: its name, its node, whether it has ended, its amounts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from hivecore._arguments import as_text
+from hivecore._arguments import as_mapping, as_text, as_tuple
 from hivecore.devices import DeviceAllocation
 from hivecore.errors import HivecoreError
 from hivecore.interop.kubernetes.fields import Field
@@ -22,6 +22,8 @@ __all__ = [
     "node_of",
     "owner_name",
     "pod_requests",
+    "pods_of",
+    "priority_of",
     "requested",
 ]
 
@@ -141,6 +143,20 @@ def owner_name(pod: Field) -> str:
         if "/" in parts[-1]:
             raise part.error("must not contain '/'")
     return "/".join(parts)
+
+
+def pods_of(pods: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One pod or several, at least one, as a list."""
+    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
+    if not given:
+        raise ValueError("pods: is empty")
+    return [as_mapping(pod, "pod") for pod in given]
+
+
+def priority_of(pod: Field) -> int:
+    """The pod's priority; 0: it says none."""
+    priority = pod["spec"]["priority"]
+    return 0 if priority.value is None else priority.integer(-(2**31), 2**31 - 1)
 
 
 def node_of(pod: Field) -> str:

@@ -258,26 +258,18 @@ class Extender(HttpExtender):
             raise BadCall(404, f"no affinity group {show(call.name)} is allocated or preempting")
         return group
 
-    def _status(self, call: Call) -> Any:
-        """The status of the cluster, as JSON only where it has changed."""
+    def _status(self, call: Call) -> bytes:
         if call.name:
             raise BadCall(404, f"nothing is at {show(call.path)}")
-        return self.scheduler.status_json() if call.as_json else self.scheduler.status()
+        return self.scheduler.status_json("physical" if "physical" in call.path else None)
 
-    def _physical(self, call: Call) -> Any:
-        if call.name:
-            raise BadCall(404, f"nothing is at {show(call.path)}")
-        scheduler = self.scheduler
-        return scheduler.status_json("physical") if call.as_json else scheduler.physical_cluster()
-
-    def _virtual(self, call: Call) -> Any:
-        scheduler, name, as_json = self.scheduler, call.name, call.as_json
-        if not name:
-            return scheduler.status_json("virtual") if as_json else scheduler.virtual_clusters()
-        known = sorted(scheduler.config.spec.virtual_clusters)
-        if name not in known:
-            raise BadCall(404, f"no virtual cluster {show(name)}, known are {known}")
-        return scheduler.virtual_cluster_json(name) if as_json else scheduler.virtual_cluster(name)
+    def _virtual(self, call: Call) -> bytes:
+        if not call.name:
+            return self.scheduler.status_json("virtual")
+        known = sorted(self.scheduler.config.spec.virtual_clusters)
+        if call.name not in known:
+            raise BadCall(404, f"no virtual cluster {show(call.name)}, known are {known}")
+        return self.scheduler.virtual_cluster_json(call.name)
 
     routes = Routes(
         [
@@ -288,7 +280,7 @@ class Extender(HttpExtender):
             Route("GET", f"{_GROUPS}/", _groups, is_slow=True),
             Route("GET", _STATUS, _status, is_slow=True),
             Route("GET", f"{_STATUS}/", _status, is_slow=True, is_listed=False),
-            Route("GET", f"{_STATUS}/physicalcluster", _physical, is_slow=True),
+            Route("GET", f"{_STATUS}/physicalcluster", _status, is_slow=True),
             Route("GET", f"{_STATUS}/virtualclusters/", _virtual, is_slow=True),
             Route("POST", "/v1/watch", watch),
             *COMMON[1:],

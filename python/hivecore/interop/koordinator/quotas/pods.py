@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_bool, as_mapping, as_name, as_tuple
+from hivecore._arguments import as_bool, as_mapping, as_name
 from hivecore.interop.koordinator.gangs.pods import read_gang_pod
 from hivecore.interop.koordinator.quotas.amounts import in_units
 from hivecore.interop.koordinator.quotas.elastic_quotas import ElasticQuotas
@@ -14,12 +14,10 @@ from hivecore.interop.koordinator.quotas.names import (
 )
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.pods import owner_name, pod_requests
+from hivecore.interop.kubernetes.pods import owner_name, pod_requests, pods_of, priority_of
 from hivecore.quotas import QuotaRequest
 
 __all__ = ["pod_quota", "quota_request_of"]
-
-_PRIORITIES = -(2**31), 2**31 - 1
 
 
 def pod_quota(
@@ -109,10 +107,7 @@ def quota_request_of(
     _check_quotas(quotas)
     allowed = as_bool(pods_in_parents, "pods_in_parents")
     alone = isinstance(pods, Mapping)
-    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
-    if not given:
-        raise ValueError("pods: is empty")
-    documents = [Field(as_mapping(one, "pod")) for one in given]
+    documents = [Field(pod) for pod in pods_of(pods)]
     facts = [_facts(one, quotas, allowed) for one in documents]
     for document, found in zip(documents, facts, strict=True):
         for what, value in found.items():
@@ -130,7 +125,7 @@ def quota_request_of(
             as_name(name, "name"),
             quota,
             facts[0]["request"],
-            count=len(given),
+            count=len(documents),
             min_count=min_count,
             priority=facts[0]["priority"],
             preemptible=facts[0]["preemptible label"],
@@ -140,14 +135,13 @@ def quota_request_of(
 def _facts(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> dict[str, Any]:
     """What pods of one owner have in common, as messages name it."""
     with named_object(pod, "Pod"):
-        priority = pod["spec"]["priority"]
         name = _quota_of(pod, quotas, pods_in_parents)
         managed = dict(quotas.by_name[name].max) if name is not None else {}
         requests = {k: in_units(k, one) for k, one in pod_requests(pod).items() if k in managed}
         return {
             "quota": name,
             "request": requests,
-            "priority": 0 if priority.value is None else priority.integer(*_PRIORITIES),
+            "priority": priority_of(pod),
             "preemptible label": pod["metadata"]["labels"][PREEMPTIBLE].text() != "false",
         }
 

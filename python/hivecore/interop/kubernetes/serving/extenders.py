@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.kubernetes.calls import BadCall, BindReply
+from hivecore.interop.kubernetes.json_text import read_json
 from hivecore.interop.kubernetes.pods import RequestError
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.replies import Reply, fields_of, log_reply
@@ -91,19 +92,17 @@ class HttpExtender:
                 error = mistake
             finally:
                 self.sent(reply, error)
-        return reply.status, to_builtins(reply.answer)
+        answer = reply.answer
+        return reply.status, read_json(answer) if isinstance(answer, bytes) else to_builtins(answer)
 
-    def begin(self, path: str, body: Any = None, as_json: bool = False) -> Reply:
-        """Decide on a request; what is to be done about the answer is up to the caller.
-
-        :param as_json: whether the answer may be JSON already.
-        """
+    def begin(self, path: str, body: Any = None) -> Reply:
+        """Decide on a request; what is to be done about the answer is up to the caller."""
         if not isinstance(path, str):
             raise TypeError(f"path must be a string, not {type(path).__name__}")
         route = None
         try:
             route, name = self.routes.find(path)
-            found = route.answer(self, route.call(path, name, body, None, as_json))
+            found = route.answer(self, route.call(path, name, body))
             return found if isinstance(found, Reply) else Reply(200, found)
         except (BadCall, RequestError, StaleDecisionError) as error:
             if route is not None and route.reply is not None:
@@ -119,10 +118,6 @@ class HttpExtender:
         if error is not None and isinstance(reply.answer, BindReply):
             reply.answer = replace(reply.answer, error=f"binding failed: {error}")
             reply.outcome = "error"
-
-    def apply(self, events: Any) -> list[str]:
-        """Apply a watch event or a list; returns what could not be applied."""
-        raise NotImplementedError
 
 
 class ExtenderService(Service):
@@ -147,7 +142,7 @@ class ExtenderService(Service):
         started = time.perf_counter()
         route, _ = self.routes.find(path)
         if route.is_slow:
-            reply = await asyncio.to_thread(self.extender.begin, path, body, True)
+            reply = await asyncio.to_thread(self.extender.begin, path, body)
             return reply.status, reply.answer
         reply = await self._begin(path, body)
         if reply.outcome == "unknown" and await self._is_new(reply):

@@ -20,14 +20,12 @@ class Call(NamedTuple):
 
     :param name: what stands below the path of its route.
     :param body: the record of the route, where it has one; else as it was sent.
-    :param as_json: whether the answer may be JSON already.
     """
 
     path: str
     name: str
     body: Any
     query: Mapping[str, str]
-    as_json: bool
 
 
 class Route(Struct, frozen=True):
@@ -56,20 +54,13 @@ class Route(Struct, frozen=True):
         """The last part of the path, such as "bind", of a route that decides on a pod; else ""."""
         return "" if self.reply is None else self.path.rpartition("/")[2]
 
-    def call(
-        self,
-        path: str,
-        name: str,
-        body: Any,
-        query: Mapping[str, str] | None = None,
-        as_json: bool = False,
-    ) -> Call:
+    def call(self, path: str, name: str, body: Any, query: Mapping[str, str] | None = None) -> Call:
         """The request that has come for this route.
 
         :raises BadCall: its body is another one.
         """
         data = body if self.body is None else read_call(body, self.body)
-        return Call(path, name, data, query or {}, as_json)
+        return Call(path, name, data, query or {})
 
 
 def watch(owner: Any, call: Call) -> dict[str, Any]:
