@@ -78,21 +78,11 @@ class JobInformer(ClusterInformer):
         parts = scheduler.cells, scheduler.topology, scheduler.devices
         return [node for part in parts if part is not None for node in part.nodes]
 
-    def _key_of(self, item: Any, kind: str) -> str:
-        if kind not in (KIND, X_KIND):
-            return super()._key_of(item, kind)
-        try:
-            return owner_name(Field(item))
-        except (TypeError, ValueError):
-            return ""
-
-    def _replace(self, kind: str, names: set[str], version: int) -> None:
-        if kind in (KIND, X_KIND):
-            self._jobs.keep_groups(kind, names)
-            return
-        super()._replace(kind, names, version)
+    def _listed(self, kind: str, names: set[str]) -> None:
         if kind == "Pod":
             self._jobs.listed()
+        else:
+            self._jobs.keep_groups(kind, names)
 
 
 def _by_api(events: Any) -> Any:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import identify
+from hivecore.interop.kubernetes.pods import identify, owner_name
 
 __all__ = ["ClusterInformer", "KnownPod", "mapping_in", "version_of"]
 
@@ -87,10 +88,11 @@ class ClusterInformer(ABC):
     def _nodes(self) -> Iterable[str]:
         """The nodes that the scheduler knows."""
 
-    def _see_other(  # noqa: B027
-        self, kind: str, type_: str, item: Mapping[str, Any]
-    ) -> None:
+    def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:  # noqa: B027
         """An object that is no pod and no node was reported; most schedulers do not look."""
+
+    def _listed(self, kind: str, names: set[str]) -> None:  # noqa: B027
+        """All objects of a kind are known: pods, or those of another kind by these names."""
 
     # --- pods by themselves
 
@@ -158,12 +160,12 @@ class ClusterInformer(ABC):
         return [f"items[{i}]: {mistake}" for i, mistake in enumerate(found) if mistake]
 
     def _key_of(self, item: Any, kind: str) -> str:
-        """A pod's identity, or a node's name; "": it has none."""
+        """A pod's identity, a node's name, or "namespace/name" of another; "": it has none."""
         if kind == "Node":
             return str(mapping_in(item, "metadata").get("name"))
         try:
-            return identify(item)[0]
-        except ValueError:
+            return identify(item)[0] if kind == "Pod" else owner_name(Field(item))
+        except (TypeError, ValueError):
             return ""
 
     def _replace(self, kind: str, names: set[str], version: int) -> None:
@@ -173,12 +175,14 @@ class ClusterInformer(ABC):
                 if not version or self._versions.get(node, 0) <= version:
                     self._set_ready(node, False)
             return
-        versions = {**self._other_pods()}
-        versions |= {pod: known.version for pod, known in self.pods.items()}
-        for pod, own in versions.items():
-            if pod not in names and (not version or own <= version):
-                self.forget(pod)
-        self.listed = True
+        if kind == "Pod":
+            versions = {**self._other_pods()}
+            versions |= {pod: known.version for pod, known in self.pods.items()}
+            for pod, own in versions.items():
+                if pod not in names and (not version or own <= version):
+                    self.forget(pod)
+            self.listed = True
+        self._listed(kind, names)
 
     def _event(self, type_: str, item: Any, kind: str) -> str:
         """Apply one event; the mistake, if there is one."""
