@@ -76,11 +76,24 @@ class Caller:
 
 
 @pytest.fixture
-def caller():
+def calling():
+    """Makes callers, and ends them with their schedulers."""
+    made = []
+
+    def make(scheduler=None, **arguments):
+        made.append(Caller(scheduler, **arguments))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.runner.close()
+        one.scheduler.close()
+
+
+@pytest.fixture
+def caller(calling):
     """Of an empty scheduler of all parts."""
-    found = Caller(make_scheduler(ALL))
-    yield found
-    found.runner.close()
+    return calling(make_scheduler(ALL))
 
 
 def said(actions):
@@ -112,15 +125,14 @@ def test_decisions_are_made_at_the_end_of_each_moment(caller):
     assert caller.scheduler.now == 12.0  # the clock goes on from what was told
 
 
-def test_an_order_by_what_jobs_need_is_served():
+def test_an_order_by_what_jobs_need_is_served(calling):
     text = "{cluster: {models: {m: {gpus: 8}}, nodes: {n: m}}, devices: , queues: {order: %s}}"
     for order, then in (("srsf", "small"), ("sjf", "short"), ("2d-las", "short")):
-        caller = Caller(SchedulerSpec.of_yaml(text % order).scheduler())
+        caller = calling(SchedulerSpec.of_yaml(text % order).scheduler())
         caller.take(submit("first", gpus=8), submit("unknown", "b", gpus=8))
         caller.take(submit("short", gpus=8, run_time=10.0), submit("small", gpus=1, run_time=20.0))
         caller.take({"event": "cancel", "job": "unknown"}, finish("first", now=9.0))
         assert said(caller.actions())[-1] == (9.0, "start", then)
-        caller.runner.close()
 
 
 def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller):
@@ -139,12 +151,12 @@ def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller
     assert caller.scheduler.to_bytes() == before
 
 
-def test_numbers_that_are_forgotten_or_not_there_yet_are_refused():
+def test_numbers_that_are_forgotten_or_not_there_yet_are_refused(calling):
     kept = RecentActions(most_bytes=150)
     for name in "abc":
         kept.add(0.0, {"action": "reject", "job": name, "reason": "x"})
     assert (kept.first, kept.last) == (2, 3)
-    caller = Caller(actions=kept)
+    caller = calling(actions=kept)
     assert [one["job"] for one in caller.actions(1)] == ["b", "c"]
     assert caller.ask("/v1/actions", after="0") == (
         410,
@@ -154,7 +166,6 @@ def test_numbers_that_are_forgotten_or_not_there_yet_are_refused():
         400,
         {"Error": "after=4: the last action is number 3"},
     )
-    caller.runner.close()
 
 
 def test_an_answer_has_so_many_actions_and_the_next_one_goes_on(monkeypatch):
@@ -480,15 +491,13 @@ def test_an_event_in_the_far_future_is_refused_and_the_next_is_not(caller):
     assert status == 200  # nothing comes after it
 
 
-def test_the_first_time_may_be_that_of_today():
+def test_the_first_time_may_be_that_of_today(calling):
     today = time.time()
     for now, status in ((1e12, 409), (1e3 * today, 400), (today + 8 * 86400, 409), (today, 200)):
-        caller = Caller()
+        caller = calling()
         assert caller.ask("/v1/events", {"event": "advance", "now": now})[0] == status
-        caller.runner.close()
-    caller = Caller(max_step=2e12)
+    caller = calling(max_step=2e12)
     assert caller.take({"event": "advance", "now": 1e12})["errors"] == []
-    caller.runner.close()
 
 
 def test_too_many_events_are_refused():
@@ -657,24 +666,24 @@ def synced(monkeypatch):
     return found
 
 
-def test_an_answer_comes_when_the_log_is_on_the_disk_if_that_is_asked_for(tmp_path, synced):
+def test_an_answer_comes_when_the_log_is_on_the_disk_if_that_is_asked_for(
+    calling, tmp_path, synced
+):
     scheduler = Scheduler(log=tmp_path / "log")
     inode = os.stat(tmp_path / "log").st_ino
     for mode, count in (("always", 2), ("interval", 0), ("never", 0)):
         synced.clear()
-        caller = Caller(scheduler, fsync=mode)
+        caller = calling(scheduler, fsync=mode)
         caller.take({"event": "advance"})
         assert synced.count(inode) == count, mode  # the first is of the decisions at the start
         caller.run(caller.service.look_after_log())
         caller.run(caller.service.look_after_log())
         assert synced.count(inode) == (1 if mode == "interval" else count)
-        caller.runner.close()
-    scheduler.close()
 
 
-def test_actions_are_shown_when_the_log_is_on_the_disk(tmp_path, monkeypatch):
+def test_actions_are_shown_when_the_log_is_on_the_disk(calling, tmp_path, monkeypatch):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, fsync="always")
+    caller = calling(scheduler, fsync="always")
     shown = []
 
     def seen():
@@ -683,14 +692,12 @@ def test_actions_are_shown_when_the_log_is_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(scheduler, "sync", seen)
     assert caller.take(submit("a"))["last"] == 1
     assert shown == [0]
-    caller.runner.close()
-    scheduler.close()
 
 
 @pytest.mark.parametrize("mode", ["always", "interval"])
-def test_a_disk_that_refuses_the_log_ends_the_service(tmp_path, monkeypatch, mode):
+def test_a_disk_that_refuses_the_log_ends_the_service(calling, tmp_path, monkeypatch, mode):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, fsync=mode)
+    caller = calling(scheduler, fsync=mode)
 
     def refuse():
         raise OSError(5, "Input/output error")
@@ -703,23 +710,22 @@ def test_a_disk_that_refuses_the_log_ends_the_service(tmp_path, monkeypatch, mod
     assert caller.service.broken.is_set()
     assert caller.ask("/v1/events", submit("b"))[0] == 503
     assert caller.service._recent.last == (1 if mode == "interval" else 0)
-    caller.runner.close()
-    scheduler.close()
 
 
-def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_numbers(tmp_path):
+def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_numbers(
+    calling, tmp_path
+):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, actions=RecentActions(log=tmp_path / "log"), snapshot_every=10)
+    caller = calling(scheduler, actions=RecentActions(log=tmp_path / "log"), snapshot_every=10)
     for number in range(20):
         caller.take(submit(f"j{number}", now=float(number)))
         caller.run(caller.service.look_after_log())
     assert len(list(tmp_path.iterdir())) == 5  # 41 lines, each pair of them looked at
     whole = caller.actions()
     assert [one["number"] for one in whole] == list(range(1, 21))
-    caller.runner.close()
     scheduler.close()
     again = recover(tmp_path / "log")
-    caller = Caller(again, actions=RecentActions.of_log(tmp_path / "log"))
+    caller = calling(again, actions=RecentActions.of_log(tmp_path / "log"))
     for after in range(21):
         assert caller.actions(after) == whole[after:]
     assert caller.ask("/v1/actions", after="21")[0] == 400
@@ -730,13 +736,11 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
     status, found = caller.ask("/v1/actions", after="3")
     assert status == 410
     assert found["Error"].startswith("after=3: the oldest action that is known is ")
-    caller.runner.close()
-    again.close()
 
 
-def test_a_snapshot_is_written_as_soon_as_it_is_due(tmp_path):
+def test_a_snapshot_is_written_as_soon_as_it_is_due(calling, tmp_path):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, snapshot_every=4)
+    caller = calling(scheduler, snapshot_every=4)
 
     async def kept():
         keeping = asyncio.ensure_future(caller.service.keep_log())
@@ -750,14 +754,12 @@ def test_a_snapshot_is_written_as_soon_as_it_is_due(tmp_path):
 
     caller.run(kept())
     assert len(list(tmp_path.iterdir())) == 6
-    caller.runner.close()
-    scheduler.close()
 
 
-def test_forgotten_actions_are_in_the_log(tmp_path, monkeypatch):
+def test_forgotten_actions_are_in_the_log(calling, tmp_path, monkeypatch):
     monkeypatch.setattr(recent_actions, "_MOST_AT_ONCE", 3)
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, actions=RecentActions(100, tmp_path / "log"))
+    caller = calling(scheduler, actions=RecentActions(100, tmp_path / "log"))
     for number in range(10):
         caller.take(submit(f"j{number}", now=float(number)))
     after, numbers = 0, []
@@ -766,13 +768,11 @@ def test_forgotten_actions_are_in_the_log(tmp_path, monkeypatch):
         numbers += [one["number"] for one in found]
         after = numbers[-1]
     assert numbers == list(range(1, 11))
-    caller.runner.close()
-    scheduler.close()
 
 
-def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path, caplog):
+def test_a_snapshot_that_cannot_be_written_is_tried_again_later(calling, tmp_path, caplog):
     scheduler = Scheduler(log=tmp_path / "log")
-    caller = Caller(scheduler, snapshot_every=10)
+    caller = calling(scheduler, snapshot_every=10)
     (tmp_path / "log.part").write_text("mine")
     for number in range(20):
         caller.take(submit(f"j{number}", now=float(number)))
@@ -784,6 +784,5 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path, caplog
         caller.take(submit(f"j{number}", now=float(number)))
         caller.run(caller.service.look_after_log())
     assert len(list(tmp_path.iterdir())) > 1
-    caller.runner.close()
     scheduler.close()
     assert recover(tmp_path / "log").to_bytes() == scheduler.to_bytes()
