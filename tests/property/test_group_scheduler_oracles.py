@@ -17,14 +17,12 @@ from group_schedulers import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
-    each_implementation,
+    Kernel,
     schedule,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-
-from hivecore.reference.cells import leaf_choice
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
 RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
@@ -170,29 +168,27 @@ def test_confined_pods_wait_only_if_they_fit_nowhere(group, spread, opportunisti
         "spread": spread,
     }
     fits = confinable(widths, free, pods, group_within)
-    for made in IMPLEMENTATIONS:
-        scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
-        for leaf, is_free in enumerate(free):
-            if not is_free:
-                scheduler.recover(0, 7, False, [[leaf]], [[0]])
-        plan = schedule(scheduler, [size for size, _ in pods], **request)
-        assert plan.reason != SEARCH_LIMIT
-        assert plan.outcome == (BIND if fits else WAIT)
-        for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
-            level = node if level < 0 else level
-            assert len(leaves) == size
-            assert len({leaf // widths[level] for leaf in leaves}) == 1
-            assert all(free[leaf] for leaf in leaves)
-        taken = [leaf for leaves in plan.pods for leaf in leaves]
-        assert len(taken) == len(set(taken))
+    scheduler = Kernel([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
+    for leaf, is_free in enumerate(free):
+        if not is_free:
+            scheduler.recover(0, 7, False, [[leaf]], [[0]])
+    plan = schedule(scheduler, [size for size, _ in pods], **request)
+    assert plan.reason != SEARCH_LIMIT
+    assert plan.outcome == (BIND if fits else WAIT)
+    for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
+        level = node if level < 0 else level
+        assert len(leaves) == size
+        assert len({leaf // widths[level] for leaf in leaves}) == 1
+        assert all(free[leaf] for leaf in leaves)
+    taken = [leaf for leaves in plan.pods for leaf in leaves]
+    assert len(taken) == len(set(taken))
 
 
-@each_implementation
 @pytest.mark.parametrize("priority", [-1, 0])
 @pytest.mark.parametrize("group_within", [-1, 2])
-def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority, group_within):
+def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(priority, group_within):
     # Two nodes of two pairs of two sockets of four; the first pair of the first node is free.
-    scheduler = made([([4, 2, 2], 2, 3)], 1, [(0, 0, 3, 2)], [])
+    scheduler = Kernel([([4, 2, 2], 2, 3)], 1, [(0, 0, 3, 2)], [])
     scheduler.recover(0, -1, False, [[4, *range(8, 32)]], [[-1] * 25])
     confined = {"within": [1, 1, 1], "group_within": group_within}
     plan = schedule(scheduler, [2, 2, 3], priority=-1, **confined)
@@ -204,12 +200,10 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority
         assert (plan.outcome, plan.pods) == (BIND, [[0, 1], [2, 3], [5, 6, 7]])
 
 
-@each_implementation
-def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch):
+def test_the_pods_of_a_node_are_searched_within_the_same_limit():
     # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
-    scheduler = made([([64, 10], 1, 2)], 1, [], [])
+    scheduler = Kernel([([64, 10], 1, 2)], 1, [], [])
     for socket in range(10):
         leaves = list(range(64 * socket, 64 * socket + 3 * socket + 1))
         scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
@@ -217,17 +211,15 @@ def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch
     assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
-def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
+def test_a_search_that_takes_too_long_is_given_up_and_says_so():
     # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)  # the twin is a hundred times slower
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
-    for made in IMPLEMENTATIONS:
-        scheduler = made([([64], 10, 1)], 1, [], [])
-        for node in range(10):
-            leaves = list(range(64 * node, 64 * node + 3 * node + 1))
-            scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-        plan = schedule(scheduler, sizes, priority=-1)
-        assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
+    scheduler = Kernel([([64], 10, 1)], 1, [], [])
+    for node in range(10):
+        leaves = list(range(64 * node, 64 * node + 3 * node + 1))
+        scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
+    plan = schedule(scheduler, sizes, priority=-1)
+    assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
 @examples(300)
@@ -256,16 +248,15 @@ def test_a_rack_is_bound_whenever_one_can_host_all_nodes(healthy, suggested, siz
             assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
 
 
-@each_implementation
 @examples(200)
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_evictions_come_after_packing_or_before_it(made, data, seed):
+def test_evictions_come_after_packing_or_before_it(data, seed):
     """Nodes without racks, of which two tenants own some: who can be placed without evictions."""
     chance = random.Random(seed)
     width, many = data.draw(st.integers(2, 8), "width"), data.draw(st.integers(2, 8), "nodes")
     owned = data.draw(st.integers(1, many), "owned")
     pools = [(vc, 0, 1, n) for vc, n in enumerate((owned, many - owned)) if n]
-    scheduler = made([([width], many, 1)], 2, pools, [])
+    scheduler = Kernel([([width], many, 1)], 2, pools, [])
     for _ in range(40):
         live = scheduler.handles()
         if live and chance.random() < 0.35:
@@ -304,10 +295,9 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
     scheduler.check()
 
 
-@each_implementation
-def test_a_gang_beside_bad_nodes_takes_the_cells_of_another_level(made):
+def test_a_gang_beside_bad_nodes_takes_the_cells_of_another_level():
     # A leaf and two nodes are owned; the two pods would go to the leaf and to a node that is bad.
-    scheduler = made([([3], 3, 1)], 1, [(0, 0, 0, 1), (0, 0, 1, 2)], [])
+    scheduler = Kernel([([3], 3, 1)], 1, [(0, 0, 0, 1), (0, 0, 1, 2)], [])
     scheduler.set_health(0, 6, False)
     plan = schedule(scheduler, [1, 1])
     assert (plan.outcome, plan.pods) == (BIND, [[6], [7]])

@@ -15,7 +15,7 @@ from group_schedulers import (
     PACKING,
     PREEMPT,
     SEARCH_LIMIT,
-    each_implementation,
+    Kernel,
     schedule,
 )
 from group_ways import CHAINS, Ways, some_pools
@@ -155,10 +155,9 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
     return least(preemptible) if first is None else first
 
 
-@each_implementation
 @pytest.mark.parametrize("seed", [*seeds(21), *SIZES_DECIDE])
-def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
-    crowd = Crowd(made, seed, [-1, -1, 0, 0, 1])
+def test_no_victims_of_a_single_pod_are_harmed_less(seed):
+    crowd = Crowd(Kernel, seed, [-1, -1, 0, 0, 1])
     for _ in range(8):
         vc, priority = crowd.chance.choice(crowd.pools)[0], crowd.chance.choice([0, 0, 1, 2])
         size = crowd.chance.randint(1, crowd.width)
@@ -168,11 +167,10 @@ def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
             assert crowd.harm(plan.victims) == wanted
 
 
-@each_implementation
 @pytest.mark.parametrize("seed", seeds(14))
-def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
+def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(seed):
     """Where evictions come before packing. Whatever it says, none of its victims can be spared."""
-    crowd = Crowd(made, seed, [-1, -1, -1, 0])
+    crowd = Crowd(Kernel, seed, [-1, -1, -1, 0])
     for _ in range(4):
         vc = crowd.chance.choice(crowd.pools)[0]
         sizes = [crowd.chance.randint(1, crowd.width) for _ in range(crowd.chance.randint(2, 3))]
@@ -192,14 +190,13 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
             assert ways.exist(vc, sizes, None, on_idle_leaves=True) is False
 
 
-@each_implementation
 @pytest.mark.parametrize("seed", [*seeds(8), *OTHERS_FIRST])
-def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(made, seed):
+def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(seed):
     """With lazy groups, who are downgraded and promoted again."""
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)
-    scheduler = made([chain], 2, pools, [])
+    scheduler = Kernel([chain], 2, pools, [])
     width = Ways(scheduler, chain, pools).widths[chain[2]]
     for _ in range(60):
         live = scheduler.handles()

@@ -1,16 +1,15 @@
 """Who waits or evicts, against all ways there are."""
 
 import pytest
-from group_schedulers import BIND, PREEMPT, each_implementation
+from group_schedulers import BIND, PREEMPT, Kernel
 from group_ways import answers_among_bad_nodes
 from profiles import seeds
 
 
-@each_implementation
 @pytest.mark.parametrize("seed", seeds(16))
-def test_who_waits_or_evicts_cannot_do_otherwise(made, seed):
+def test_who_waits_or_evicts_cannot_do_otherwise(seed):
     """Among bad, excluded and half used nodes; and whose victims are gone is not asked for more."""
-    for answer in answers_among_bad_nodes(made, seed, 40):
+    for answer in answers_among_bad_nodes(Kernel, seed, 40):
         assert answer.waits_though_it_fits is False
         assert answer.evicts_though_it_fits is False
         assert answer.plan.outcome != PREEMPT or answer.again.outcome == BIND

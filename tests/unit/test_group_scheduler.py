@@ -49,7 +49,7 @@ def make(request):
 
 @pytest.fixture
 def make_kernel():
-    """The same for what only the kernel's binding refuses: the twin trusts its caller."""
+    """The same where the twin trusts its caller, or takes another of several right plans."""
 
     def build(pools=(), pins=(), chains=RACKS, tenants=2):
         return kernel.GroupScheduler(list(chains), tenants, list(pools), list(pins))
@@ -338,9 +338,9 @@ def test_a_relaxed_split_takes_what_nobody_is_owed(make):
     assert scheduler.surplus(0) == [8, 4, 2, 0]
 
 
-def test_two_relaxed_splits_in_one_gang_know_of_each_other(make):
+def test_two_relaxed_splits_in_one_gang_know_of_each_other(make_kernel):
     # Three racks, one of them owed to tenant 1. After node 0, one rack may be split, not two.
-    scheduler = make([(0, 0, NODE, 4), (1, 0, RACK, 1)], chains=[([2, 2, 2], 3, NODE)])
+    scheduler = make_kernel([(0, 0, NODE, 4), (1, 0, RACK, 1)], chains=[([2, 2, 2], 3, NODE)])
     run(scheduler, [4])
     scheduler.set_health(4, 8, False)
     scheduler.set_health(12, 16, False)
@@ -380,8 +380,8 @@ def test_a_failed_choice_is_revised_within_its_domain(make):
     assert ask(scheduler, [4, 4, 4]).reason == MAPPING
 
 
-def test_a_gang_uses_the_good_nodes_of_racks_that_have_each_lost_one(make):
-    scheduler = make([(0, 0, RACK, 2)])
+def test_a_gang_uses_the_good_nodes_of_racks_that_have_each_lost_one(make_kernel):
+    scheduler = make_kernel([(0, 0, RACK, 2)])
     plan = ask(scheduler, [4, 4], suggested=[1, 2])
     assert plan.pods == [[4, 5, 6, 7], [8, 9, 10, 11]]
     assert plan.virtual == [
@@ -397,9 +397,9 @@ def test_a_gang_uses_the_good_nodes_of_racks_that_have_each_lost_one(make):
     assert ask(scheduler, [4]).pods == [[8, 9, 10, 11]]
 
 
-def test_a_root_that_is_mapped_keeps_its_units_when_another_one_fails(make):
+def test_a_root_that_is_mapped_keeps_its_units_when_another_one_fails(make_kernel):
     # Rack 0 is whole, racks 1 and 2 have one good node each: 2 + 1 + 1.
-    scheduler = make([(0, 0, RACK, 3)], chains=[([2, 2, 2], 3, NODE)])
+    scheduler = make_kernel([(0, 0, RACK, 3)], chains=[([2, 2, 2], 3, NODE)])
     scheduler.set_health(12, 20, False)
     plan = ask(scheduler, [4, 4, 4, 4])
     assert plan.pods == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [20, 21, 22, 23]]
@@ -477,8 +477,8 @@ def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
     assert (plan.outcome, plan.pods) == (BIND, [[4]])
 
 
-def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobody_is(make):
-    scheduler = make([(0, 0, NODE, 2), (1, 0, NODE, 2)])
+def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobody_is(make_kernel):
+    scheduler = make_kernel([(0, 0, NODE, 2), (1, 0, NODE, 2)])
     first = run(scheduler, [3], suggested=[0])
     run(scheduler, [3], suggested=[1])
     guest = run(scheduler, [1], priority=-1, suggested=[0])
@@ -492,8 +492,8 @@ def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobo
     assert (plan.outcome, plan.pods) == (BIND, [[8, 9, 10, 11]])
 
 
-def test_as_if_alone_pods_of_a_gang_change_places_where_a_guest_is_in_the_way(make):
-    scheduler = make([(0, 0, 2, 1)], chains=[([4, 2], 1, 1)])
+def test_as_if_alone_pods_of_a_gang_change_places_where_a_guest_is_in_the_way(make_kernel):
+    scheduler = make_kernel([(0, 0, 2, 1)], chains=[([4, 2], 1, 1)])
     run(scheduler, [1], priority=-1, suggested=[1])
     for sizes in ([2, 4], [4, 2]):
         plan = ask(scheduler, sizes, evictions=ALONE)
@@ -501,8 +501,8 @@ def test_as_if_alone_pods_of_a_gang_change_places_where_a_guest_is_in_the_way(ma
         assert (plan.outcome, large, small) == (BIND, [0, 1, 2, 3], [5, 6])
 
 
-def test_as_if_alone_who_is_asked_again_when_its_victims_have_gone_binds(make):
-    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 1, 1)])
+def test_as_if_alone_who_is_asked_again_when_its_victims_have_gone_binds(make_kernel):
+    scheduler = make_kernel([(0, 0, 2, 1)], chains=[([2, 2], 1, 1)])
     run(scheduler, [1], priority=-1, suggested=[0])
     run(scheduler, [2], priority=-1, suggested=[1])
     plan = ask(scheduler, [2, 1], evictions=ALONE)
@@ -521,8 +521,8 @@ def test_as_if_alone_guests_push_nobody_into_a_cell_with_bad_leaves(make):
     assert (plan.outcome, plan.pods) == (PREEMPT, [[4, 5]])
 
 
-def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make):
-    scheduler = make([(0, 0, RACK, 2)])
+def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make_kernel):
+    scheduler = make_kernel([(0, 0, RACK, 2)])
     guest = run(scheduler, [2], priority=-1)
     assert pods(scheduler, guest)[0][0] // 4 == 3
     run(scheduler, [3, 3], group_within=RACK, suggested=[0, 1])
@@ -675,8 +675,8 @@ def test_releasing_a_preempting_group_cancels_it(make):
     assert everything(scheduler) == before
 
 
-def test_a_higher_preemptor_takes_over_a_reservation(make):
-    scheduler = make([(0, 0, NODE, 2)])
+def test_a_higher_preemptor_takes_over_a_reservation(make_kernel):
+    scheduler = make_kernel([(0, 0, NODE, 2)])
     low = run(scheduler, [4])
     middle = reserve(scheduler, [4, 4], priority=1)
     plan = ask(scheduler, [4], priority=2)
@@ -767,8 +767,8 @@ def test_only_lazy_groups_are_downgraded(make):
 # --- merging siblings ----------------------------------------------------------------------------
 
 
-def test_sibling_cells_below_node_level_are_merged_on_request(make):
-    scheduler = make([(0, 0, PAIR, 4)])
+def test_sibling_cells_below_node_level_are_merged_on_request(make_kernel):
+    scheduler = make_kernel([(0, 0, PAIR, 4)])
     assert ask(scheduler, [4]).reason == FRAGMENTED
     plan = ask(scheduler, [4, 3], merge=True)
     assert plan.outcome == BIND
@@ -781,8 +781,8 @@ def test_sibling_cells_below_node_level_are_merged_on_request(make):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
-def test_merging_stays_in_one_node_and_one_cell_if_asked(make):
-    scheduler = make([(0, 0, LEAF, 4), (1, 0, NODE, 3)])
+def test_merging_stays_in_one_node_and_one_cell_if_asked(make_kernel):
+    scheduler = make_kernel([(0, 0, LEAF, 4), (1, 0, NODE, 3)])
     run(scheduler, [1])
     assert ask(scheduler, [2], merge=True).pods == [[1, 2]]
     assert ask(scheduler, [2], merge=True, within=[PAIR]).pods == [[2, 3]]
@@ -1150,8 +1150,8 @@ def test_the_audit_of_the_twin_finds_a_lost_pair():
 # --- Confined gangs, promotions, restored groups
 
 
-def test_a_gang_within_a_pair_is_seen_to_fit_where_the_idle_leaves_are_together(make):
-    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 2, 2)])
+def test_a_gang_within_a_pair_is_seen_to_fit_where_the_idle_leaves_are_together(make_kernel):
+    scheduler = make_kernel([(0, 0, 2, 1)], chains=[([2, 2], 2, 2)])
     for leaf in (1, 3, 6, 7):
         scheduler.recover(0, -1, False, [[leaf]], [[-1]])
     plan = ask(scheduler, [1, 1], group_within=1)
@@ -1169,16 +1169,16 @@ def test_whoever_fits_after_a_displacement_is_promoted(make):
     scheduler.check()
 
 
-def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(make):
-    scheduler = make([(0, 0, NODE, 2)])
+def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(make_kernel):
+    scheduler = make_kernel([(0, 0, NODE, 2)])
     run(scheduler, [4])
     lazy = run(scheduler, [4], lazy=True, priority=5)
     plan = ask(scheduler, [4], priority=9)
     assert (plan.outcome, plan.downgrades, plan.pods) == (BIND, [lazy], [[8, 9, 10, 11]])
 
 
-def test_nobody_is_evicted_for_cells_to_which_a_more_important_group_is_promoted(make):
-    scheduler = make([(0, 0, NODE, 2)])
+def test_nobody_is_evicted_for_cells_to_which_a_more_important_group_is_promoted(make_kernel):
+    scheduler = make_kernel([(0, 0, NODE, 2)])
     low = run(scheduler, [4])
     lazy = run(scheduler, [4], lazy=True, priority=5)
     high = run(scheduler, [4], priority=9)
@@ -1194,8 +1194,8 @@ def test_nobody_is_evicted_for_cells_to_which_a_more_important_group_is_promoted
     assert ask(scheduler, [4], priority=3).victims == [low]
 
 
-def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_cells(make):
-    scheduler = make([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([4, 2], 3, 1)])
+def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_cells(make_kernel):
+    scheduler = make_kernel([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([4, 2], 3, 1)])
     small, large = run(scheduler, [3]), run(scheduler, [4])
     run(scheduler, [4], priority=9)
     assert [scheduler.group(handle)[5][0][0][0] for handle in (small, large)] == [0, 1]
@@ -1211,9 +1211,9 @@ def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_
     assert ask(scheduler, [4], priority=3).outcome == BIND
 
 
-def test_merged_cells_are_booked_in_the_order_of_the_leaves_whoever_is_on_them(make):
+def test_merged_cells_are_booked_in_the_order_of_the_leaves_whoever_is_on_them(make_kernel):
     pools = [(0, 0, 2, 3), (1, 0, 1, 2), (1, 0, 4, 1)]
-    scheduler = make(pools, chains=[([2, 2, 2, 2], 2, 2)])
+    scheduler = make_kernel(pools, chains=[([2, 2, 2, 2], 2, 2)])
     scheduler.restore(0, 2, True, False, [[4, 5, 6, 7]], [[(0, leaf) for leaf in range(4, 8)]])
     scheduler.restore(0, 1, True, False, [[18]], None, [[0]])
     scheduler.restore(1, -1, True, False, [[13, 14], [15]], None)
@@ -1239,8 +1239,8 @@ def test_a_group_without_leaves_is_restored_as_what_it_was(make):
 
 
 @pytest.mark.parametrize(("racks", "reason"), [(30, MAPPING), (40, SEARCH_LIMIT)])
-def test_where_not_all_pairings_of_roots_are_looked_at_it_says_so(make, racks, reason):
-    scheduler = make([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([2, 2], racks, 1)])
+def test_where_not_all_pairings_of_roots_are_looked_at_it_says_so(make_kernel, racks, reason):
+    scheduler = make_kernel([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([2, 2], racks, 1)])
     for leaf in range(0, 4 * racks, 2):
         scheduler.set_health(leaf, leaf + 1, False)
     assert ask(scheduler, [2, 2]).reason == reason

@@ -17,7 +17,6 @@ __all__ = [
     "NO_REASON",
     "POLICY",
     "PREEMPT",
-    "SEARCH_LIMIT",
     "WAIT",
     "Forest",
     "Group",
@@ -31,7 +30,7 @@ __all__ = [
 BIND, PREEMPT, WAIT = "bind", "preempt", "wait"  # what a plan comes to
 NO_REASON = ""  # why a group waits
 CAPACITY, FRAGMENTED, MAPPING = "capacity", "fragmented", "mapping"
-SEARCH_LIMIT, POLICY = "search limit", "policy"
+POLICY = "policy"
 
 VirtualLeaf = tuple[int, int]  # (pool, leaf of the pool)
 
@@ -95,8 +94,12 @@ class Forest:
 
     def inside(self, level: int, cell: int, below: int) -> range:
         """The cells of the level ``below`` in a cell."""
-        many = self.widths[level] // self.widths[below]
+        many = self.many(level, below)
         return range(cell * many, (cell + 1) * many)
+
+    def many(self, level: int, below: int) -> int:
+        """How many cells of the level ``below`` a cell has."""
+        return self.widths[level] // self.widths[below]
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,11 @@ class Group:
     virtual: Sequence[Sequence[VirtualLeaf]] | None
     sequence: int
     pools: Sequence[Sequence[int]] | None = None
+
+    @property
+    def may_be_downgraded(self) -> bool:
+        """Whether it makes way for others by giving up its guarantee."""
+        return self.lazy and not self.preempting
 
     def downgraded(self) -> "Group":
         """The group without its guarantee."""
@@ -161,6 +169,8 @@ class Plan:
     downgrades: list[int] = field(default_factory=list)
     stamps: tuple[int, ...] = ()
     """The sequence numbers of the downgrades, then of the cancels: handles are used again."""
+    is_fixed: bool = False
+    """Whether no other answer would be as good: see `hivecore.reference.cells.planning`."""
 
     @property
     def is_harmless(self) -> bool:

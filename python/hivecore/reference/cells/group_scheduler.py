@@ -24,10 +24,11 @@ from hivecore.reference.cells.cells import (
     VirtualLeaf,
 )
 from hivecore.reference.cells.doomed import doomed
+from hivecore.reference.cells.leaf_choice import OPPORTUNISTIC
 from hivecore.reference.cells.planning import Planner
 from hivecore.reference.cells.recovery import admitted, promote
-from hivecore.reference.cells.requests import instance_of, new_state, request_of
-from hivecore.reference.cells.unit_choice import PACKING, numbered_units
+from hivecore.reference.cells.requests import new_state, pools_of, request_of
+from hivecore.reference.cells.unit_choice import PACKING, Chooser, Request
 
 __all__ = ["GroupScheduler", "GroupState", "UnitState"]
 
@@ -102,7 +103,10 @@ class GroupScheduler:
         most: Sequence[int] | None = None,
     ) -> Plan:
         request = request_of(
-            instance_of(self._state, vc, chain, pool),
+            self._state,
+            vc,
+            chain,
+            pool,
             priority,
             sizes,
             within,
@@ -118,10 +122,8 @@ class GroupScheduler:
 
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
         """The units that a request may use."""
-        instance = instance_of(self._state, vc, chain, pool)
-        numbered = numbered_units(self._state, chain, instance.pools)
+        request = Request(vc, chain, pools_of(self._state, vc, chain, pool), 0, ())
         forest = self._state.forests[chain]
-        wide = forest.widths[forest.node_level]
         return [
             UnitState(
                 unit.pool,
@@ -129,9 +131,11 @@ class GroupScheduler:
                 unit.leaves,
                 unit.available,
                 unit.used,
-                -1 if unit.cell is None else unit.cell // (wide // unit.leaves),
+                -1
+                if unit.cell is None
+                else unit.cell // forest.many(forest.node_level, unit.level),
             )
-            for unit in numbered
+            for unit in Chooser(self._state, request, OPPORTUNISTIC).all_units()
         ]
 
     def available(self, vc: int, chain: int, pool: int) -> int:

@@ -1,45 +1,31 @@
-"""Which leaves of a cell a pod gets: those close together, then those that hurt the fewest others.
+"""Which leaves of a cell a pod gets (HiveD, OSDI'20, section 3: topology-aware placement).
 
-Every leaf has a class: 0 nobody holds it, 1 opportunistic work does, 2 a group that may be
-preempted does, None it cannot be had. The pod goes into a cell of the lowest level that can take
-it; counting per cell is enough to find it, subsets are never tried.
+A pod runs fastest where its leaves are close together, so it goes into a cell of the lowest level
+that has room for it. Of the cells of that level it takes the one where it evicts the fewest leaves,
+preemptible ones first, then opportunistic ones; then the one with the least room, and least room in
+the cells around it, so that large cells stay whole; then the first. In this cell it takes idle
+leaves before occupied ones, in order of their numbers.
 
-Pods of one unit go one after the other. Where that fails although the pods differ, and some are
-confined to cells below the unit, a search decides, which is complete.
+Every leaf has a class, which says how far a request has to reach for it; a leaf without a class
+cannot be had. Pods of one cell are placed one after the other.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hivecore.reference.cells.cells import Forest
 
-__all__ = ["Budget", "Demand", "LeafClass", "choose_leaves"]
+__all__ = ["GUARANTEED", "IDLE", "OPPORTUNISTIC", "Demand", "LeafClass", "choose_leaves"]
 
-_SEARCH_LIMIT = 200_000
-_CELLS_PER_STEP = 64
+IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
+"""A leaf that no group holds, that opportunistic work holds, that a preemptible group holds."""
 
 LeafClass = Callable[[int], int | None]
-
-
-@dataclass
-class Budget:
-    """The placements that all searches for one request may still try together."""
-
-    left: int = field(default_factory=lambda: _SEARCH_LIMIT)
-    cut_short: bool = False  # another search had a limit of its own, and reached it
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether something may have been missed."""
-        return self.left == 0 or self.cut_short
-
-    def spend(self, steps: int) -> None:
-        self.left = max(0, self.left - steps)
+_Classes = dict[int, int | None]
 
 
 class Demand(NamedTuple):
-    """A pod: its leaves, the level that they must be within (-1: any), its place in the group."""
+    """A pod: its leaves, the level that confines it (-1: none), its place in the group."""
 
     leaves: int
     within: int
@@ -53,163 +39,64 @@ def choose_leaves(
     demands: list[Demand],
     group_within: int,
     leaf_class: LeafClass,
-    budget: Budget,
 ) -> list[list[int]] | None:
-    """The leaves of each pod in turn, ascending; None if they cannot be had together.
+    """The leaves of each pod in turn, ascending; None: the cell has no room for all of them.
 
     A ``group_within`` below the cell's level confines all pods to one cell of that level.
     """
     classes = {leaf: leaf_class(leaf) for leaf in forest.leaves(level, cell)}
-    if group_within < 0 or group_within >= level:
-        return _in_candidate(forest, level, cell, demands, classes, budget)
-    total = sum(demand.leaves for demand in demands)
-    rank = _Rank(forest, level, classes)
-    candidates = forest.inside(level, cell, group_within)
-    roomy = [
-        candidate for candidate in candidates if rank.available(group_within, candidate) >= total
-    ]
-    for candidate in sorted(roomy, key=lambda candidate: rank(group_within, candidate, total)):
-        found = _in_candidate(forest, group_within, candidate, demands, classes, budget)
-        if found is not None:
-            return found
-    return None
+    homes, home_level = [cell], level
+    if 0 <= group_within < level:
+        total = sum(demand.leaves for demand in demands)
+        homes, home_level = (
+            _with_room(forest, classes, (level, cell), group_within, total),
+            (group_within),
+        )
+    chosen = (_one_by_one(forest, (home_level, home), demands, classes) for home in homes)
+    return next((pods for pods in chosen if pods is not None), None)
 
 
-def _in_candidate(
-    forest: Forest,
-    level: int,
-    cell: int,
-    demands: list[Demand],
-    classes: dict[int, int | None],
-    budget: Budget,
+def _one_by_one(
+    forest: Forest, home: tuple[int, int], demands: list[Demand], classes: _Classes
 ) -> list[list[int]] | None:
-    chosen = _one_after_another(forest, level, cell, demands, classes)
-    if chosen is not None:
-        return chosen
-    confined = any(0 <= demand.within < level for demand in demands)
-    if confined and len({demand[:2] for demand in demands}) > 1:
-        return _search(forest, level, cell, demands, classes, budget)
-    return None
-
-
-def _one_after_another(
-    forest: Forest, level: int, cell: int, demands: list[Demand], classes: dict[int, int | None]
-) -> list[list[int]] | None:
-    classes = dict(classes)
-    chosen = []
+    classes, pods = dict(classes), []
     for demand in demands:
-        leaves = _choose(forest, level, cell, demand, classes)
+        leaves = _leaves_of_pod(forest, home, demand, classes)
         if leaves is None:
             return None
-        chosen.append(leaves)
-        classes.update(dict.fromkeys(leaves))
-    return chosen
+        pods.append(leaves)
+        classes.update(dict.fromkeys(leaves))  # no other pod can have them
+    return pods
 
 
-def _search(
-    forest: Forest,
-    level: int,
-    cell: int,
-    demands: list[Demand],
-    classes: dict[int, int | None],
-    budget: Budget,
-) -> list[list[int]] | None:
-    """Depth first: the most confined pods first, of those the biggest, the unconfined at last.
-
-    A pod takes its leaves for good in the cell that is tried: those who come later are confined to
-    the same level or to a higher one, where counts are all that matters. Cells that have the same
-    left are of one kind if they are in the same cell of the next level, or wherever they are if no
-    pod is confined to a higher level: only the best is tried. Failed states are remembered.
-    """
-    classes = dict(classes)
-    if sum(demand.leaves for demand in demands) > sum(c is not None for c in classes.values()):
-        return None
-    confined = [demand for demand in demands if 0 <= demand.within < level]
-    confined.sort(key=lambda demand: (demand.within, -demand.leaves))
-    widest = confined[-1].within
-    chosen: dict[int, list[int]] = {}
-    failed: set[tuple[object, ...]] = set()
-
-    def place(depth: int) -> bool:
-        if depth == len(confined):
-            return True
-        demand = confined[depth]
-        below, rank = demand.within, _Rank(forest, level, classes)
-        cells = forest.inside(level, cell, below)
-
-        def kind(candidate: int) -> tuple[int, int]:
-            parent = 0 if below == widest else candidate // forest.fanouts[below]
-            return parent, rank.available(below, candidate)
-
-        state = (depth, *sorted(map(kind, cells)))
-        if state in failed:
-            return False
-        roomy = [
-            candidate for candidate in cells if rank.available(below, candidate) >= demand.leaves
-        ]
-        kinds: dict[tuple[int, int], int] = {}
-        for candidate in sorted(roomy, key=lambda candidate: rank(below, candidate, demand.leaves)):
-            kinds.setdefault(kind(candidate), candidate)
-        for candidate in kinds.values():
-            if budget.left == 0:
-                return False
-            budget.spend(1 + len(cells) // _CELLS_PER_STEP)
-            leaves = _choose(forest, below, candidate, demand, classes)
-            assert leaves is not None, "the cell has room"
-            taken = {leaf: classes[leaf] for leaf in leaves}
-            classes.update(dict.fromkeys(leaves))
-            chosen[demand.position] = leaves
-            if place(depth + 1):
-                return True
-            classes.update(taken)
-        failed.add(state)
-        return False
-
-    if not place(0):
-        return None
-    rest = [demand for demand in demands if demand not in confined]
-    others = _one_after_another(forest, level, cell, rest, classes)
-    assert others is not None, "there is room for all"
-    chosen |= {demand.position: leaves for demand, leaves in zip(rest, others, strict=True)}
-    return [chosen[demand.position] for demand in demands]
-
-
-def _choose(
-    forest: Forest, level: int, cell: int, demand: Demand, classes: dict[int, int | None]
+def _leaves_of_pod(
+    forest: Forest, home: tuple[int, int], demand: Demand, classes: _Classes
 ) -> list[int] | None:
-    rank = _Rank(forest, level, classes)
-    count = demand.leaves
-    highest = level if demand.within < 0 else min(level, demand.within)
-    for below in range(highest + 1):
-        candidates = forest.inside(level, cell, below)
-        roomy = [candidate for candidate in candidates if rank.available(below, candidate) >= count]
-        if roomy:
-            candidate = min(roomy, key=lambda candidate: rank(below, candidate, count))
-            ranked = sorted(
-                (c, x) for x in forest.leaves(below, candidate) if (c := classes[x]) is not None
-            )
-            return sorted(leaf for _, leaf in ranked[:count])
+    highest = home[0] if demand.within < 0 else min(home[0], demand.within)
+    for level in range(highest + 1):
+        for cell in _with_room(forest, classes, home, level, demand.leaves):
+            leaves = [leaf for leaf in forest.leaves(level, cell) if classes[leaf] is not None]
+            leaves.sort(key=lambda leaf: (classes[leaf] or 0, leaf))
+            return sorted(leaves[: demand.leaves])
     return None
 
 
-class _Rank:
-    """The order of the cells that have room: fewest preemptions, then the tightest to the top."""
+def _with_room(
+    forest: Forest, classes: _Classes, home: tuple[int, int], level: int, count: int
+) -> list[int]:
+    """The cells of a level, inside of a home cell, that have so many leaves: the best first."""
 
-    def __init__(self, forest: Forest, level: int, classes: dict[int, int | None]) -> None:
-        self.forest, self.level, self.classes = forest, level, classes
+    def held(level: int, cell: int) -> list[int]:
+        classed = (classes[leaf] for leaf in forest.leaves(level, cell))
+        return [each for each in classed if each is not None]
 
-    def available(self, level: int, cell: int) -> int:
-        leaves = self.forest.leaves(level, cell)
-        return sum(self.classes[leaf] is not None for leaf in leaves)
+    def rank(cell: int) -> tuple[int, ...]:
+        idle, opportunistic = held(level, cell).count(IDLE), held(level, cell).count(OPPORTUNISTIC)
+        first = forest.leaves(level, cell).start
+        around = ((up, forest.above(first, up)) for up in range(level, home[0] + 1))
+        evicted = max(0, count - idle)
+        preempted = max(0, evicted - opportunistic)
+        return preempted, evicted - preempted, *(len(held(*each)) for each in around), cell
 
-    def __call__(self, level: int, cell: int, count: int) -> tuple[int, ...]:
-        classes = [self.classes[leaf] for leaf in self.forest.leaves(level, cell)]
-        free, opportunistic = classes.count(0), classes.count(1)
-        first = self.forest.leaves(level, cell).start
-        around = range(level, self.level + 1)
-        return (
-            max(0, count - free - opportunistic),
-            min(opportunistic, max(0, count - free)),
-            *(self.available(wider, self.forest.above(first, wider)) for wider in around),
-            cell,
-        )
+    cells = forest.inside(*home, level)
+    return sorted((cell for cell in cells if len(held(level, cell)) >= count), key=rank)

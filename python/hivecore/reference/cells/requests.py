@@ -1,23 +1,13 @@
 """What the group scheduler is given: a new cluster, and requests in the terms of its planning."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hivecore.reference.cells.cells import Forest, PhysicalCell, Pool, VirtualCell
 from hivecore.reference.cells.leaf_choice import Demand
 from hivecore.reference.cells.state import State
 from hivecore.reference.cells.unit_choice import Request
 
-__all__ = ["Instance", "instance_of", "new_state", "request_of"]
-
-
-class Instance(NamedTuple):
-    """What one request may use: a tenant's pools in a chain, or one of its pins."""
-
-    vc: int
-    chain: int
-    pools: tuple[int, ...]
-    pinned: bool
+__all__ = ["new_state", "pools_of", "request_of"]
 
 
 def new_state(
@@ -48,17 +38,19 @@ def new_state(
     return state
 
 
-def instance_of(state: State, vc: int, chain: int, pool: int) -> Instance:
+def pools_of(state: State, vc: int, chain: int, pool: int) -> tuple[int, ...]:
     """The pools that a request may use: ``pool`` is a pin, or -1 for all that are none."""
     if pool >= 0:
-        return Instance(vc, chain, (pool,), True)
+        return (pool,)
     owners = enumerate(state.pools)
-    own = (number for number, p in owners if (p.vc, p.chain, p.pin) == (vc, chain, None))
-    return Instance(vc, chain, tuple(own), False)
+    return tuple(n for n, p in owners if (p.vc, p.chain, p.pin) == (vc, chain, None))
 
 
 def request_of(
-    instance: Instance,
+    state: State,
+    vc: int,
+    chain: int,
+    pool: int,
     priority: int,
     sizes: Sequence[int],
     within: Sequence[int] | None,
@@ -80,7 +72,9 @@ def request_of(
     levels = [-1] * len(sizes) if within is None else within
     demands = map(Demand, sizes, levels, range(len(sizes)))
     return Request(
-        *instance,
+        vc,
+        chain,
+        pools_of(state, vc, chain, pool),
         priority,
         tuple(sorted(demands, key=lambda demand: (demand.leaves, demand.position))),
         group_within,

@@ -5,7 +5,7 @@ A leaf has a *user* (it runs there) and a *reserver* (it preempts there), each a
 is paired with the leaf. A virtual cell is bound exactly while some virtual leaf in it is paired (a
 pin's root always), and the parent of a bound cell is bound to the parent of its physical cell.
 
-`book` and `unbook` change pairs and bindings (foresight binds roots in copies). They keep S(l) >= 0
+`book` and `unbook` change pairs and bindings. They keep S(l) >= 0
 on every level l, with S(top) = F - owed and S(l) = S(l+1) * fanout + F(l) - owed(l), where F counts
 the free list and owed the unbound roots of pools: whatever owed cells are asked for next, the free
 lists can serve them (HiveD, OSDI'20, section 3). Free lists, loads and S are recomputed whenever

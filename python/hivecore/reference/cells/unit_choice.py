@@ -1,75 +1,93 @@
-"""Which units a group gets: nodes (or smaller whole virtual cells), pods put into them.
+"""Which virtual cells a group gets: HiveD's intra-VC scheduler (OSDI'20, section 3).
 
-A *unit* is a virtual cell of the node level, or of the level of its pool's roots where that is
-lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference: the
-most used first, and of a pool's idle ones those in the most used cell of the next level, so that
-whole racks stay idle. What may be preempted is not in use, but comes after what is idle. In each
-domain pods are placed by next-fit in ascending size, and where that fails although sizes differ, by
-a search that is complete over what the units, and the cells in them that pods are confined to, have
-left.
+A virtual cluster looks to its tenant like a private cluster, and groups are packed into it as in
+one, whatever other tenants do. Pods are put into *units*: virtual cells of the node level, or of
+the level of their pool's roots where that is lower. An opportunistic group has no virtual cells;
+its units are the physical nodes.
 
-Opportunistic work goes where guaranteed work will come last: into racks that are promised to
-nobody, then into those that are promised and idle, last of all where guaranteed work runs; of these
-into the one with most opportunistic work, and at the far end of the indices, for guaranteed work is
-bound from the near one.
+**The order of units.** The most used unit first, so that few are broken into; of idle ones those in
+the most used cell of the next level, so that whole racks stay idle. Leaves that the group may
+preempt count as idle, but of units that are equally used those without such leaves come first.
+
+**The order of domains.** A gang runs fastest in one rack. A *domain* is the set of the units in one
+virtual cell above node level, lower levels first, and at last the set of all units. In a domain the
+pods are placed by next fit, in ascending size; HiveD stops there, and we search on where pods
+differ in size, the largest pod and the tightest unit first, until a placement is found.
+
+**Opportunistic work** goes where guaranteed work comes last: into racks that no tenant is promised,
+then into promised ones that are idle, last of all where guaranteed work runs; of these into the
+ones with most opportunistic work, and from the far end, for guaranteed work is bound from the near
+one.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.leaf_choice import Budget, Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.leaf_choice import (
+    GUARANTEED,
+    IDLE,
+    OPPORTUNISTIC,
+    Demand,
+    LeafClass,
+    choose_leaves,
+)
 from hivecore.reference.cells.state import State
 
 __all__ = [
     "ALONE",
-    "GUARANTEED",
-    "IDLE",
     "LEAST",
-    "OPPORTUNISTIC",
     "PACKING",
     "Choice",
     "Chooser",
-    "Domain",
     "Request",
     "Unit",
     "anchor",
     "class_of_leaves",
-    "numbered_units",
+    "is_lower",
 ]
 
-IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
-"""How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
-groups that may be preempted. It is the class of a leaf that it reaches."""
-
-
 PACKING, LEAST, ALONE = range(3)
-"""What comes before few evictions: that nodes are packed well; nothing; that the tenant's units are
-those that it would get if nobody else were there."""
+"""What comes before few evictions: packing; nothing; the units of a private cluster."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What `GroupScheduler.schedule` is asked; demands ascend in size."""
+    """What a group wants; its pods ascend in size."""
 
     vc: int
     chain: int
-    pools: tuple[int, ...]  # the instance: those that the group may use
-    pinned: bool
+    pools: tuple[int, ...]  # that the group may use: the tenant's in the chain, or one pin
     priority: int
     demands: tuple[Demand, ...]
-    group_within: int
-    spread: bool
-    merge: bool
-    suggested: frozenset[int] | None
-    units: tuple[int, ...] | None  # a policy's choice, by position
+    group_within: int = -1
+    spread: bool = False
+    merge: bool = False
+    suggested: frozenset[int] | None = None
+    units: tuple[int, ...] | None = None  # what a policy of the tenant chose, by position
     evictions: int = PACKING
     most: tuple[int, ...] | None = None  # by node: pods that it may get
 
     @property
     def total(self) -> int:
+        """The leaves of all pods."""
         return sum(demand.leaves for demand in self.demands)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a pod without a gang, which goes into any one unit."""
+        return len(self.demands) == 1 and self.group_within < 0 and self.units is None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether pods differ."""
+        return len({demand[:2] for demand in self.demands}) > 1
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it takes more than enough leaves for pods to fit into a unit."""
+        confined = self.group_within >= 0 or any(demand.within >= 0 for demand in self.demands)
+        return confined or self.most is not None
 
 
 @dataclass(frozen=True)
@@ -82,11 +100,12 @@ class Unit:
     cell: int | None
     leaves: int
     available: int
-    used: int  # by those who stay
-    held: int  # of a node: by guaranteed groups; else by those who may be preempted
+    used: int  # leaves of groups that stay
+    held: int  # of a node: leaves of guaranteed groups; else of groups that may be preempted
 
     @property
     def virtual(self) -> VirtualCell:
+        """The virtual cell that it is."""
         return VirtualCell(self.pool, self.level, self.number)
 
 
@@ -94,94 +113,66 @@ Choice = dict[Unit, list[Demand]]
 """The chosen units in order of first use, with the pods of each, ascending."""
 
 
-@dataclass(frozen=True)
-class Domain:
-    """Units in order of preference: those of a cell, or all of them (``cell`` is None)."""
-
-    level: int
-    cell: VirtualCell | None
-    units: list[Unit]
-
-
 class Chooser:
-    """Units, domains and choices in one state, for one attempt."""
+    """Units, domains and choices of one request in one state, for one reach."""
 
-    def __init__(
-        self,
-        state: State,
-        request: Request,
-        reach: int,
-        budget: Budget,
-        victims: Collection[int] | None = None,
-        foreseen: dict[VirtualCell, int] | None = None,
-    ) -> None:
-        self.state, self.request, self.reach, self.victims = state, request, reach, victims
-        self.foreseen = foreseen
-        self.leaf_class = class_of_leaves(state, request, reach, victims)
+    def __init__(self, state: State, request: Request, reach: int) -> None:
+        self.state, self.request, self.reach = state, request, reach
         self.forest = state.forests[request.chain]
-        self.budget = budget
-        self.lower = self._lower() if reach == GUARANTEED else Counter[VirtualCell]()
-        self.units = [unit for unit in self.all_units() if self._suggested(unit)]
-        self.units.sort(key=self._preference)
+        self.leaf_class = class_of_leaves(state, request, reach)
+        self.units = sorted(filter(self._is_suggested, self.all_units()), key=self._preference)
 
-    # Units and domains
+    # Units
 
     def all_units(self) -> Iterator[Unit]:
+        """All of them, in the order in which policies number them."""
+        node, state = self.forest.node_level, self.state
         if self.request.priority < 0:
-            level = self.forest.node_level
-            for index in self.forest.cells(level):
-                cell = PhysicalCell(self.request.chain, level, index)
-                used, held = self.state.load(cell), self.state.held(cell)
-                free = self._available(level, index)
-                width = self.forest.widths[level]
-                yield Unit(-1, level, index, index, width, free, used, held)
+            for number in self.forest.cells(node):
+                here = PhysicalCell(self.request.chain, node, number)
+                width, free = self.forest.widths[node], self._available(node, number)
+                used = state.load(here), state.held(here)
+                yield Unit(-1, node, number, number, width, free, *used)
             return
         for pool in self.request.pools:
-            for root in self.state.roots(pool):
-                level = min(root.level, self.forest.node_level)
-                for index in self.forest.inside(root.level, root.number, level):
-                    yield self._virtual_unit(VirtualCell(pool, level, index))
-
-    def _virtual_unit(self, unit: VirtualCell) -> Unit:
-        cell = self.state.bound.get(unit)
-        width = self.forest.widths[unit.level]
-        if cell is None and self.foreseen is not None:
-            cell = self.foreseen.get(unit)
-            free = 0 if cell is None else self._available(unit.level, cell)
-        else:
-            free = width if cell is None else self._available(unit.level, cell)
-        return Unit(*unit, cell, width, free, self._used(unit), self.lower[unit])
-
-    def _used(self, cell: VirtualCell) -> int:
-        """Leaves of a virtual cell in use; those that may be preempted count as idle."""
-        return self.state.used[cell] - self.lower[cell]
-
-    def _lower(self) -> Counter[VirtualCell]:
-        """Leaves that groups of lower priority hold, in units and the cells around them."""
-        state, lower = self.state, Counter[VirtualCell]()
-        for leaf, virtual in state.pair.items():
-            holder = state.holder(leaf)
-            assert holder is not None, "no root is paired, but leaves of groups"
-            if state.groups[holder].priority < self.request.priority:
-                for level in range(state.pools[virtual[0]].level + 1):
-                    lower[state.around(virtual, level)] += 1
-        return lower
+            for root in state.roots(pool):
+                level = min(root.level, node)
+                for number in self.forest.inside(root.level, root.number, level):
+                    unit = VirtualCell(pool, level, number)
+                    cell, width = state.bound.get(unit), self.forest.widths[level]
+                    free = width if cell is None else self._available(level, cell)
+                    yield Unit(*unit, cell, width, free, self._used(unit), self._lower(unit))
 
     def _available(self, level: int, cell: int) -> int:
         return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
 
-    def _suggested(self, unit: Unit) -> bool:
-        if self.request.suggested is None or unit.cell is None:
-            return True
-        nodes = self.forest.widths[self.forest.node_level] // self.forest.widths[unit.level]
-        return unit.cell // nodes in self.request.suggested
+    def _lower(self, cell: VirtualCell) -> int:
+        """Leaves in a virtual cell of groups that may be preempted."""
+        state = self.state
+        if self.reach < GUARANTEED or cell not in state.bound:
+            return 0
+        leaves = self.forest.leaves(cell.level, state.bound[cell])
+        return sum(leaf in state.pair and is_lower(state, self.request, leaf) for leaf in leaves)
 
-    def _preference(self, unit: Unit, placed: int = 0) -> tuple[int, ...]:
-        used = unit.used + placed
-        if unit.pool < 0:
-            return self.packed(used), unit.held, -unit.number
-        around = 0 if used or self.request.spread else -self._used_around(unit)
-        return self.packed(used), unit.held, unit.pool, around, unit.number
+    def _used(self, cell: VirtualCell) -> int:
+        """Leaves in a virtual cell of groups that stay."""
+        return self.state.used[cell] - self._lower(cell)
+
+    def _used_around(self, unit: Unit) -> int:
+        """The same in the virtual cell of the next level around a virtual node."""
+        if unit.level < self.forest.node_level or unit.level == self.state.pools[unit.pool].level:
+            return 0
+        number = unit.number // self.forest.fanouts[unit.level]
+        return self._used(VirtualCell(unit.pool, unit.level + 1, number))
+
+    def _node_of(self, unit: Unit) -> int | None:
+        if unit.cell is None:
+            return None
+        return unit.cell // self.forest.many(self.forest.node_level, unit.level)
+
+    def _is_suggested(self, unit: Unit) -> bool:
+        node, suggested = self._node_of(unit), self.request.suggested
+        return node is None or suggested is None or node in suggested
 
     def packed(self, used: int) -> int:
         """What is used, so that less is better."""
@@ -191,216 +182,187 @@ class Chooser:
         """The idle units in a choice, so that less is better."""
         return -self.packed(sum(unit.used == 0 for unit in choice))
 
-    def _used_around(self, unit: Unit) -> int:
-        """Leaves in use in the virtual cell of the next level around a virtual node."""
-        if unit.level < self.forest.node_level or unit.level == self.state.pools[unit.pool].level:
-            return 0
-        number = unit.number // self.forest.fanouts[unit.level]
-        return self._used(VirtualCell(unit.pool, unit.level + 1, number))
+    def _preference(self, unit: Unit, placed: int = 0) -> tuple[int, ...]:
+        used = unit.used + placed
+        if unit.pool < 0:
+            return self.packed(used), unit.held, -unit.number
+        around = 0 if used or self.request.spread else -self._used_around(unit)
+        return self.packed(used), unit.held, unit.pool, around, unit.number
 
-    def domains(self) -> Iterator[Domain]:
-        """Sets of units, each to be tried as a whole; only those with room enough."""
+    # Domains
+
+    def domains(self) -> Iterator[list[list[Unit]]]:
+        """Sets of units in order of preference, level by level, each to be tried as a whole."""
         within, node, top = self.request.group_within, self.forest.node_level, self.forest.top
-        single = len(self.request.demands) == 1
+        single, guaranteed = len(self.request.demands) == 1, self.request.priority >= 0
         if within >= 0:
-            yield from self._cells_as_domains(max(within, node), lower_roots=True)
+            yield self._cells_as_domains(max(within, node), lower_roots=True)
             return
-        if self.request.units is None and not (single and self.request.priority >= 0):
-            for level in range(node + 1, (node + 1 if single and node < top else top) + 1):
-                yield from self._cells_as_domains(level, lower_roots=False)
-        if not single or self.request.priority >= 0 or node == top:
-            yield Domain(top + 1, None, self.units)
+        if self.request.units is None and not (single and guaranteed):
+            highest = node + 1 if single and node < top else top
+            for level in range(node + 1, highest + 1):
+                yield self._cells_as_domains(level, lower_roots=False)
+        if not single or guaranteed or node == top:
+            yield [self.units]
 
-    def _cells_as_domains(self, level: int, lower_roots: bool) -> list[Domain]:
-        groups: dict[VirtualCell, list[Unit]] = {}
+    def _cells_as_domains(self, level: int, lower_roots: bool) -> list[list[Unit]]:
+        """The units in each cell of a level; lower roots are cells of it if they may be.
+
+        Of cells that are bound to nothing and alike, the first stands for all.
+        """
+        domains: dict[VirtualCell, list[Unit]] = {}
         for unit in self.units:
             highest = self.forest.top if unit.pool < 0 else self.state.pools[unit.pool].level
             if level <= highest or lower_roots:
                 wide = min(level, highest)
-                many = self.forest.widths[wide] // self.forest.widths[unit.level]
-                cell = VirtualCell(unit.pool, wide, unit.number // many)
-                groups.setdefault(cell, []).append(unit)
-        roomy = (cell for cell in groups if _room(groups[cell]) >= self.request.total)
-        return [
-            Domain(level, cell, groups[cell]) for cell in sorted(roomy, key=self._domain_preference)
-        ]
+                number = unit.number // self.forest.many(wide, unit.level)
+                domains.setdefault(VirtualCell(unit.pool, wide, number), []).append(unit)
+        roomy = [cell for cell in domains if _room(domains[cell]) >= self.request.total]
+        roomy.sort(key=self._domain_preference)
+        if self.request.units is None:
+            roomy = self._unlike(roomy)
+        return [domains[cell] for cell in roomy]
 
     def _domain_preference(self, cell: VirtualCell) -> tuple[int, ...]:
-        if cell.pool < 0:
-            physical = PhysicalCell(self.request.chain, cell.level, cell.number)
-            load, held = self.state.load(physical), self.state.held(physical)
-            if cell.level == self.forest.node_level:
-                return self.packed(load), held, -cell.number
-            return self._promised(physical), self.packed(load), -cell.number
-        return self.packed(self._used(cell)), cell.pool, cell.number
+        if cell.pool >= 0:
+            return self.packed(self._used(cell)), cell.pool, cell.number
+        physical = PhysicalCell(self.request.chain, cell.level, cell.number)
+        load, held = self.state.load(physical), self.state.held(physical)
+        if cell.level == self.forest.node_level:
+            return self.packed(load), held, -cell.number
+        promised = 2 if held else 1 - self.state.is_free(physical)
+        return promised, self.packed(load), -cell.number
 
-    def _promised(self, cell: PhysicalCell) -> int:
-        """0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it."""
-        if self.state.held(cell):
-            return 2
-        return 0 if self.state.is_free(cell) else 1
-
-    def alike(self, cell: VirtualCell) -> tuple[int, ...]:
-        """What unbound cells share that can be bound to the same physical ones."""
-        around = anchor(self.state, cell)
-        if self.foreseen is not None:
-            return cell
-        if around in self.state.bound:
-            return cell.level, *around
-        return cell.level, cell.pool
+    def _unlike(self, cells: list[VirtualCell]) -> list[VirtualCell]:
+        """The first of all virtual cells that can be bound to the same physical ones."""
+        first: dict[tuple[int, ...], VirtualCell] = {}
+        for cell in cells:
+            around = cell if cell.pool < 0 else anchor(self.state, cell)
+            bound = around in self.state.bound or cell.pool < 0
+            first.setdefault((cell.level, *(around if bound else (cell.pool,))), cell)
+        return list(first.values())
 
     # Choices
 
-    def takers(self) -> Iterator[Unit]:
-        """The units that take the only pod, in order of preference."""
-        (demand,) = self.request.demands
-        for unit in self.units:
-            if self._takes(unit, demand, {}, Budget(0)):
-                yield unit
+    def choices(self) -> Iterator[Choice]:
+        """All of them in order of preference; of a level, those that open the fewest idle units."""
+        demands, guaranteed = list(self.request.demands), self.request.priority >= 0
+        if guaranteed and self.request.is_single:
+            yield from ({unit: demands} for unit in self.takers())
+            return
+        for domains in self.domains():
+            choices = [choice for choice in map(self.choose, domains) if choice is not None]
+            yield from sorted(choices, key=self.opened) if guaranteed else choices
 
-    def choose(self, domain: Domain) -> Choice | None:
+    def takers(self) -> list[Unit]:
+        """The units that take the only pod, in order of preference; of those alike the first."""
+        (demand,) = self.request.demands
+        taking = {unit.virtual: unit for unit in self.units if self._takes(unit, [demand])}
+        return [taking[cell] for cell in self._unlike(list(taking))]
+
+    def choose(self, domain: list[Unit]) -> Choice | None:
         """Units for all pods."""
         if self.request.units is not None:
             return self._units_of_policy(domain)
-        if _room(domain.units) < self.request.total:
+        if _room(domain) < self.request.total:
             return None
-        place = self._fan_out if self.request.spread else self._next_fit
-        choice = place(domain.units)
-        if choice is None and len({demand[:2] for demand in self.request.demands}) > 1:
-            choice = self._search(domain.units)
+        choice = self._fan_out(domain) if self.request.spread else self._next_fit(domain)
+        if choice is None and self.request.is_mixed and not self.request.is_constrained:
+            choice = self._search(domain)
         return choice
 
-    def _units_of_policy(self, domain: Domain) -> Choice | None:
-        assert self.request.units is not None
-        numbered = list(self.all_units())
-        choice: Choice = {}
+    def _units_of_policy(self, domain: list[Unit]) -> Choice | None:
+        numbered, choice = list(self.all_units()), Choice()
         for demand in self.request.demands:
-            choice.setdefault(numbered[self.request.units[demand.position]], []).append(demand)
-        told = all(
-            unit in domain.units and self._accepts(unit, choice[unit], self.budget)
-            for unit in choice
-        )
-        return choice if told else None
+            number = (self.request.units or ())[demand.position]
+            choice.setdefault(numbered[number], []).append(demand)
+        fits = all(unit in domain and self._takes(unit, choice[unit]) for unit in choice)
+        return choice if fits else None
 
     def _next_fit(self, domain: list[Unit]) -> Choice | None:
-        choice: Choice = {}
-        units = iter(domain)
-        unit = next(units, None)
+        choice, units = Choice(), list(domain)
         for demand in self.request.demands:
-            while unit is not None and not self._takes(unit, demand, choice, Budget(0)):
-                unit = next(units, None)
-            if unit is None:
+            while units and not self._takes(units[0], [*choice.get(units[0], []), demand]):
+                units.pop(0)
+            if not units:
                 return None
-            choice.setdefault(unit, []).append(demand)
+            choice.setdefault(units[0], []).append(demand)
         return choice
 
     def _fan_out(self, domain: list[Unit]) -> Choice | None:
-        choice: Choice = {}
-
-        def preference(unit: Unit) -> tuple[int, ...]:
-            return self._preference(unit, sum(d.leaves for d in choice.get(unit, [])))
-
+        choice = Choice()
         for demand in self.request.demands:
-            order = sorted(domain, key=preference)
-            taking = (unit for unit in order if self._takes(unit, demand, choice, Budget(0)))
-            unit = next(taking, None)
-            if unit is None:
+            taking = [u for u in domain if self._takes(u, [*choice.get(u, []), demand])]
+            if not taking:
                 return None
+            placed = {u: sum(d.leaves for d in choice.get(u, [])) for u in taking}
+            unit = min(taking, key=lambda unit: self._preference(unit, placed[unit]))
             choice.setdefault(unit, []).append(demand)
         return choice
 
-    def _takes(self, unit: Unit, demand: Demand, choice: Choice, budget: Budget) -> bool:
-        demands = sorted([*choice.get(unit, []), demand], key=_ascending)
-        return self._accepts(unit, demands, budget)
+    def _search(self, domain: list[Unit]) -> Choice | None:
+        """Depth first; of units that have the same left the first stands for all."""
 
-    def _accepts(self, unit: Unit, demands: list[Demand], budget: Budget) -> bool:
-        """Whether the pods fit into the unit together, or into an empty one if it is not bound."""
+        def place(demands: list[Demand], left: dict[Unit, int]) -> list[tuple[Demand, Unit]] | None:
+            if not demands:
+                return []
+            (demand, *others), first = demands, dict[int, Unit]()
+            for unit, room in left.items():
+                first.setdefault(room, unit)
+            for room, unit in sorted(first.items(), key=lambda kind: kind[0]):
+                if room >= demand.leaves:
+                    rest = place(others, left | {unit: room - demand.leaves})
+                    if rest is not None:
+                        return [(demand, unit), *rest]
+            return None
+
+        largest_first = sorted(self.request.demands, key=lambda d: (-d.leaves, d.position))
+        placed = place(largest_first, {unit: unit.available for unit in domain})
+        if placed is None:
+            return None
+        unit_of, choice = dict(placed), Choice()
+        for demand in self.request.demands:
+            choice.setdefault(unit_of[demand], []).append(demand)
+        return choice
+
+    def _takes(self, unit: Unit, demands: list[Demand]) -> bool:
+        """Whether the pods fit into the unit together, or into an idle one if it is not bound."""
         if sum(demand.leaves for demand in demands) > unit.available:
             return False
-        if not self._constrained:
+        if not self.request.is_constrained:
             return True
-        if not self.may_get(unit, len(demands)):
-            return False
-        cell, leaf_class = unit.cell, self.leaf_class
-        if cell is None:
-            cell, leaf_class = 0, _free
-        within = self.request.group_within
-        found = choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class, budget)
-        return found is not None
-
-    def may_get(self, unit: Unit, pods: int) -> bool:
-        """Whether the node that a unit is on, or any of those allowed, may get so many pods."""
-        most, allowed = self.request.most, self.request.suggested
-        if most is None or allowed is None:
-            return True
-        if unit.cell is None:
-            return pods <= max((most[node] for node in allowed), default=0)
-        nodes = self.forest.widths[self.forest.node_level] // self.forest.widths[unit.level]
-        return pods <= most[unit.cell // nodes]
-
-    @property
-    def _constrained(self) -> bool:
-        request = self.request
-        confined = request.group_within >= 0 or any(pod.within >= 0 for pod in request.demands)
-        return confined or request.most is not None
-
-    def _search(self, domain: list[Unit]) -> Choice | None:
-        """Depth first, biggest pods first, tightest units first; one unit of every kind.
-
-        Units that have the same left (and, under constraints, got the same) are of one kind: the
-        first in order stands for all. A failed state is remembered by the kinds of its units.
-        """
-        demands = sorted(self.request.demands, key=lambda d: (-d.leaves, d.position))
-        choice: Choice = {}
-        failed: set[tuple[object, ...]] = set()
-
-        def left(unit: Unit) -> int:
-            return unit.available - sum(demand.leaves for demand in choice.get(unit, []))
-
-        def kind(unit: Unit) -> tuple[object, ...]:
-            if not self._constrained:
-                return (left(unit),)
-            got = tuple(demand[:2] for demand in choice.get(unit, []))
-            return unit.leaves if unit.cell is None else unit.virtual, got
-
-        def place(depth: int) -> bool:
-            if depth == len(demands):
-                return True
-            kinds: dict[tuple[object, ...], Unit] = {}
-            for unit in domain:
-                kinds.setdefault(kind(unit), unit)
-            state = (depth, *sorted(map(repr, map(kind, domain))))
-            if state in failed:
+        node, most, allowed = self._node_of(unit), self.request.most, self.request.suggested
+        if most is not None and allowed is not None:
+            nodes = allowed if node is None else [node]
+            if len(demands) > max((most[each] for each in nodes), default=0):
                 return False
-            demand = demands[depth]
-            for unit in sorted(kinds.values(), key=left):  # stable: then by order in the domain
-                if left(unit) < demand.leaves:
-                    continue
-                if self.budget.left == 0:
-                    return False
-                self.budget.spend(1)
-                if not self._takes(unit, demand, choice, self.budget):
-                    continue
-                choice.setdefault(unit, []).append(demand)
-                if place(depth + 1):
-                    return True
-                choice[unit].pop()
-                if not choice[unit]:
-                    del choice[unit]
-            failed.add(state)
-            return False
+        cell, within = unit.cell, self.request.group_within
+        leaf_class = self.leaf_class
+        if cell is None:
+            cell, leaf_class = 0, _idle
+        demands = sorted(demands, key=lambda demand: (demand.leaves, demand.position))
+        return choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class) is not None
 
-        if not place(0):
+
+def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
+    """How far a request has to reach for a leaf; None: further than this, or the leaf is bad."""
+
+    def leaf_class(leaf: int) -> int | None:
+        if leaf in state.bad:
             return None
-        for pods in choice.values():
-            pods.sort(key=_ascending)
-        return dict(sorted(choice.items(), key=lambda item: _ascending(item[1][0])))
+        if state.holder(leaf) is None:
+            return IDLE
+        if leaf not in state.pair:
+            return OPPORTUNISTIC if reach >= OPPORTUNISTIC else None
+        return GUARANTEED if reach == GUARANTEED and is_lower(state, request, leaf) else None
+
+    return leaf_class
 
 
-def numbered_units(state: State, chain: int, pools: tuple[int, ...]) -> list[Unit]:
-    """The units of an instance as policies number them, as attempt 1 sees them."""
-    request = Request(-1, chain, pools, False, 0, (), -1, False, False, None, None)
-    return list(Chooser(state, request, OPPORTUNISTIC, Budget()).all_units())
+def is_lower(state: State, request: Request, leaf: int) -> bool:
+    """Whether the group that holds a leaf has a lower priority than the request."""
+    holder = state.holder(leaf)
+    return holder is not None and state.groups[holder].priority < request.priority
 
 
 def anchor(state: State, unit: VirtualCell) -> VirtualCell:
@@ -412,37 +374,9 @@ def anchor(state: State, unit: VirtualCell) -> VirtualCell:
     return unit
 
 
-def class_of_leaves(
-    state: State, request: Request, reach: int, victims: Collection[int] | None = None
-) -> LeafClass:
-    """How far one must reach for a leaf; None: further than this, or it is bad.
-
-    With ``victims`` only those may leave.
-    """
-
-    def leaf_class(leaf: int) -> int | None:
-        holder = state.holder(leaf)
-        if leaf in state.bad:
-            return None
-        if victims is not None and leaf in state.user and state.user[leaf] not in victims:
-            return None
-        if holder is None:
-            return IDLE
-        if leaf not in state.pair:
-            return OPPORTUNISTIC if reach >= OPPORTUNISTIC else None
-        lower = state.groups[holder].priority < request.priority
-        return GUARANTEED if reach == GUARANTEED and lower else None
-
-    return leaf_class
-
-
-def _ascending(demand: Demand) -> tuple[int, int]:
-    return demand.leaves, demand.position
-
-
 def _room(units: list[Unit]) -> int:
     return sum(unit.available for unit in units)
 
 
-def _free(leaf: int) -> int:
-    return 0
+def _idle(leaf: int) -> int | None:
+    return IDLE
