@@ -68,9 +68,7 @@ def _audit_bindings(state: State) -> None:
         partner[physical] = cell
     _hold(partner == state.partner, "the partners are not those of the bindings")
     for physical in filter(state.is_root, partner):
-        touched[physical] += 1
-        while physical.level < state.forests[physical.chain].top:
-            physical = state.parent(physical)
-            touched[physical] += 1
-            _hold(not state.is_root(physical), f"a root is inside the root {physical}")
+        touched.update(state.around(physical))
+        roots = list(filter(state.is_root, state.around(physical)))
+        _hold(len(roots) == 1, f"a root is inside another: {roots}")
     _hold(touched == state.touched, "the roots counted per cell are not those bound")

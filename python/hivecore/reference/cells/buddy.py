@@ -1,4 +1,4 @@
-"""Buddy cell allocation, HiveD (OSDI'20) Algorithm 1, written for reading.
+"""Buddy cell allocation: HiveD (OSDI'20), Algorithm 1.
 
 A chain is a forest of `roots` equal trees. A level-(l+1) cell consists of `fanouts[l-1]` level-l
 cells, its *buddies* among each other; level 1 is the leaf. The allocator keeps one free list per
@@ -11,9 +11,15 @@ level, in canonical form: a cell is listed if it is free and its parent is not.
     allocate(1) takes leaf 0: cell 0 of level 3 is split, then cell 0 of level 2;
     listed are now leaf 1, level-2 cell 1 and level-3 cell 1.
     release(1, 0) puts leaf 0 back; leaf 1 is free, so they merge, and so on up to the root.
+
+Algorithm 1 splits a cell only where no smaller one can serve. So large cells stay whole as long as
+they can, and whatever tenants are promised can be served if it could be at first (Theorem 1;
+`hivecore.reference.cells.state` has the reason). Where the paper takes any cell of a free list, we
+take the lowest.
 """
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -122,40 +128,35 @@ class BuddyAllocator:
             self.release(level, index)
 
     def check(self) -> None:
-        """Recompute the canonical free lists from the allocated cells and compare."""
+        """Compare the free lists with their definition, and see that no leaf has two owners."""
+        owners = Counter(
+            leaf
+            for level, cells in self.allocated.items()
+            for index in cells
+            for leaf in self._leaves(level, index)
+        )
+        if any(count > 1 for count in owners.values()):
+            raise InvariantError("allocated cells overlap")
 
-        def audit(level: int, index: int) -> bool:
-            """Whether the cell is wholly free; its free children are listed where it is not."""
-            if index in self.allocated[level]:
-                below = [(level, index)]
-                for under in range(level - 1, 0, -1):
-                    first = index * self.sizes[under] // self.sizes[level]
-                    count = self.sizes[under] // self.sizes[level]
-                    below += [(under, i) for i in range(first, first + count)]
-                overlap = [cell for cell in below[1:] if cell[1] in self.allocated[cell[0]]]
-                if overlap:
-                    raise InvariantError(f"{overlap[0]} lies inside allocated {(level, index)}")
-                return False
-            if level == 1:
-                return True
-            fanout = self.fanouts[level - 2]
-            children = range(index * fanout, (index + 1) * fanout)
-            free = [child for child in children if audit(level - 1, child)]
-            if len(free) == fanout:
-                return True
-            expected[level - 1].update(free)
-            return False
+        def is_free(level: int, index: int) -> bool:
+            return owners.keys().isdisjoint(self._leaves(level, index))
 
-        expected: dict[int, set[int]] = {level: set() for level in self.sizes}
-        expected[self.levels] = {root for root in range(self.roots) if audit(self.levels, root)}
-        for level, cells in expected.items():
-            if sorted(cells) != self.free[level]:
+        for level, listed in self.free.items():
+            free = (index for index in range(self.sizes[level]) if is_free(level, index))
+            if level < self.levels:
+                fanout = self.fanouts[level - 1]
+                free = (index for index in free if not is_free(level + 1, index // fanout))
+            if list(free) != listed:
                 raise InvariantError(f"free list of level {level} is not canonical")
 
     # Index arithmetic
 
     def _ancestor(self, level: int, index: int, above: int) -> int:
         return index * self.sizes[above] // self.sizes[level]
+
+    def _leaves(self, level: int, index: int) -> range:
+        width = self.sizes[1] // self.sizes[level]
+        return range(index * width, (index + 1) * width)
 
     def _listed_ancestor(self, level: int, index: int) -> int | None:
         for above in range(level, self.levels + 1):

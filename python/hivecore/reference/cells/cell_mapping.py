@@ -82,7 +82,7 @@ def _settle(
     for demand, leaves in zip(demands, chosen, strict=True):
         placed[demand.position] = []
         for leaf in leaves:
-            virtual = state.virtual_leaf(unit, cell, leaf)
+            virtual = state.virtual_leaf(unit, leaf)
             if leaf in state.pair:
                 state.unbook(leaf)
             state.reserver[leaf] = handle

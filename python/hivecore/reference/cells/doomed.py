@@ -43,5 +43,5 @@ def _good_and_largest(state: State, cell: PhysicalCell) -> bool:
     def good(cell: PhysicalCell) -> bool:
         return state.is_free(cell) and state.sick(cell) == 0
 
-    top = state.forests[cell.chain].top
-    return good(cell) and (cell.level == top or not good(state.parent(cell)))
+    parent = state.parent(cell)
+    return good(cell) and (parent is None or not good(parent))

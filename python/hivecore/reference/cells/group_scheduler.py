@@ -7,7 +7,7 @@ that a failure leaves everything as it was.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,9 @@ from hivecore.reference.cells.doomed import doomed
 from hivecore.reference.cells.leaf_choice import OPPORTUNISTIC
 from hivecore.reference.cells.planning import Planner
 from hivecore.reference.cells.recovery import admitted, promote
-from hivecore.reference.cells.requests import new_state, pools_of, request_of
-from hivecore.reference.cells.unit_choice import PACKING, Chooser, Request
+from hivecore.reference.cells.requests import pools_of, request_of
+from hivecore.reference.cells.state import State
+from hivecore.reference.cells.unit_choice import Chooser, Request
 
 __all__ = ["GroupScheduler", "GroupState", "UnitState"]
 
@@ -79,46 +80,16 @@ class GroupScheduler:
         pools: Sequence[tuple[int, int, int, int]],
         pins: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        self._state = new_state(chains, pools, pins)
+        self._state = State.new(chains, pools, pins)
         self._free_slots: list[int] = []  # the last one is used next
         self._slots = 0
         self._next_sequence = 0
 
     # Planning
 
-    def schedule(
-        self,
-        vc: int,
-        chain: int,
-        pool: int,
-        priority: int,
-        sizes: Sequence[int],
-        within: Sequence[int] | None,
-        group_within: int,
-        spread: bool,
-        merge: bool,
-        suggested: Sequence[int] | None,
-        units: Sequence[int] | None,
-        evictions: int = PACKING,
-        most: Sequence[int] | None = None,
-    ) -> Plan:
-        request = request_of(
-            self._state,
-            vc,
-            chain,
-            pool,
-            priority,
-            sizes,
-            within,
-            group_within,
-            spread,
-            merge,
-            suggested,
-            units,
-            evictions,
-            most,
-        )
-        return Planner(self._state, request).plan()
+    def schedule(self, *arguments: Any, **options: Any) -> Plan:
+        """What to do about a request, which `request_of` makes of these arguments."""
+        return Planner(self._state, request_of(self._state, *arguments, **options)).plan()
 
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
         """The units that a request may use."""

@@ -47,7 +47,7 @@ def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
     if not _book(after, newcomer):
         return state, []
     for handle in others:
-        as_before = handle in lower and _book_pairs(after, handle, state.groups[handle].pairs)
+        as_before = handle in lower and after.book_all(state.groups[handle].pairs)
         if as_before:
             after.groups[handle] = state.groups[handle]
         else:
@@ -96,16 +96,6 @@ def _book(state: State, handle: int) -> bool:
     return True
 
 
-def _book_pairs(state: State, handle: int, pairs: list[tuple[int, VirtualLeaf]]) -> bool:
-    """Book these virtual leaves; False: nothing has changed."""
-    for number, (leaf, held) in enumerate(pairs):
-        if not state.book(leaf, held):
-            for other, _ in pairs[:number]:
-                state.unbook(other)
-            return False
-    return True
-
-
 def _virtual_leaf(state: State, leaf: int, pool: int) -> VirtualLeaf | None:
     """One of the pool: in the root around the leaf, or in a new one."""
     owner = state.pools[pool]
@@ -117,4 +107,4 @@ def _virtual_leaf(state: State, leaf: int, pool: int) -> VirtualLeaf | None:
         if not roots or not state.may_be_root(cell):
             return None
         root = roots[0]
-    return state.virtual_leaf(root, index, leaf)
+    return state.virtual_leaf(root, leaf)

@@ -1,18 +1,32 @@
-"""Who holds what: the part of the group scheduler that binds virtual cells to physical ones.
+"""Who holds what: the binding of virtual cells to physical ones, and why it is safe.
 
-A leaf has a *user* (it runs there) and a *reserver* (it preempts there), each at most one; the
-*holder* is the reserver if there is one, else the user. A guaranteed holder has a virtual leaf that
-is paired with the leaf. A virtual cell is bound exactly while some virtual leaf in it is paired (a
-pin's root always), and the parent of a bound cell is bound to the parent of its physical cell.
+**Owners.** A leaf has a *user*, the group that runs there, and a *reserver*, the group that evicts
+it, each at most one; the *holder* is the reserver if there is one, else the user. A guaranteed
+holder has a virtual leaf of its tenant, which is paired with the leaf.
 
-`book` and `unbook` change pairs and bindings. They keep S(l) >= 0
-on every level l, with S(top) = F - owed and S(l) = S(l+1) * fanout + F(l) - owed(l), where F counts
-the free list and owed the unbound roots of pools: whatever owed cells are asked for next, the free
-lists can serve them (HiveD, OSDI'20, section 3). Free lists, loads and S are recomputed whenever
-they are asked for.
+**Bindings** (HiveD, OSDI'20, section 3). A virtual cell is bound exactly while a virtual leaf in it
+is paired (the root of a pin always), and the parent of a bound cell is bound to the parent of its
+physical cell. So a tenant's root is one physical cell with all its topology, and which one is
+decided only when the tenant starts to use it.
+
+**Safety.** A physical cell is free if no root is bound at, inside or around it; it is listed if it
+is free and its parent is not. On level l let F(l) be the listed cells, owed(l) the tenants' roots
+that are not bound, and
+
+    S(top) = F(top) - owed(top)        S(l) = S(l+1) * fanout + F(l) - owed(l)
+
+S(l) is what is left on a level when the levels above have got all that is owed there and have split
+the rest. As long as S >= 0 on all levels, every owed root can be bound, in any order (Theorem 1):
+binding one to a listed cell of its level changes no S, for F and owed both fall. If none is listed
+up to level m, then S(l) >= 0 and owed >= 0 force S > 0 on the levels above l up to m, which is all
+that a split of a cell of level m takes from them, one each; S(l) and all below stay as they are.
+Bad leaves count like others: cells are promised, and which of them are bad changes.
+
+Free lists, loads and S are recomputed whenever they are asked for.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
 from hivecore.reference.cells.cells import (
@@ -38,22 +52,51 @@ class State:
         self.groups: dict[int, Group] = {}
         self.pair: dict[int, VirtualLeaf] = {}
         self.bound: dict[VirtualCell, int] = {}
-        self.partner: dict[PhysicalCell, VirtualCell] = {}
+        self.partner: dict[PhysicalCell, VirtualCell] = {}  # the inverse
         self.used: Counter[VirtualCell] = Counter()  # paired leaves in it
-        self.touched: Counter[PhysicalCell] = Counter()  # bound roots of pools at or below it
+        self.touched: Counter[PhysicalCell] = Counter()  # bound roots at or inside it
+
+    @classmethod
+    def new(
+        cls,
+        chains: Sequence[tuple[Sequence[int], int, int]],
+        pools: Sequence[tuple[int, int, int, int]],
+        pins: Sequence[tuple[int, int, int, int]],
+    ) -> "State":
+        """The state of a new cluster: pins are bound, and all pools can be served."""
+        forests: list[Forest] = []
+        for number, (fanouts, roots, node_level) in enumerate(chains):
+            first = forests[-1].end_leaf if forests else 0
+            forests.append(Forest(number, tuple(fanouts), roots, node_level, first))
+        owned = [Pool(*pool) for pool in pools]
+        owned += [Pool(vc, chain, level, 1, pin=cell) for vc, chain, level, cell in pins]
+        state = cls(forests, owned)
+        for number, (_, chain, level, cell) in enumerate(pins):
+            physical = PhysicalCell(chain, level, cell)
+            if not state.is_free(physical):
+                raise ValueError(f"pins[{number}] must not overlap another pinned cell")
+            state._bind(VirtualCell(len(pools) + number, level, 0), physical)
+        for forest in forests:
+            for level, spare in reversed(list(enumerate(state.surplus(forest.chain)))):
+                if spare < 0:
+                    raise ValueError(
+                        f"chain {forest.chain} lacks {-spare} cells of level {level} "
+                        "for what the tenants own"
+                    )
+        return state
 
     def copy(self) -> "State":
         """An independent state; groups and shapes are shared, for they never change."""
         other = copy(self)
-        for name in ("bad", "user", "reserver", "groups", "pair"):
+        for name in ("bad", "user", "reserver", "groups", "pair", "bound", "partner"):
             setattr(other, name, getattr(self, name).copy())
-        for name in ("bound", "partner", "used", "touched"):
-            setattr(other, name, getattr(self, name).copy())
+        other.used, other.touched = self.used.copy(), self.touched.copy()
         return other
 
     # The physical side
 
     def forest_of(self, leaf: int) -> Forest:
+        """The chain that a leaf is in."""
         return next(f for f in self.forests if f.first_leaf <= leaf < f.end_leaf)
 
     @property
@@ -62,110 +105,108 @@ class State:
         return self.forests[-1].end_leaf if self.forests else 0
 
     def holder(self, leaf: int) -> int | None:
+        """The group that has the leaf, or will have it."""
         return self.reserver.get(leaf, self.user.get(leaf))
 
+    def _leaves(self, cell: PhysicalCell) -> range:
+        return self.forests[cell.chain].leaves(cell.level, cell.number)
+
     def load(self, cell: PhysicalCell) -> int:
-        """Leaves whose holder has no right to them."""
-        leaves = self.forests[cell.chain].leaves(cell.level, cell.number)
-        return sum(leaf not in self.pair and self.holder(leaf) is not None for leaf in leaves)
+        """Leaves whose holder has no right to them: opportunistic work."""
+        held = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is not None)
+        return sum(leaf not in self.pair for leaf in held)
 
     def held(self, cell: PhysicalCell) -> int:
-        leaves = self.forests[cell.chain].leaves(cell.level, cell.number)
-        return sum(leaf in self.pair for leaf in leaves)
+        """Leaves whose holder has a right to them."""
+        return sum(leaf in self.pair for leaf in self._leaves(cell))
 
     def sick(self, cell: PhysicalCell) -> int:
-        leaves = self.forests[cell.chain].leaves(cell.level, cell.number)
-        return sum(leaf in self.bad for leaf in leaves)
+        """Bad leaves."""
+        return sum(leaf in self.bad for leaf in self._leaves(cell))
 
-    def parent(self, cell: PhysicalCell) -> PhysicalCell:
-        fanout = self.forests[cell.chain].fanouts[cell.level]
-        return PhysicalCell(cell.chain, cell.level + 1, cell.number // fanout)
+    def around(self, cell: PhysicalCell) -> Iterator[PhysicalCell]:
+        """A cell and those that it is in, upwards."""
+        forest = self.forests[cell.chain]
+        for level in range(cell.level, forest.top + 1):
+            yield PhysicalCell(cell.chain, level, cell.number // forest.many(level, cell.level))
+
+    def parent(self, cell: PhysicalCell) -> PhysicalCell | None:
+        """The cell that it is in; None: it is at the top."""
+        _, *above = self.around(cell)
+        return above[0] if above else None
 
     def is_root(self, cell: PhysicalCell) -> bool:
         """Whether the cell is bound to the root of a pool."""
         virtual = self.partner.get(cell)
         return virtual is not None and virtual.level == self.pools[virtual.pool].level
 
+    def is_free(self, cell: PhysicalCell) -> bool:
+        """Whether no root is bound at, inside or around the cell."""
+        return not self.touched[cell] and not any(map(self.is_root, self.around(cell)))
+
     def is_listed(self, cell: PhysicalCell) -> bool:
         """Whether the cell is in the canonical free list: it is free and its parent is not."""
-        if self.touched[cell]:
-            return False
-        if cell.level == self.forests[cell.chain].top:
-            return True
         parent = self.parent(cell)
-        return self.touched[parent] > 0 and not self.is_root(parent)
+        return self.is_free(cell) and (parent is None or not self.is_free(parent))
 
     def listed(self, chain: int, level: int) -> list[int]:
+        """The free list of a level."""
         cells = self.forests[chain].cells(level)
         return [i for i in cells if self.is_listed(PhysicalCell(chain, level, i))]
-
-    def owed(self, chain: int, level: int) -> int:
-        mine = (i for i, p in enumerate(self.pools) if (p.chain, p.level) == (chain, level))
-        return sum(len(self.unbound_roots(pool)) for pool in mine)
 
     def surplus(self, chain: int) -> list[int]:
         """S of every level."""
         forest = self.forests[chain]
+        owed = Counter[int]()
+        for number, pool in enumerate(self.pools):
+            if pool.chain == chain:
+                owed[pool.level] += len(self.unbound_roots(number))
         spare = [0] * (forest.top + 1)
         for level in range(forest.top, -1, -1):
-            spare[level] = len(self.listed(chain, level)) - self.owed(chain, level)
+            spare[level] = len(self.listed(chain, level)) - owed[level]
             if level < forest.top:
                 spare[level] += spare[level + 1] * forest.fanouts[level]
         return spare
 
     def may_split(self, chain: int, level: int, source: int) -> bool:
-        """Whether a free cell of the level ``source`` can be split for an owed cell of ``level``.
+        """Whether a free cell of the level ``source`` may be split for an owed cell of ``level``.
 
-        It takes one cell from every level above that it passes, and S says who else needs those.
+        Algorithm 1 asks only if all lists below are empty, and then it always may.
         """
         return source == level or min(self.surplus(chain)[level + 1 : source + 1]) >= 1
 
-    def is_free(self, cell: PhysicalCell) -> bool:
-        """Whether the cell or one around it is listed."""
-        while not self.is_listed(cell):
-            if cell.level == self.forests[cell.chain].top:
-                return False
-            cell = self.parent(cell)
-        return True
-
     def may_be_root(self, cell: PhysicalCell) -> bool:
         """Whether an owed root can be bound to the cell: it is free, and a split is safe."""
-        if not self.is_free(cell):
-            return False
-        source = cell
-        while not self.is_listed(source):
-            source = self.parent(source)
-        return self.may_split(cell.chain, cell.level, source.level)
+        listed = (around.level for around in self.around(cell) if self.is_listed(around))
+        source = next(listed, None)
+        return source is not None and self.may_split(cell.chain, cell.level, source)
 
     # The virtual side
 
     def roots(self, pool: int) -> list[VirtualCell]:
+        """The roots of a pool."""
         level = self.pools[pool].level
         return [VirtualCell(pool, level, index) for index in range(self.pools[pool].count)]
 
     def unbound_roots(self, pool: int) -> list[VirtualCell]:
+        """Those that are owed."""
         return [root for root in self.roots(pool) if root not in self.bound]
-
-    def around(self, virtual: VirtualLeaf, level: int) -> VirtualCell:
-        """The virtual cell of a level that a virtual leaf is in."""
-        pool, leaf = virtual
-        width = self.forests[self.pools[pool].chain].widths[level]
-        return VirtualCell(pool, level, leaf // width)
 
     def path(self, leaf: int, virtual: VirtualLeaf) -> list[tuple[VirtualCell, PhysicalCell]]:
         """The cells to be bound to each other, from the root of the pool down to the leaf."""
-        pool = self.pools[virtual[0]]
-        forest = self.forests[pool.chain]
+        pool, number = virtual
+        chain, top = self.pools[pool].chain, self.pools[pool].level
+        forest = self.forests[chain]
         return [
             (
-                self.around(virtual, level),
-                PhysicalCell(pool.chain, level, forest.above(leaf, level)),
+                VirtualCell(pool, level, number // forest.widths[level]),
+                PhysicalCell(chain, level, forest.above(leaf, level)),
             )
-            for level in range(pool.level, -1, -1)
+            for level in range(top, -1, -1)
         ]
 
-    def virtual_leaf(self, cell: VirtualCell, index: int, leaf: int) -> VirtualLeaf:
-        """The virtual leaf for a leaf when a virtual cell is, or will be, bound to ``index``.
+    def virtual_leaf(self, cell: VirtualCell, leaf: int) -> VirtualLeaf:
+        """The virtual leaf for a leaf when a virtual cell is, or will be, bound around it.
 
         On the way down a bound cell keeps its partner; another gets the lowest unbound child.
         """
@@ -185,48 +226,50 @@ class State:
 
     def book(self, leaf: int, virtual: VirtualLeaf) -> bool:
         """Pair a leaf with a virtual leaf and bind what is around them; False: impossible."""
-        if leaf in self.pair:
-            return False
         path = self.path(leaf, virtual)
-        for cell, physical in path:
-            if cell in self.bound:
-                possible = self.bound[cell] == physical.number
-            elif cell.level == self.pools[cell.pool].level:
-                possible = self.may_be_root(physical)
-            else:
-                possible = physical not in self.partner
-            if not possible:
-                return False
+        if leaf in self.pair or not all(self._may_bind(*cells) for cells in path):
+            return False
         for cell, physical in path:
             if cell not in self.bound:
-                self.bind(cell, physical)
+                self._bind(cell, physical)
             self.used[cell] += 1
         self.pair[leaf] = virtual
+        return True
+
+    def _may_bind(self, cell: VirtualCell, physical: PhysicalCell) -> bool:
+        if cell in self.bound:
+            return self.bound[cell] == physical.number
+        if cell.level == self.pools[cell.pool].level:
+            return self.may_be_root(physical)
+        return physical not in self.partner
+
+    def book_all(self, pairs: Iterable[tuple[int, VirtualLeaf]]) -> bool:
+        """Book all of them, or change nothing."""
+        booked: list[int] = []
+        for leaf, virtual in pairs:
+            if not self.book(leaf, virtual):
+                for other in booked:
+                    self.unbook(other)
+                return False
+            booked.append(leaf)
         return True
 
     def unbook(self, leaf: int) -> None:
         """The inverse of `book`."""
         for cell, physical in self.path(leaf, self.pair.pop(leaf)):
             self.used[cell] -= 1
-            pinned = cell.level == self.pools[cell.pool].level and (
-                self.pools[cell.pool].pin is not None
-            )
-            if self.used[cell] == 0 and not pinned:
+            pool = self.pools[cell.pool]
+            is_pinned = pool.pin is not None and cell.level == pool.level
+            if self.used[cell] == 0 and not is_pinned:
+                if self.is_root(physical):
+                    self.touched.subtract(self.around(physical))
                 del self.bound[cell], self.partner[physical]
-                if cell.level == self.pools[cell.pool].level:
-                    self._touch(physical, -1)
 
-    def bind(self, cell: VirtualCell, physical: PhysicalCell) -> None:
+    def _bind(self, cell: VirtualCell, physical: PhysicalCell) -> None:
         self.bound[cell] = physical.number
         self.partner[physical] = cell
-        if cell.level == self.pools[cell.pool].level:
-            self._touch(physical, 1)
-
-    def _touch(self, cell: PhysicalCell, by: int) -> None:
-        self.touched[cell] += by
-        while cell.level < self.forests[cell.chain].top:
-            cell = self.parent(cell)
-            self.touched[cell] += by
+        if self.is_root(physical):
+            self.touched.update(self.around(physical))
 
     # Groups
 
@@ -239,7 +282,7 @@ class State:
         self.groups[handle] = group.downgraded()
 
     def remove(self, handle: int) -> None:
-        """A group has ended, or gives up to preempt."""
+        """A group has ended, or gives up its reservation."""
         if self.groups[handle].preempting:
             self.withdraw(handle)
             return
@@ -262,4 +305,5 @@ class State:
                 assert booked, "a reserver holds a leaf by the virtual leaf of its user"
 
     def by_sequence(self, handles: "set[int]") -> list[int]:
+        """The groups in the order in which they came."""
         return sorted(handles, key=lambda handle: self.groups[handle].sequence)
