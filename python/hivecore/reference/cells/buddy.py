@@ -73,16 +73,10 @@ class BuddyAllocator:
         """Take the lowest free cell of the lowest level that can serve; split what is too large."""
         for source in range(level, self.levels + 1):
             if self.free[source]:
-                break
-        else:
-            raise NoFreeCellError(f"level={level}: no free cell at this level or above")
-        index = self.free[source].pop(0)
-        for below in range(source - 1, level - 1, -1):
-            index *= self.fanouts[below - 1]
-            for buddy in range(index + 1, index + self.fanouts[below - 1]):
-                insort(self.free[below], buddy)
-        self.allocated[level].add(index)
-        return index
+                index = self._descendant(source, self.free[source][0], level)
+                self.allocate_at(level, index)
+                return index
+        raise NoFreeCellError(f"level={level}: no free cell at this level or above")
 
     def allocate_at(self, level: int, index: int) -> None:
         """Take this very cell; split the free cell that it lies in around it."""
@@ -154,9 +148,12 @@ class BuddyAllocator:
     def _ancestor(self, level: int, index: int, above: int) -> int:
         return index * self.sizes[above] // self.sizes[level]
 
+    def _descendant(self, level: int, index: int, below: int) -> int:
+        """The first of the cells of the level ``below`` in a cell."""
+        return index * self.sizes[below] // self.sizes[level]
+
     def _leaves(self, level: int, index: int) -> range:
-        width = self.sizes[1] // self.sizes[level]
-        return range(index * width, (index + 1) * width)
+        return range(self._descendant(level, index, 1), self._descendant(level, index + 1, 1))
 
     def _listed_ancestor(self, level: int, index: int) -> int | None:
         for above in range(level, self.levels + 1):

@@ -19,128 +19,107 @@ as that leaves enough for all cells that are owed to tenants (`State.may_split`)
 from functools import cache
 
 from hivecore.reference.cells.cells import PhysicalCell, VirtualCell, VirtualLeaf
-from hivecore.reference.cells.leaf_choice import Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.leaf_choice import LeafClass, choose_leaves
+from hivecore.reference.cells.packing import Choice
+from hivecore.reference.cells.requests import Request
 from hivecore.reference.cells.state import State
-from hivecore.reference.cells.unit_choice import Choice, Request, anchor
+from hivecore.reference.cells.unit_choice import anchor
 
-__all__ = ["Placed", "map_choice"]
+__all__ = ["CellMapping", "Placed"]
 
 Placed = dict[int, list[tuple[int, VirtualLeaf]]]
 """Per pod, by position: its leaves with their virtual leaves."""
 
 _Cells = dict[VirtualCell, int]
+"""Chosen units, and the physical cells that they are to be bound to."""
 
 
-def map_choice(
-    state: State, request: Request, choice: Choice, leaf_class: LeafClass, handle: int
-) -> Placed | None:
-    """Reserve leaves for all pods of a choice in the state; None: for some there are none."""
-    placed: Placed = {}
-    pods = {unit.virtual: demands for unit, demands in choice.items()}
-    bound = {unit: state.bound[unit] for unit in pods if unit in state.bound}
-    anchors: dict[VirtualCell, dict[VirtualCell, list[Demand]]] = {}
-    for unit, demands in pods.items():
-        if unit not in bound:
-            anchors.setdefault(anchor(state, unit), {})[unit] = demands
+class CellMapping:
+    """Maps one choice, in a state of its own in which it reserves the leaves for a new group."""
 
-    def settle(cells: _Cells) -> bool:
+    def __init__(self, state: State, request: Request, leaf_class: LeafClass, handle: int) -> None:
+        self.state, self.request, self.handle = state, request, handle
+        self.forest, self.leaf_class = state.forests[request.chain], leaf_class
+        self.placed: Placed = {}
+
+    def map(self, choice: Choice) -> Placed | None:
+        """The leaves of all pods; None: for some there are none."""
+        self.pods = {unit.virtual: demands for unit, demands in choice.items()}
+        bound = {
+            unit: cell for unit in self.pods if (cell := self.state.bound.get(unit)) is not None
+        }
+        if not self._settle(bound):
+            return None
+        anchors: dict[VirtualCell, list[VirtualCell]] = {}
+        for unit in self.pods:
+            if unit not in bound:
+                anchors.setdefault(anchor(self.state, unit), []).append(unit)
+        for top in sorted(anchors, key=lambda cell: cell not in self.state.bound):
+            self._inside = cache(self._cells_inside)  # until others are bound
+            index = self.state.bound.get(top)
+            cells = self._root(top) if index is None else self._children(top, index)
+            if cells is None or not self._settle({unit: cells[unit] for unit in anchors[top]}):
+                return None
+        return self.placed
+
+    def _settle(self, cells: _Cells) -> bool:
+        """Choose the leaves of the units' pods in their physical cells, and reserve them."""
         for unit, cell in cells.items():
-            settled = _settle(state, request, unit, cell, pods[unit], leaf_class, handle)
-            if settled is None:
+            chosen = self._leaves_in(unit, cell)
+            if chosen is None:
                 return False
-            placed.update(settled)
+            for demand, leaves in zip(self.pods[unit], chosen, strict=True):
+                virtual = [self._reserve(unit, leaf) for leaf in leaves]
+                self.placed[demand.position] = list(zip(leaves, virtual, strict=True))
         return True
 
-    if not settle(bound):
-        return None
-    for top in sorted(anchors, key=lambda cell: cell not in state.bound):
-        binding = _Binding(state, request, anchors[top], leaf_class)
-        if top in state.bound:
-            cells = binding.children(top, state.bound[top])
-        else:
-            cells = binding.root(top)
-        if cells is None or not settle({unit: cells[unit] for unit in anchors[top]}):
-            return None
-    return placed
+    def _reserve(self, unit: VirtualCell, leaf: int) -> VirtualLeaf:
+        virtual = self.state.virtual_leaf(unit, leaf)
+        if leaf in self.state.pair:
+            self.state.unbook(leaf)
+        self.state.reserver[leaf] = self.handle
+        booked = self.state.book(leaf, virtual)
+        assert booked, "the cell is bound, or may be"
+        return virtual
 
+    def _leaves_in(self, unit: VirtualCell, index: int) -> list[list[int]] | None:
+        demands, within = self.pods[unit], self.request.group_within
+        return choose_leaves(self.forest, unit.level, index, demands, within, self.leaf_class)
 
-def _settle(
-    state: State,
-    request: Request,
-    unit: VirtualCell,
-    cell: int,
-    demands: list[Demand],
-    leaf_class: LeafClass,
-    handle: int,
-) -> Placed | None:
-    """Choose the leaves of a unit's pods in its physical cell, and reserve them."""
-    forest = state.forests[request.chain]
-    chosen = choose_leaves(forest, unit.level, cell, demands, request.group_within, leaf_class)
-    if chosen is None:
-        return None
-    placed: Placed = {}
-    for demand, leaves in zip(demands, chosen, strict=True):
-        placed[demand.position] = []
-        for leaf in leaves:
-            virtual = state.virtual_leaf(unit, leaf)
-            if leaf in state.pair:
-                state.unbook(leaf)
-            state.reserver[leaf] = handle
-            booked = state.book(leaf, virtual)
-            assert booked, "the cell is bound, or may be"
-            placed[demand.position].append((leaf, virtual))
-    return placed
-
-
-class _Binding:
-    """Physical cells for the units below one anchor."""
-
-    def __init__(
-        self,
-        state: State,
-        request: Request,
-        pods: dict[VirtualCell, list[Demand]],
-        leaf_class: LeafClass,
-    ) -> None:
-        self.state, self.request, self.pods, self.leaf_class = state, request, pods, leaf_class
-        self.forest = state.forests[request.chain]
-        self.inside = cache(self._inside)
-
-    def _inside(self, cell: VirtualCell, index: int) -> _Cells | None:
+    def _cells_inside(self, cell: VirtualCell, index: int) -> _Cells | None:
         """Cells for the units in a virtual cell bound to ``index``; None: they do not fit."""
-        if cell in self.pods:
-            return {cell: index} if self._hosts(cell, index) else None
-        return self.children(cell, index)
+        if cell not in self.pods:
+            return self._children(cell, index)
+        node, most = (
+            index // self.forest.many(self.forest.node_level, cell.level),
+            self.request.most,
+        )
+        suggested = self.request.suggested
+        if suggested is not None and node not in suggested:
+            return None
+        if most is not None and len(self.pods[cell]) > most[node]:
+            return None
+        return None if self._leaves_in(cell, index) is None else {cell: index}
 
-    def _hosts(self, unit: VirtualCell, index: int) -> bool:
-        request, demands = self.request, self.pods[unit]
-        node = index // self.forest.many(self.forest.node_level, unit.level)
-        if request.suggested is not None and node not in request.suggested:
-            return False
-        if request.most is not None and len(demands) > request.most[node]:
-            return False
-        within = request.group_within
-        chosen = choose_leaves(self.forest, unit.level, index, demands, within, self.leaf_class)
-        return chosen is not None
-
-    def children(self, cell: VirtualCell, index: int) -> _Cells | None:
+    def _children(self, cell: VirtualCell, index: int) -> _Cells | None:
         """The same by the first assignment of children that works, tried one child at a time."""
 
         def assign(needed: list[VirtualCell], candidates: list[int]) -> _Cells | None:
             if not needed:
                 return {}
             for candidate in candidates:
-                cells = self.inside(needed[0], candidate)
+                cells = self._inside(needed[0], candidate)
                 others = [other for other in candidates if other != candidate]
                 if cells is not None and (rest := assign(needed[1:], others)) is not None:
                     return cells | rest
             return None
 
-        level = cell.level - 1
-        wanted = {unit.number // self.forest.many(level, unit.level) for unit in self.pods}
+        level, chosen = cell.level - 1, (unit for unit in self.pods if unit.pool == cell.pool)
+        wanted = {unit.number // self.forest.many(level, unit.level) for unit in chosen}
         below = self.forest.inside(cell.level, cell.number, level)
-        needed = [VirtualCell(cell.pool, level, each) for each in below if each in wanted]
-        return assign(needed, self._unbound_children(cell.level, index))
+        needed = [VirtualCell(cell.pool, level, number) for number in below if number in wanted]
+        unbound = [child for child in needed if child not in self.state.bound]
+        return assign(unbound, self._unbound_children(cell.level, index))
 
     def _unbound_children(self, level: int, index: int) -> list[int]:
         """The unbound children of a physical cell, best first."""
@@ -152,8 +131,8 @@ class _Binding:
     def _preference(self, cell: PhysicalCell) -> tuple[int, int, int]:
         return self.state.sick(cell), self.state.load(cell), cell.number
 
-    def root(self, root: VirtualCell) -> _Cells | None:
-        """The same for an unbound root, in a free cell."""
+    def _root(self, root: VirtualCell) -> _Cells | None:
+        """Cells for the units in an unbound root, in a free cell."""
         state, chain = self.state, self.request.chain
         for may_be_sick in (False, True):
             for source in range(root.level, self.forest.top + 1):
@@ -173,7 +152,7 @@ class _Binding:
         """The same for the first cell in a free one that will do."""
         if cell.level == root.level:
             good = may_be_sick or self.state.sick(cell) == 0
-            return self.inside(root, cell.number) if good else None
+            return self._inside(root, cell.number) if good else None
         below = (
             PhysicalCell(cell.chain, cell.level - 1, child)
             for child in self._unbound_children(cell.level, cell.number)

@@ -126,7 +126,7 @@ class Group:
     preempting: bool
     pods: Sequence[Sequence[int]]
     virtual: Sequence[Sequence[VirtualLeaf]] | None
-    sequence: int
+    sequence: int = -1
     pools: Sequence[Sequence[int]] | None = None
 
     @property

@@ -1,8 +1,16 @@
-"""The integer core of HiveD's affinity-group scheduler (OSDI'20, sections 3 to 5), for reading.
+"""HiveD's affinity-group scheduler (OSDI'20, sections 3 to 5), on numbers instead of names.
 
-What is held is in `State`; `Planner` turns a request into a plan without changing anything; this
-class carries plans out. A mutator works on a copy of the state and puts it in place at the end, so
-that a failure leaves everything as it was.
+A group is a gang: all of its pods get leaves at once, or none does. `State` holds what groups have,
+`Planner` turns a request into a plan without changing anything, and this class carries plans out:
+
+    schedule -> bind     commit                                   the group runs until release
+             -> preempt  reserve, the victims leave, confirm      the same
+                         reserve, cancel                          the victims stay after all
+             -> wait
+
+A mutator works on a copy of the state and puts it in place at the end, so that a failure leaves
+everything as it was. A plan may be carried out later; it is stale if what it needs has changed.
+Cells that become free go to groups that run without their guarantee (`promote`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +25,6 @@ from hivecore.reference.cells.audit import audit
 from hivecore.reference.cells.cells import (
     PREEMPT,
     WAIT,
-    Forest,
     Group,
     Plan,
     VirtualCell,
@@ -27,9 +34,9 @@ from hivecore.reference.cells.doomed import doomed
 from hivecore.reference.cells.leaf_choice import OPPORTUNISTIC
 from hivecore.reference.cells.planning import Planner
 from hivecore.reference.cells.recovery import admitted, promote
-from hivecore.reference.cells.requests import pools_of, request_of
+from hivecore.reference.cells.requests import Request, pools_of, request_of
 from hivecore.reference.cells.state import State
-from hivecore.reference.cells.unit_choice import Chooser, Request
+from hivecore.reference.cells.unit_choice import Chooser
 
 __all__ = ["GroupScheduler", "GroupState", "UnitState"]
 
@@ -94,7 +101,6 @@ class GroupScheduler:
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
         """The units that a request may use."""
         request = Request(vc, chain, pools_of(self._state, vc, chain, pool), 0, ())
-        forest = self._state.forests[chain]
         return [
             UnitState(
                 unit.pool,
@@ -102,9 +108,7 @@ class GroupScheduler:
                 unit.leaves,
                 unit.available,
                 unit.used,
-                -1
-                if unit.cell is None
-                else unit.cell // forest.many(forest.node_level, unit.level),
+                -1 if unit.node is None else unit.node,
             )
             for unit in Chooser(self._state, request, OPPORTUNISTIC).all_units()
         ]
@@ -116,13 +120,13 @@ class GroupScheduler:
     # Carrying out
 
     def commit(self, plan: Plan, lazy: bool) -> int:
-        """Let the planned group run; nobody may be on its leaves any more."""
+        """Let the planned group run; its victims must have left."""
         if plan.outcome == WAIT:
             raise ValueError("plan.outcome must not be wait")
         return self._carry_out(plan, lazy, preempting=False)
 
     def reserve(self, plan: Plan, lazy: bool) -> int:
-        """Take the planned leaves from under their users, who are to leave."""
+        """Take the planned leaves from under their users, which are to leave."""
         if plan.outcome != PREEMPT:
             raise ValueError("plan.outcome must be preempt")
         return self._carry_out(plan, lazy, preempting=True)
@@ -130,15 +134,13 @@ class GroupScheduler:
     def _carry_out(self, plan: Plan, lazy: bool, preempting: bool) -> int:
         after = self.copy()
         state = after._state
-        leaves = [leaf for pod in plan.pods for leaf in pod]
-        named = plan.downgrades + plan.cancels
-        for handle, stamp in zip(named, plan.stamps, strict=True):
+        for handle, stamp in zip(plan.downgrades + plan.cancels, plan.stamps, strict=True):
             if handle not in state.groups or state.groups[handle].sequence != stamp:
                 raise StaleDecisionError(f"group {handle} is not what it was")
-        for handle in plan.downgrades:
-            if state.groups[handle].virtual is None:
-                raise StaleDecisionError(f"group {handle} is downgraded already")
-        reservers = {state.reserver[leaf] for leaf in leaves if leaf in state.reserver}
+        if any(state.groups[handle].virtual is None for handle in plan.downgrades):
+            raise StaleDecisionError("a group is downgraded already")
+        group = Group(plan.vc, plan.priority, bool(lazy), preempting, plan.pods, plan.virtual)
+        reservers = {state.reserver[leaf] for leaf in group.leaves if leaf in state.reserver}
         if reservers != set(plan.cancels):
             raise StaleDecisionError("other groups reserve the leaves now")
         for handle in plan.cancels:
@@ -146,43 +148,29 @@ class GroupScheduler:
             after._free_slots.append(handle)
         for handle in plan.downgrades:
             state.downgrade(handle)
-        sequence = after._next_sequence
-        group = Group(
-            plan.vc, plan.priority, bool(lazy), preempting, plan.pods, plan.virtual, sequence
-        )
-        pairs = dict(group.pairs)
-        for leaf in leaves:
-            user = state.user.get(leaf)
-            if leaf in state.bad or (user is not None and not preempting):
-                raise StaleDecisionError(f"leaf {leaf} is bad or used now")
-            if user is not None and leaf in state.pair:
-                lower = state.groups[user].priority < plan.priority
-                if not lower or state.pair[leaf] != pairs[leaf]:
-                    raise StaleDecisionError(f"leaf {leaf} is used by another group now")
-        after._enter(group)
+        obstacle = _obstacle(state, group)
+        if obstacle or not state.bad.isdisjoint(group.leaves):
+            raise StaleDecisionError(obstacle or "leaves are bad now")
+        handle = after._enter(group)
         if plan.cancels or plan.downgrades:
             promote(state)
         self.__dict__ = after.__dict__
-        return self._handle_of(sequence)
+        return handle
 
-    def _enter(self, group: Group) -> None:
-        """Book all leaves of a new group, over whoever holds them."""
+    def _enter(self, group: Group) -> int:
+        """Book all leaves of a new group, over any group that holds them; the handle."""
         state = self._state
         handle = self._free_slots.pop() if self._free_slots else self._slots
         self._slots = max(self._slots, handle + 1)
+        state.groups[handle] = replace(group, sequence=self._next_sequence)
         self._next_sequence += 1
-        state.groups[handle] = group
         for leaf in group.leaves:
             (state.reserver if group.preempting else state.user)[leaf] = handle
             if leaf in state.pair:
                 state.unbook(leaf)
-        for leaf, virtual in group.pairs:
-            if not state.book(leaf, virtual):
-                raise StaleDecisionError(f"leaf {leaf} cannot be bound as planned now")
-
-    def _handle_of(self, sequence: int) -> int:
-        groups = self._state.groups
-        return next(handle for handle in groups if groups[handle].sequence == sequence)
+        if not state.book_all(group.pairs):
+            raise StaleDecisionError("leaves cannot be bound as planned now")
+        return handle
 
     def _live(self, handle: int) -> Group:
         if handle not in self._state.groups:
@@ -230,27 +218,16 @@ class GroupScheduler:
         pools: Sequence[Sequence[int]],
         displace: bool = True,
     ) -> tuple[int, bool, list[int]]:
-        """Put back a group that runs: (handle, whether it is downgraded, who was for it)."""
-        for leaf in (leaf for pod in pods for leaf in pod):
-            if self._state.holder(leaf) is not None:
-                raise ValueError(f"pods: leaf {leaf} is used or reserved")
-        after = self.copy()
-        group = Group(
-            vc,
-            priority,
-            bool(lazy),
-            False,
-            [list(pod) for pod in pods],
-            None,
-            after._next_sequence,
-            None if priority < 0 else _known(pools),
-        )
-        after._enter(group)
-        handle = after._handle_of(group.sequence)
-        displaced: list[int] = []
+        """Put back a group that runs: (handle, is downgraded, groups downgraded for it)."""
+        held = [x for pod in pods for x in pod if self._state.holder(x) is not None]
+        if held:
+            raise ValueError(f"pods: leaf {held[0]} is used or reserved")
+        after, wanted = self.copy(), None if priority < 0 else _known(pools)
+        group = Group(vc, priority, bool(lazy), False, _lists(pods), None, pools=wanted)
+        handle, displaced = after._enter(group), list[int]()
         if not displace:
             promote(after._state)
-        elif group.pools is not None:
+        elif wanted is not None:
             after._state, displaced = admitted(after._state, handle)
         self.__dict__ = after.__dict__
         return handle, priority >= 0 and self._state.groups[handle].virtual is None, displaced
@@ -265,41 +242,26 @@ class GroupScheduler:
         virtual: Sequence[Sequence[VirtualLeaf]] | None,
         pools: Sequence[Sequence[int]] | None = None,
     ) -> int:
-        """Put back a group as it was told, after all groups with lower sequence numbers."""
-        state = self._state
+        """Put back a group as `group` told, after all groups with lower sequence numbers."""
+        state, after = self._state, self.copy()
         if pools is None and virtual is None and priority >= 0 and not any(pods):
             pools = [[] for _ in pods]  # nothing is unknown
-        after = self.copy()
-        group = Group(
-            vc,
-            priority,
-            bool(lazy),
-            bool(preempting),
-            [list(pod) for pod in pods],
-            None if virtual is None else [[(p, v) for p, v in pod] for pod in virtual],
-            after._next_sequence,
-            _known(pools),
-        )
-        for leaf, held in group.pairs:
-            if state.forest_of(leaf).chain != state.pools[held[0]].chain:
-                raise ValueError(f"virtual: leaf {leaf} is in another chain than {held}")
-        for leaf in group.leaves:
-            user = state.user.get(leaf)
-            if leaf in state.reserver or (user is not None and not preempting):
-                raise ValueError(f"pods: leaf {leaf} is used or reserved")
-            if leaf in state.pair:
-                lower = user is not None and state.groups[user].priority < priority
-                if not lower or state.pair[leaf] != dict(group.pairs)[leaf]:
-                    raise ValueError(f"virtual: leaf {leaf} is held by another virtual leaf")
+        held = None if virtual is None else [[(p, v) for p, v in pod] for pod in virtual]
+        group = Group(vc, priority, bool(lazy), bool(preempting), _lists(pods), held)
+        for leaf, (pool, _) in group.pairs:
+            if state.forest_of(leaf).chain != state.pools[pool].chain:
+                raise ValueError(f"virtual: leaf {leaf} is in another chain than its virtual leaf")
+        if obstacle := _obstacle(state, group):
+            raise ValueError(f"pods: {obstacle}")
         try:
-            after._enter(group)
+            handle = after._enter(replace(group, pools=_known(pools)))
         except StaleDecisionError as error:
             raise ValueError(f"virtual: {error}") from None
         self.__dict__ = after.__dict__
-        return self._handle_of(group.sequence)
+        return handle
 
     def set_health(self, first: int, end: int, healthy: bool) -> None:
-        """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
+        """Mark the leaves from ``first`` up to ``end``; groups keep theirs."""
         if healthy:
             self._state.bad.difference_update(range(first, end))
         else:
@@ -321,20 +283,18 @@ class GroupScheduler:
 
     def placement_good(self, handle: int, suggested: Sequence[Sequence[int] | None] | None) -> bool:
         """Whether all leaves are healthy and on suggested nodes (per chain; None: all of them)."""
-        state = self._state
-        group = self._live(handle)
-        for leaf in group.leaves:
-            forest = state.forest_of(leaf)
+
+        def is_good(leaf: int) -> bool:
+            forest = self._state.forest_of(leaf)
             nodes = None if suggested is None else suggested[forest.chain]
-            bad = leaf in state.bad
-            if bad or (nodes is not None and forest.above(leaf, forest.node_level) not in nodes):
-                return False
-        return True
+            is_named = nodes is None or forest.above(leaf, forest.node_level) in nodes
+            return is_named and leaf not in self._state.bad
+
+        return all(map(is_good, self._live(handle).leaves))
 
     def group(self, handle: int) -> GroupState:
         """A live group."""
-        group = self._live(handle)
-        virtual = group.virtual
+        group, virtual = self._live(handle), self._live(handle).virtual
         reserved = any(leaf in self._state.reserver for leaf in group.leaves)
         return GroupState(
             group.vc,
@@ -352,14 +312,14 @@ class GroupScheduler:
 
     def surplus(self, chain: int) -> list[int]:
         """S of every level."""
-        return self._state.surplus(self._forest(chain).chain)
+        return self._state.surplus(chain)
 
     def free_cells(self, chain: int, level: int) -> npt.NDArray[np.int64]:
         """The canonical free list of a level, ascending."""
         return _array(self._state.listed(chain, level))
 
     def unbound_roots(self, pool: int) -> int:
-        """How many whole cells of a pool nothing is in."""
+        """How many cells of a pool no group is in."""
         return len(self._state.unbound_roots(pool))
 
     def bindings(self, pool: int, level: int) -> npt.NDArray[np.int64]:
@@ -372,39 +332,32 @@ class GroupScheduler:
 
     def leaf_users(self, chain: int) -> npt.NDArray[np.int64]:
         """Per leaf of a chain: the group that runs there, or -1."""
-        forest = self._forest(chain)
-        leaves = range(forest.first_leaf, forest.end_leaf)
-        return _array([self._state.user.get(leaf, -1) for leaf in leaves])
+        return _array([self._state.user.get(leaf, -1) for leaf in self._leaves(chain)])
 
     def leaf_reservers(self, chain: int) -> npt.NDArray[np.int64]:
         """Per leaf of a chain: the group that preempts there, or -1."""
-        forest = self._forest(chain)
-        leaves = range(forest.first_leaf, forest.end_leaf)
-        return _array([self._state.reserver.get(leaf, -1) for leaf in leaves])
+        return _array([self._state.reserver.get(leaf, -1) for leaf in self._leaves(chain)])
 
     def idle_leaves(self, chain: int) -> npt.NDArray[np.int32]:
-        """Per node of a chain: the healthy leaves that nobody uses or has reserved."""
-        forest, state = self._forest(chain), self._state
-        width = forest.widths[forest.node_level]
-        nodes = range(forest.first_leaf, forest.end_leaf, width)
-        idle = [
-            sum(state.holder(x) is None and x not in state.bad for x in range(node, node + width))
-            for node in nodes
-        ]
+        """Per node of a chain: the healthy leaves that no group uses or has reserved."""
+        forest, state = self._state.forests[chain], self._state
+        idle = [0 for _ in forest.cells(forest.node_level)]
+        for leaf in self._leaves(chain):
+            node = forest.above(leaf, forest.node_level)
+            idle[node] += state.holder(leaf) is None and leaf not in state.bad
         return np.array(idle, np.int32)
 
     def bad_leaves(self, chain: int) -> npt.NDArray[np.int64]:
         """The bad leaves of a chain (numbered over all chains), ascending."""
-        forest = self._forest(chain)
-        leaves = range(forest.first_leaf, forest.end_leaf)
-        return _array([leaf for leaf in leaves if leaf in self._state.bad])
+        return _array([leaf for leaf in self._leaves(chain) if leaf in self._state.bad])
 
     def doomed(self, chain: int) -> list[tuple[int, int, int]]:
         """(level, tenant, count): owned cells for which no healthy hardware is left."""
-        return doomed(self._state, self._forest(chain).chain)
+        return doomed(self._state, chain)
 
-    def _forest(self, chain: int) -> Forest:
-        return self._state.forests[chain]
+    def _leaves(self, chain: int) -> range:
+        forest = self._state.forests[chain]
+        return range(forest.first_leaf, forest.end_leaf)
 
     # The whole
 
@@ -428,8 +381,30 @@ def _array(values: list[int]) -> npt.NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
+def _lists(pods: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [list(pod) for pod in pods]
+
+
 def _known(pools: Sequence[Sequence[int]] | None) -> list[list[int]] | None:
     """The pools of all leaves, or nothing if some are unknown."""
     if pools is None or any(pool < 0 for pod in pools for pool in pod):
         return None
-    return [list(pod) for pod in pools]
+    return _lists(pools)
+
+
+def _obstacle(state: State, group: Group) -> str | None:
+    """Why a new group cannot have its leaves.
+
+    A preempting one takes them from under their users, of whom guaranteed ones have a lower
+    priority and hold them by the same virtual leaves.
+    """
+    pairs = dict(group.pairs)
+    for leaf in group.leaves:
+        user = state.user.get(leaf)
+        if leaf in state.reserver or (user is not None and not group.preempting):
+            return f"leaf {leaf} is used or reserved"
+        if leaf in state.pair and user is not None:
+            lower = state.groups[user].priority < group.priority
+            if not lower or state.pair[leaf] != pairs[leaf]:
+                return f"leaf {leaf} is held by another group"
+    return None

@@ -24,7 +24,7 @@ several answers are right, and an implementation may look for a better one than 
 from collections import Counter
 from typing import NamedTuple
 
-from hivecore.reference.cells.cell_mapping import Placed, map_choice
+from hivecore.reference.cells.cell_mapping import CellMapping, Placed
 from hivecore.reference.cells.cells import (
     BIND,
     CAPACITY,
@@ -44,17 +44,10 @@ from hivecore.reference.cells.leaf_choice import (
     Demand,
     choose_leaves,
 )
+from hivecore.reference.cells.packing import Choice, Unit
+from hivecore.reference.cells.requests import ALONE, LEAST, Request, class_of_leaves, is_lower
 from hivecore.reference.cells.state import State
-from hivecore.reference.cells.unit_choice import (
-    ALONE,
-    LEAST,
-    Choice,
-    Chooser,
-    Request,
-    Unit,
-    class_of_leaves,
-    is_lower,
-)
+from hivecore.reference.cells.unit_choice import Chooser
 
 __all__ = ["Planner"]
 
@@ -125,11 +118,11 @@ class Planner:
         if request.priority < 0:
             return _Way(self._in_nodes(chooser, choice), [], 0)
         trial = self.state.copy()
-        trial.groups[_NEW] = Group(request.vc, request.priority, False, True, [], [], -1)
+        trial.groups[_NEW] = Group(request.vc, request.priority, False, True, [], [])
         for handle in downgrades:
             trial.downgrade(handle)
         leaf_class = class_of_leaves(trial, request, chooser.reach)
-        placed = map_choice(trial, request, choice, leaf_class, _NEW)
+        placed = CellMapping(trial, request, leaf_class, _NEW).map(choice)
         if placed is None or self._has_too_many(placed):
             return None
         used = next(iter(choice)).used

@@ -1,12 +1,75 @@
-"""The arguments of `GroupScheduler.schedule`, in the terms of the planning."""
+"""What a group asks for, and how far the scheduler may reach for it.
+
+HiveD's request is a tenant, a priority and a gang of pods, each with a number of leaves, and maybe
+a pin and the nodes that Kubernetes suggests. All else is ours: cells that pods or the gang must be
+within, spreading, merged siblings, units chosen by a policy, the weight of evictions, and limits of
+pods per node.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from hivecore.reference.cells.leaf_choice import Demand
+from hivecore.reference.cells.leaf_choice import (
+    GUARANTEED,
+    IDLE,
+    OPPORTUNISTIC,
+    Demand,
+    LeafClass,
+)
 from hivecore.reference.cells.state import State
-from hivecore.reference.cells.unit_choice import PACKING, Request
 
-__all__ = ["pools_of", "request_of"]
+__all__ = [
+    "ALONE",
+    "LEAST",
+    "PACKING",
+    "Request",
+    "class_of_leaves",
+    "is_lower",
+    "pools_of",
+    "request_of",
+]
+
+PACKING, LEAST, ALONE = range(3)
+"""What comes before few evictions: packing; nothing; the units of a private cluster."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a group wants; its pods ascend in size."""
+
+    vc: int
+    chain: int
+    pools: tuple[int, ...]  # that the group may use: the tenant's in the chain, or one pin
+    priority: int
+    demands: tuple[Demand, ...]
+    group_within: int = -1
+    spread: bool = False
+    merge: bool = False
+    suggested: frozenset[int] | None = None
+    units: tuple[int, ...] | None = None  # what a policy of the tenant chose, by position
+    evictions: int = PACKING
+    most: tuple[int, ...] | None = None  # by node: pods that it may get
+
+    @property
+    def total(self) -> int:
+        """The leaves of all pods."""
+        return sum(demand.leaves for demand in self.demands)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a pod without a gang, which goes into any one unit."""
+        return len(self.demands) == 1 and self.group_within < 0 and self.units is None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether pods differ."""
+        return len({demand[:2] for demand in self.demands}) > 1
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it takes more than enough leaves for pods to fit into a unit."""
+        confined = self.group_within >= 0 or any(demand.within >= 0 for demand in self.demands)
+        return confined or self.most is not None
 
 
 def pools_of(state: State, vc: int, chain: int, pool: int) -> tuple[int, ...]:
@@ -56,3 +119,24 @@ def request_of(
         evictions,
         None if most is None else tuple(most),
     )
+
+
+def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
+    """How far a request has to reach for a leaf; None: further than this, or the leaf is bad."""
+
+    def leaf_class(leaf: int) -> int | None:
+        if leaf in state.bad:
+            return None
+        if state.holder(leaf) is None:
+            return IDLE
+        if leaf not in state.pair:
+            return OPPORTUNISTIC if reach >= OPPORTUNISTIC else None
+        return GUARANTEED if reach == GUARANTEED and is_lower(state, request, leaf) else None
+
+    return leaf_class
+
+
+def is_lower(state: State, request: Request, leaf: int) -> bool:
+    """Whether the group that holds a leaf has a lower priority than the request."""
+    holder = state.holder(leaf)
+    return holder is not None and state.groups[holder].priority < request.priority

@@ -55,6 +55,12 @@ class State:
         self.partner: dict[PhysicalCell, VirtualCell] = {}  # the inverse
         self.used: Counter[VirtualCell] = Counter()  # paired leaves in it
         self.touched: Counter[PhysicalCell] = Counter()  # bound roots at or inside it
+        for number, pool in enumerate(pools):
+            if pool.pin is not None:
+                cell = PhysicalCell(pool.chain, pool.level, pool.pin)
+                if not self.is_free(cell):
+                    raise ValueError("pins must not overlap another pinned cell")
+                self._bind(VirtualCell(number, pool.level, 0), cell)
 
     @classmethod
     def new(
@@ -71,18 +77,10 @@ class State:
         owned = [Pool(*pool) for pool in pools]
         owned += [Pool(vc, chain, level, 1, pin=cell) for vc, chain, level, cell in pins]
         state = cls(forests, owned)
-        for number, (_, chain, level, cell) in enumerate(pins):
-            physical = PhysicalCell(chain, level, cell)
-            if not state.is_free(physical):
-                raise ValueError(f"pins[{number}] must not overlap another pinned cell")
-            state._bind(VirtualCell(len(pools) + number, level, 0), physical)
-        for forest in forests:
-            for level, spare in reversed(list(enumerate(state.surplus(forest.chain)))):
+        for chain in range(len(forests)):
+            for level, spare in reversed(list(enumerate(state.surplus(chain)))):
                 if spare < 0:
-                    raise ValueError(
-                        f"chain {forest.chain} lacks {-spare} cells of level {level} "
-                        "for what the tenants own"
-                    )
+                    raise ValueError(f"chain {chain} lacks {-spare} owned cells of level {level}")
         return state
 
     def copy(self) -> "State":

@@ -21,96 +21,14 @@ one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.leaf_choice import (
-    GUARANTEED,
-    IDLE,
-    OPPORTUNISTIC,
-    Demand,
-    LeafClass,
-    choose_leaves,
-)
+from hivecore.reference.cells.leaf_choice import GUARANTEED, IDLE, Demand, choose_leaves
+from hivecore.reference.cells.packing import Choice, Unit, fan_out, next_fit, tightest_fit
+from hivecore.reference.cells.requests import Request, class_of_leaves, is_lower
 from hivecore.reference.cells.state import State
 
-__all__ = [
-    "ALONE",
-    "LEAST",
-    "PACKING",
-    "Choice",
-    "Chooser",
-    "Request",
-    "Unit",
-    "anchor",
-    "class_of_leaves",
-    "is_lower",
-]
-
-PACKING, LEAST, ALONE = range(3)
-"""What comes before few evictions: packing; nothing; the units of a private cluster."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a group wants; its pods ascend in size."""
-
-    vc: int
-    chain: int
-    pools: tuple[int, ...]  # that the group may use: the tenant's in the chain, or one pin
-    priority: int
-    demands: tuple[Demand, ...]
-    group_within: int = -1
-    spread: bool = False
-    merge: bool = False
-    suggested: frozenset[int] | None = None
-    units: tuple[int, ...] | None = None  # what a policy of the tenant chose, by position
-    evictions: int = PACKING
-    most: tuple[int, ...] | None = None  # by node: pods that it may get
-
-    @property
-    def total(self) -> int:
-        """The leaves of all pods."""
-        return sum(demand.leaves for demand in self.demands)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it is a pod without a gang, which goes into any one unit."""
-        return len(self.demands) == 1 and self.group_within < 0 and self.units is None
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether pods differ."""
-        return len({demand[:2] for demand in self.demands}) > 1
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether it takes more than enough leaves for pods to fit into a unit."""
-        confined = self.group_within >= 0 or any(demand.within >= 0 for demand in self.demands)
-        return confined or self.most is not None
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A node or a smaller virtual cell; ``cell`` is where it is, None if it is not bound."""
-
-    pool: int  # -1: a physical node
-    level: int
-    number: int
-    cell: int | None
-    leaves: int
-    available: int
-    used: int  # leaves of groups that stay
-    held: int  # of a node: leaves of guaranteed groups; else of groups that may be preempted
-
-    @property
-    def virtual(self) -> VirtualCell:
-        """The virtual cell that it is."""
-        return VirtualCell(self.pool, self.level, self.number)
-
-
-Choice = dict[Unit, list[Demand]]
-"""The chosen units in order of first use, with the pods of each, ascending."""
+__all__ = ["Chooser", "anchor"]
 
 
 class Chooser:
@@ -132,7 +50,7 @@ class Chooser:
                 here = PhysicalCell(self.request.chain, node, number)
                 width, free = self.forest.widths[node], self._available(node, number)
                 used = state.load(here), state.held(here)
-                yield Unit(-1, node, number, number, width, free, *used)
+                yield Unit(-1, node, number, number, number, width, free, *used)
             return
         for pool in self.request.pools:
             for root in state.roots(pool):
@@ -140,8 +58,9 @@ class Chooser:
                 for number in self.forest.inside(root.level, root.number, level):
                     unit = VirtualCell(pool, level, number)
                     cell, width = state.bound.get(unit), self.forest.widths[level]
+                    at = None if cell is None else cell // self.forest.many(node, level)
                     free = width if cell is None else self._available(level, cell)
-                    yield Unit(*unit, cell, width, free, self._used(unit), self._lower(unit))
+                    yield Unit(*unit, cell, at, width, free, self._used(unit), self._lower(unit))
 
     def _available(self, level: int, cell: int) -> int:
         return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
@@ -165,14 +84,9 @@ class Chooser:
         number = unit.number // self.forest.fanouts[unit.level]
         return self._used(VirtualCell(unit.pool, unit.level + 1, number))
 
-    def _node_of(self, unit: Unit) -> int | None:
-        if unit.cell is None:
-            return None
-        return unit.cell // self.forest.many(self.forest.node_level, unit.level)
-
     def _is_suggested(self, unit: Unit) -> bool:
-        node, suggested = self._node_of(unit), self.request.suggested
-        return node is None or suggested is None or node in suggested
+        suggested = self.request.suggested
+        return unit.node is None or suggested is None or unit.node in suggested
 
     def packed(self, used: int) -> int:
         """What is used, so that less is better."""
@@ -266,9 +180,13 @@ class Chooser:
             return self._units_of_policy(domain)
         if _room(domain) < self.request.total:
             return None
-        choice = self._fan_out(domain) if self.request.spread else self._next_fit(domain)
+        demands = self.request.demands
+        if self.request.spread:
+            choice = fan_out(domain, demands, self._takes, self._preference)
+        else:
+            choice = next_fit(domain, demands, self._takes)
         if choice is None and self.request.is_mixed and not self.request.is_constrained:
-            choice = self._search(domain)
+            choice = tightest_fit(domain, demands)
         return choice
 
     def _units_of_policy(self, domain: list[Unit]) -> Choice | None:
@@ -279,61 +197,15 @@ class Chooser:
         fits = all(unit in domain and self._takes(unit, choice[unit]) for unit in choice)
         return choice if fits else None
 
-    def _next_fit(self, domain: list[Unit]) -> Choice | None:
-        choice, units = Choice(), list(domain)
-        for demand in self.request.demands:
-            while units and not self._takes(units[0], [*choice.get(units[0], []), demand]):
-                units.pop(0)
-            if not units:
-                return None
-            choice.setdefault(units[0], []).append(demand)
-        return choice
-
-    def _fan_out(self, domain: list[Unit]) -> Choice | None:
-        choice = Choice()
-        for demand in self.request.demands:
-            taking = [u for u in domain if self._takes(u, [*choice.get(u, []), demand])]
-            if not taking:
-                return None
-            placed = {u: sum(d.leaves for d in choice.get(u, [])) for u in taking}
-            unit = min(taking, key=lambda unit: self._preference(unit, placed[unit]))
-            choice.setdefault(unit, []).append(demand)
-        return choice
-
-    def _search(self, domain: list[Unit]) -> Choice | None:
-        """Depth first; of units that have the same left the first stands for all."""
-
-        def place(demands: list[Demand], left: dict[Unit, int]) -> list[tuple[Demand, Unit]] | None:
-            if not demands:
-                return []
-            (demand, *others), first = demands, dict[int, Unit]()
-            for unit, room in left.items():
-                first.setdefault(room, unit)
-            for room, unit in sorted(first.items(), key=lambda kind: kind[0]):
-                if room >= demand.leaves:
-                    rest = place(others, left | {unit: room - demand.leaves})
-                    if rest is not None:
-                        return [(demand, unit), *rest]
-            return None
-
-        largest_first = sorted(self.request.demands, key=lambda d: (-d.leaves, d.position))
-        placed = place(largest_first, {unit: unit.available for unit in domain})
-        if placed is None:
-            return None
-        unit_of, choice = dict(placed), Choice()
-        for demand in self.request.demands:
-            choice.setdefault(unit_of[demand], []).append(demand)
-        return choice
-
     def _takes(self, unit: Unit, demands: list[Demand]) -> bool:
         """Whether the pods fit into the unit together, or into an idle one if it is not bound."""
         if sum(demand.leaves for demand in demands) > unit.available:
             return False
         if not self.request.is_constrained:
             return True
-        node, most, allowed = self._node_of(unit), self.request.most, self.request.suggested
+        most, allowed = self.request.most, self.request.suggested
         if most is not None and allowed is not None:
-            nodes = allowed if node is None else [node]
+            nodes = allowed if unit.node is None else [unit.node]
             if len(demands) > max((most[each] for each in nodes), default=0):
                 return False
         cell, within = unit.cell, self.request.group_within
@@ -342,27 +214,6 @@ class Chooser:
             cell, leaf_class = 0, _idle
         demands = sorted(demands, key=lambda demand: (demand.leaves, demand.position))
         return choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class) is not None
-
-
-def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
-    """How far a request has to reach for a leaf; None: further than this, or the leaf is bad."""
-
-    def leaf_class(leaf: int) -> int | None:
-        if leaf in state.bad:
-            return None
-        if state.holder(leaf) is None:
-            return IDLE
-        if leaf not in state.pair:
-            return OPPORTUNISTIC if reach >= OPPORTUNISTIC else None
-        return GUARANTEED if reach == GUARANTEED and is_lower(state, request, leaf) else None
-
-    return leaf_class
-
-
-def is_lower(state: State, request: Request, leaf: int) -> bool:
-    """Whether the group that holds a leaf has a lower priority than the request."""
-    holder = state.holder(leaf)
-    return holder is not None and state.groups[holder].priority < request.priority
 
 
 def anchor(state: State, unit: VirtualCell) -> VirtualCell:
