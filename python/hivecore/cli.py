@@ -77,7 +77,7 @@ def _fail(parser: argparse.ArgumentParser, message: str) -> NoReturn:
 
 def _check_file_names(arguments: argparse.Namespace, given: Sequence[str]) -> None:
     """Refuse an empty name of a file, which would be that of the folder here."""
-    values = [one for value in vars(arguments).values() for one in _listed(value)]
+    values = [path for value in vars(arguments).values() for path in _listed(value)]
     if Path() not in values:
         return
     for before, text in zip(("", *given), given, strict=False):

@@ -152,21 +152,6 @@ def test_what_is_wrong_ends_with_one_line_and_status_2(tmp_path, capsys, text, a
         assert last.startswith("hivecore: error: ")
 
 
-def test_a_file_that_is_not_there_ends_with_status_2(tmp_path, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["quota", str(tmp_path / "missing.yaml")])
-    assert caught.value.code == 2
-    assert "missing.yaml" in capsys.readouterr().err
-
-
-def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, file, capsys):
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "yaml" else object())
-    assert cli.main(["quota", str(file)]) == 1
-    assert capsys.readouterr().err == (
-        "hivecore quota needs yaml: pip install 'hivecore[sim,hived]'\n"
-    )
-
-
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "quotas.yaml"
 
 

@@ -124,14 +124,6 @@ def test_the_table_has_a_row_per_quota_and_resource_and_marks_what_is_beyond():
     ]
 
 
-def test_on_a_narrow_screen_each_row_is_a_list_with_its_quota():
-    rows = [QuotaRow("lab", 2, {}, {}, {"gpu": 2}, {"gpu": 5}, {"gpu": 8, "cpu": 1000})]
-    text = quota_report(rows).lists(30)
-    assert "quota lab, resource cpu\n" in text
-    assert "quota lab, resource gpu\n  request                    0\n" in text
-    assert "  used                     ! 5\n" in text
-
-
 def test_no_name_is_cut_off_however_long_and_deep(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     names = [f"{depth}-{'x' * 50}" for depth in range(1, 6)]

@@ -104,9 +104,9 @@ def values(figures: Any) -> list[Any]:
 
 def as_json(figures: Any) -> dict[str, Any]:
     """Return a record of figures as plain data: a time says its unit, NaN is null."""
-    found = {}
+    data = {}
     for name, column in _described(figures.__class__).items():
         value = getattr(figures, name)
         key = f"{name}_{column.unit}" if column.unit else name
-        found[key] = None if _is_missing(value) else value
-    return found
+        data[key] = None if _is_missing(value) else value
+    return data

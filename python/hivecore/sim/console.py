@@ -168,7 +168,7 @@ class Stopwatch:
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
-    """Show how many jobs have been submitted, where someone looks at it.
+    """Show how many jobs have been submitted, where it can be seen.
 
     :param total: jobs of all steps.
     :returns: what is told the name of a step, and answers with what is told its jobs so far.
@@ -231,7 +231,7 @@ def _print_table(report: Report) -> None:
             console.width = needed
             fits = True
     if fits:
-        with console.capture() as text:  # Rich would end the process if nobody reads
+        with console.capture() as text:  # Rich would end the process if the reader has gone
             console.print(table)
         print(text.get(), end="")
     else:
@@ -263,12 +263,12 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
     :param folder: made when it is written to, with its parents.
     :raises OSError: one cannot be written.
     """
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         if folder is not None:
             for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
                 missing.mkdir()
-                made.append(missing)
+                created.append(missing)
             if not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             TemporaryFile(dir=folder).close()
@@ -279,7 +279,7 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
             if new:
                 file.resolve().unlink()
     finally:
-        for path in reversed(made):
+        for path in reversed(created):
             path.rmdir()
 
 

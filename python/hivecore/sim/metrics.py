@@ -156,10 +156,10 @@ def _finding(replay: Replay, policy: str) -> str:
         compared = f"{everyone.jobs:,} jobs compared"
         return f"{policy} starts no job later than its private cluster does ({compared})."
     harmed = [
-        f"{one.later:,} of {one.jobs:,} jobs of {one.tenant} "
-        f"(mean {one.mean_excess / 60:,.0f} min, max {one.max_excess / 60:,.0f} min)"
-        for one in sorted(tenants, key=lambda one: -one.later)
-        if one.later
+        f"{each.later:,} of {each.jobs:,} jobs of {each.tenant} "
+        f"(mean {each.mean_excess / 60:,.0f} min, max {each.max_excess / 60:,.0f} min)"
+        for each in sorted(tenants, key=lambda each: -each.later)
+        if each.later
     ]
     sentence = (
         f"{policy} starts {everyone.later:,} of {everyone.jobs:,} jobs later than their private "

@@ -64,7 +64,7 @@ class Report:
 
     def cells(self, repeat: bool = False) -> list[list[str]]:
         """Return the rows as they are shown, perhaps with names in each row."""
-        found = []
+        shown = []
         before: Sequence[Any] = ()
         for row in self.rows:
             same, texts = bool(before), []
@@ -72,9 +72,9 @@ class Report:
                 same = same and column.once and value == above
                 hidden = same and not (repeat and column.is_name)
                 texts.append("" if hidden else column.text(value))
-            found.append(texts)
+            shown.append(texts)
             before = row
-        return found
+        return shown
 
     def table(self) -> "Table":
         """Return a table of Rich."""

@@ -43,8 +43,8 @@ def _run(arguments: argparse.Namespace) -> None:
     try_outputs(json_file, arguments.out)
     terms, watch = Terms(), Stopwatch()
     with watch("generate"):
-        made = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
-    total = made.trace.jobs * (len(CONFIGURATIONS) + 1)
+        work = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
+    total = work.trace.jobs * (len(CONFIGURATIONS) + 1)
     with progress_bar(total) as step, watch("simulate"):
-        demo = run_demo(made, terms.cache_gb, terms.bandwidth_mbps, step)
+        demo = run_demo(work, terms.cache_gb, terms.bandwidth_mbps, step)
     publish(demo_report(demo), watch, asdict(terms), json_file, arguments.out)

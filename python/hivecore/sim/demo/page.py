@@ -171,13 +171,13 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
 def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
     """Queueing and running of the mean job under each configuration, and broken guarantees."""
     shown = [figures[name] for name in CONFIGURATIONS]
-    queueing = np.array([one.mean_queueing for one in shown]) / _MINUTE
-    whole = np.array([one.mean_completion for one in shown]) / _MINUTE
+    queueing = np.array([each.mean_queueing for each in shown]) / _MINUTE
+    whole = np.array([each.mean_completion for each in shown]) / _MINUTE
     places = np.arange(len(shown))
     axes.barh(places, queueing, color=draw.VERMILION, label="queueing")
     axes.barh(places, whole - queueing, left=queueing, color=draw.SKY, label="running")
-    for place, one in enumerate(shown):
-        said = f" {whole[place]:,.0f} min; {one.later:,} start later than alone"
+    for place, each in enumerate(shown):
+        said = f" {whole[place]:,.0f} min; {each.later:,} start later than alone"
         axes.text(whole[place], place, said, va="center", fontsize=9)
     axes.set_yticks(places, CONFIGURATIONS)
     xlabel = "mean time from submission to completion (minutes)"

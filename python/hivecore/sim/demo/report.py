@@ -112,24 +112,24 @@ def demo_report(demo: Demo) -> Report:
     >>> len(report.rows), list(report.pictures)
     (6, ['demo'])
     """
-    made = demo.made
+    work = demo.made
     figures = {name: demo_figures(demo, name) for name in demo.runs}
-    rows = [[name, *columns.values(one)] for name, one in figures.items()]
+    rows = [[name, *columns.values(each)] for name, each in figures.items()]
     rows[0][-3:] = [None] * 3  # later than alone
     tenants = {
-        name: {tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in made.nodes}
+        name: {tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in work.nodes}
         for name in demo.runs
     }
     data = {
         "workload": {
-            "jobs": made.trace.jobs,
-            "gpu_hours": made.trace.gpu_hours,
-            "nodes": dict(made.nodes),
-            "datasets_gb": dict(made.datasets_gb),
+            "jobs": work.trace.jobs,
+            "gpu_hours": work.trace.gpu_hours,
+            "nodes": dict(work.nodes),
+            "datasets_gb": dict(work.datasets_gb),
         },
         "configurations": {
-            name: {"all": columns.as_json(one), "tenants": tenants[name]}
-            for name, one in figures.items()
+            name: {"all": columns.as_json(each), "tenants": tenants[name]}
+            for name, each in figures.items()
         },
         "findings": demo_findings(demo),
     }
@@ -147,18 +147,18 @@ def demo_report(demo: Demo) -> Report:
 
 def _notes(demo: Demo) -> list[str]:
     """Who owns and asks for what."""
-    made, trace = demo.made, demo.made.trace
+    work, trace = demo.made, demo.made.trace
     window = float(trace.submit[-1])
-    nodes = sum(made.nodes.values())
-    owned = ", ".join(f"{name} owns {count}" for name, count in made.nodes.items())
+    nodes = sum(work.nodes.values())
+    owned = ", ".join(f"{name} owns {count}" for name, count in work.nodes.items())
     load = trace.gpu_hours * 3600 / (8 * nodes * window)
-    read = float(made.rate_mbps @ trace.duration) / window
-    live = sum(made.datasets_gb.values())
+    read = float(work.rate_mbps @ trace.duration) / window
+    live = sum(work.datasets_gb.values())
     return [
         f"{trace.jobs:,} generated jobs in {window / 3600:,.0f} hours on {nodes} nodes of 8 GPUs: "
         f"{owned}. At full speed they ask for {load:.0%} of all GPU-hours.",
         f"At full speed they would read {read:,.0f} MB/s of {live:,.0f} GB in "
-        f"{len(made.datasets_gb)} datasets; remote IO has {demo.bandwidth_mbps:,.0f} MB/s, behind a "
+        f"{len(work.datasets_gb)} datasets; remote IO has {demo.bandwidth_mbps:,.0f} MB/s, behind a "
         f"cache of {demo.cache_gb:,.0f} GB.",
     ]
 
@@ -176,7 +176,7 @@ def demo_findings(demo: Demo) -> list[str]:
         changes.append(f"{short[name]} {f'{change:+.0%}' if abs(change) >= 0.005 else 'nothing'}")
     first, last = figures[CONFIGURATIONS[0]], figures[CONFIGURATIONS[-1]]
     broken = ", ".join(f"{short[name]} {figures[name].later:,}" for name in CONFIGURATIONS)
-    hours = ((short[name], one.lost_gpu_hours) for name, one in figures.items())
+    hours = ((short[name], each.lost_gpu_hours) for name, each in figures.items())
     lost = ", ".join(f"{name} {amount:,.0f}" for name, amount in hours if amount)
     return [
         f"Mean completion time from {columns.minutes(first.mean_completion)} to "

@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> None:
             seeds = range(arguments.seeds)
             replays += [_replay(nodes, pods, policy, seed, load) for seed in seeds]
     last = max(round(100 * load), 1)
-    loads = [*(one for one in _SHOWN if one < last), last]
+    loads = [*(each for each in _SHOWN if each < last), last]
     configuration = {
         "traces": file_names([arguments.nodes, arguments.pods]),
         "format": "openb",

@@ -46,7 +46,7 @@ def median_at(replays: Iterable[DeviceReplay], load: float) -> float:
     :param replays: of one policy, one per seed; NaN of none.
     :param load: over the capacity.
     """
-    return percentile([float(one.allocation[one.at(load)]) for one in replays], 50)
+    return percentile([float(each.allocation[each.at(load)]) for each in replays], 50)
 
 
 def devices_report(
@@ -72,8 +72,8 @@ def devices_report(
     {'fgd': [{'seed': 0, 'allocated': [0.9, 1.0], 'fragmented': [0.0, 0.0]}]}
     """
     groups: dict[str, list[DeviceReplay]] = {}
-    for one in replays:
-        groups.setdefault(one.policy, []).append(one)
+    for each in replays:
+        groups.setdefault(each.policy, []).append(each)
     if not groups:
         raise ValueError("replays must hold one at least")
     shown = list(loads)
@@ -115,11 +115,11 @@ def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
         if policy in groups and points:
             axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, draw.SKY))
     axes.plot([0, 100], [100, 0], ":", color=draw.BLACK, linewidth=1, label="all that come")
-    found = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
-    best = min(found, key=lambda policy: found[policy])
+    medians = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
+    best = min(medians, key=lambda policy: medians[policy])
     dots = "; points: as reported" if reported else ""
-    asked = "all GPUs" if end == 100 else f"{end:.0f}% of the GPUs"
-    title = f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}"
+    said = "all GPUs" if end == 100 else f"{end:.0f}% of the GPUs"
+    title = f"When {said} are asked for, {best} leaves {medians[best]:.1f}% idle{dots}"
     limits = (begin, float(loads[-1])), (100 - end, 100 - begin)
     labels = {"xlabel": _XLABEL, "ylabel": "GPUs not allocated (%)"}
     draw.frame(axes, title, xlim=limits[0], ylim=limits[1], **labels)
@@ -132,12 +132,12 @@ def _fragmentation(groups: _Groups) -> "Figure":
     figure, (axes,) = draw.panels()
     loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
     at = 0.8 * min(float(loads[-1]), 100.0)
-    found = {
+    medians = {
         policy: percentile([run.fragmentation[run.at(at / 100)] for run in runs], 50)
         for policy, runs in groups.items()
     }
-    best = min(found, key=lambda policy: found[policy])
-    title = f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
+    best = min(medians, key=lambda policy: medians[policy])
+    title = f"At {at:.0f}% load {medians[best]:.0%} of the idle GPUs are fragments with {best}"
     ylabel = "idle GPUs that are\nof no use to pods that come (%)"
     xlim = (0, float(loads[-1]))
     draw.frame(axes, title, xlabel=_XLABEL, ylabel=ylabel, xlim=xlim, ylim=(0, 103))

@@ -27,12 +27,12 @@ _ROWS = 10
 
 def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
     """Add the command to the subparsers of a parser; `read` makes a scheduler of a file."""
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "log",
         help="run a scheduler's decision log again, and ask it questions",
         description="Asks the decision log of a scheduler. Times are in the log's seconds.",
     )
-    questions = one.add_subparsers(dest="question", required=True, metavar="QUESTION")
+    questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
 
     again = _question(
         questions, "replay", _replay, "run it again: does the scheduler say the same?"
@@ -58,20 +58,20 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
 
 
 def _question(questions: Any, name: str, run: Callable[..., None], help: str) -> Any:
-    one = questions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-    one.set_defaults(run=run, extra="sim,hived")
-    add(one, "file", "FILE", "the log; older segments beside it are read as well", type=Path)
-    return one
+    parser = questions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+    parser.set_defaults(run=run, extra="sim,hived")
+    add(parser, "file", "FILE", "the log; older segments beside it are read as well", type=Path)
+    return parser
 
 
 def _time(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = inf
-    if not 0.0 <= found < inf:
+        seconds = inf
+    if not 0.0 <= seconds < inf:
         raise argparse.ArgumentTypeError(f"must be a time in seconds, not {text!r}")
-    return found
+    return seconds
 
 
 def _replay(arguments: argparse.Namespace) -> None:
@@ -94,17 +94,17 @@ def _replay(arguments: argparse.Namespace) -> None:
 
 def _state(arguments: argparse.Namespace) -> None:
     with named(str(arguments.file)):
-        found = log_standing(arguments.file, until=arguments.until)
-    print_report(standing_report(found))
+        answer = log_standing(arguments.file, until=arguments.until)
+    print_report(standing_report(answer))
 
 
 def _explain(arguments: argparse.Namespace) -> None:
     with named(str(arguments.file)):
         try:
-            found = explain_log(arguments.file, arguments.job, at=arguments.at)
+            answer = explain_log(arguments.file, arguments.job, at=arguments.at)
         except KeyError as error:
             raise ValueError(error.args[0]) from None
-    print(found.text)
+    print(answer.text)
 
 
 def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], None]:
@@ -112,12 +112,12 @@ def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], N
         try_outputs(arguments.plot, None)
         other = read(arguments.spec)
         with named(str(arguments.file)):
-            found = diff_log(arguments.file, other, until=arguments.until)
-        figures = figures_report(found)
+            answer = diff_log(arguments.file, other, until=arguments.until)
+        figures = figures_report(answer)
         print_report(figures)
-        if found.sooner or found.later:
+        if answer.sooner or answer.later:
             print()
-        print_report(difference_report(found, arguments.rows))
+        print_report(difference_report(answer, arguments.rows))
         if arguments.plot:
             say_written(save_figure(figures.pictures["difference"](), arguments.plot))
 

@@ -30,8 +30,8 @@ def standing_report(standing: LogStanding) -> Report:
             columns.label("why"),
         ],
         [
-            (one.job, one.tenant, one.gpus, one.state, one.since, one.reason)
-            for one in standing.jobs
+            (each.job, each.tenant, each.gpus, each.state, each.since, each.reason)
+            for each in standing.jobs
         ],
         ["since: of a job that runs its start, else when it came, in seconds"],
         [
@@ -41,35 +41,37 @@ def standing_report(standing: LogStanding) -> Report:
     )
 
 
-def figures_report(found: LogDifference) -> Report:
+def figures_report(difference: LogDifference) -> Report:
     """Return a report with a row for the log, one for the other configuration, and a picture."""
     headings = ("started", "rejected", "preempted")
     counts = [columns.Column(heading) for heading in headings]
     wait, use = (columns.Column(heading, "{:.1f}") for heading in ("mean wait", "use"))
     rows = []
-    for name, one in (("log", found.before), ("other", found.after)):
-        gpus, used = (one.gpus, 100 * one.utilisation) if one.gpus else (nan, nan)
-        rows.append((name, one.started, one.rejected, one.preemptions, one.mean_wait, gpus, used))
+    for name, each in (("log", difference.before), ("other", difference.after)):
+        gpus, used = (each.gpus, 100 * each.utilisation) if each.gpus else (nan, nan)
+        rows.append(
+            (name, each.started, each.rejected, each.preemptions, each.mean_wait, gpus, used)
+        )
     return Report(
-        f"From {found.begin:g} to {found.end:g} s",
+        f"From {difference.begin:g} to {difference.end:g} s",
         [columns.label("policy"), *counts, wait, columns.Column("GPUs"), use],
         rows,
         ["mean wait: seconds until the first start, or the end of the log. use: % of GPUs"],
-        pictures={"difference": partial(_difference_picture, found)},
+        pictures={"difference": partial(_difference_picture, difference)},
     )
 
 
-def difference_report(found: LogDifference, most: int) -> Report:
+def difference_report(difference: LogDifference, most: int) -> Report:
     """Return a report of the jobs that start sooner, and of those that start later."""
-    sooner, later = found.sooner, found.later
-    findings = [f"{len(sooner)} of {len(found.jobs)} jobs start sooner, {len(later)} later."]
-    if found.endless:
+    sooner, later = difference.sooner, difference.later
+    findings = [f"{len(sooner)} of {len(difference.jobs)} jobs start sooner, {len(later)} later."]
+    if difference.endless:
         findings.append(
-            f"Of {found.endless} that start the log does not tell for how long they run: they run "
-            "on."
+            f"Of {difference.endless} that start the log does not tell for how long they run: they "
+            "run on."
         )
-    if found.skipped:
-        findings.append(f"{found.skipped} events say nothing to the other configuration.")
+    if difference.skipped:
+        findings.append(f"{difference.skipped} events say nothing to the other configuration.")
     named = map(columns.label, ("job", "tenant"))
     times = (columns.Column(heading, _SECONDS) for heading in ("came", "log", "other"))
     return Report(
@@ -77,35 +79,35 @@ def difference_report(found: LogDifference, most: int) -> Report:
         [*named, columns.Column("GPUs"), *times, columns.Column("difference")],
         [
             (
-                *(one.job, one.tenant, one.gpus, one.submitted),
-                *(nan if start is None else start for start in (one.before, one.after)),
-                _difference(one),
+                *(each.job, each.tenant, each.gpus, each.submitted),
+                *(nan if start is None else start for start in (each.before, each.after)),
+                _difference(each),
             )
-            for one in (*sooner[:most], *later[:most])
+            for each in (*sooner[:most], *later[:most])
         ],
         ["-: not until the end of the log"],
         findings,
     )
 
 
-def _difference(one: JobDifference) -> str:
-    word = "sooner" if one.sooner > 0 else "later"
-    if isinf(one.sooner):
-        return "only so" if one.sooner > 0 else "not so"
-    return f"{abs(one.sooner):g} {word}"
+def _difference(each: JobDifference) -> str:
+    word = "sooner" if each.sooner > 0 else "later"
+    if isinf(each.sooner):
+        return "only so" if each.sooner > 0 else "not so"
+    return f"{abs(each.sooner):g} {word}"
 
 
-def _difference_picture(found: LogDifference) -> "Figure":
+def _difference_picture(difference: LogDifference) -> "Figure":
     """GPUs in use, and jobs that wait."""
     figure, (used, waiting) = draw.panels(2, 1, (9.0, 6.0), sharex=True)
-    is_long = found.end - found.begin > 2 * draw.HOUR
+    is_long = difference.end - difference.begin > 2 * draw.HOUR
     unit, scale = ("hours", draw.HOUR) if is_long else ("seconds", 1.0)
-    drawn = (("log", found.before, draw.GREY), ("other", found.after, draw.VERMILION))
-    for name, one, colour in drawn:
-        for axes, points in ((used, one.usage), (waiting, one.waiting)):
+    drawn = (("log", difference.before, draw.GREY), ("other", difference.after, draw.VERMILION))
+    for name, each, colour in drawn:
+        for axes, points in ((used, each.usage), (waiting, each.waiting)):
             counts = [count for _, count in points] or [0]
-            times = [time for time, _ in points] or [found.begin]
-            at = [(time - found.begin) / scale for time in (*times, found.end)]
+            times = [time for time, _ in points] or [difference.begin]
+            at = [(time - difference.begin) / scale for time in (*times, difference.end)]
             style: dict[str, Any] = {"where": "post", "linewidth": 1.4, "color": colour}
             axes.step(at, [*counts, counts[-1]], label=name, **style)
     draw.frame(used, "GPUs in use", "best", None, ylim=(0, None))

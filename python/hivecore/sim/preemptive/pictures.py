@@ -47,7 +47,7 @@ def _completion(jobs: Jobs, outcomes: Mapping[str, JobOutcome]) -> "Figure":
     submit, others = np.array(jobs.submit), iter(_OTHER * len(outcomes))
     widths = {policy: 2.2 if policy.startswith("muri") else 1.6 for policy in outcomes}
     return draw.completion(
-        {policy: (np.array(one.end) - submit) / draw.HOUR for policy, one in outcomes.items()},
+        {policy: (np.array(each.end) - submit) / draw.HOUR for policy, each in outcomes.items()},
         [
             {"color": _COLORS.get(policy) or next(others), "linewidth": width}
             for policy, width in widths.items()

@@ -67,16 +67,16 @@ def jobs_report(
     figures = {policy: job_figures(jobs, outcome) for policy, outcome in outcomes.items()}
     notes = ["completion: from submission to end; queueing: without GPUs"]
     shown = slice(-2)
-    if any(one.interruptions for one in figures.values()):
+    if any(each.interruptions for each in figures.values()):
         notes.append("interruptions: by failures; lost: what they undid")
         shown = slice(None)
     return Report(
         "Training jobs, times in minutes",
         [columns.label("policy"), *columns.of(JobFigures)[shown]],
-        [(policy, *columns.values(one)[shown]) for policy, one in figures.items()],
+        [(policy, *columns.values(each)[shown]) for policy, each in figures.items()],
         notes,
         findings,
         "hivecore.jobs/2",
-        {"policies": {policy: columns.as_json(one) for policy, one in figures.items()}},
+        {"policies": {policy: columns.as_json(each) for policy, each in figures.items()}},
         job_pictures(jobs, nodes, outcomes),
     )

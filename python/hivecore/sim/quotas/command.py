@@ -34,7 +34,7 @@ def add_quota_command(commands: Any, read: _Read) -> None:
 
     `read` takes the text of a file and a total, as quantities by resource, to what the file says.
     """
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "quota",
         help="show how elastic quotas stand",
         description="Prints what each quota of a tree asks for, is entitled to, may use now, uses, "
@@ -42,38 +42,38 @@ def add_quota_command(commands: Any, read: _Read) -> None:
         "Pods and Nodes if there are any (kubectl get -A -o yaml elasticquotas,pods,nodes), or "
         "hivecore's short form.",
     )
-    one.set_defaults(run=_runner(read), needs=("rich", "matplotlib", "yaml"), extra="sim,hived")
-    add(one, "file", "FILE", "YAML (or JSON) file", type=Path)
+    parser.set_defaults(run=_runner(read), needs=("rich", "matplotlib", "yaml"), extra="sim,hived")
+    add(parser, "file", "FILE", "YAML (or JSON) file", type=Path)
     total = "what the cluster has, such as cpu=64,nvidia.com/gpu=16 (default: as the file says)"
-    add(one, "--total", "LIST", total, type=_total)
+    add(parser, "--total", "LIST", total, type=_total)
     endings = (".svg", ".png")
-    add(one, "--out", "PICTURE", "draw it: a .svg or .png file", type=picture(*endings))
+    add(parser, "--out", "PICTURE", "draw it: a .svg or .png file", type=picture(*endings))
 
 
 def _total(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for part in text.split(","):
         name, sign, amount = part.strip().partition("=")
         if not (name and sign and amount):
             raise argparse.ArgumentTypeError(f"must be resource=amount,..., not {text!r}")
-        if name in found:
+        if name in amounts:
             raise argparse.ArgumentTypeError(f"names {name!r} twice")
-        found[name] = amount
-    return found
+        amounts[name] = amount
+    return amounts
 
 
 def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
         try_outputs(arguments.out, None)
         try:
-            found = read(arguments.file.read_text("utf-8"), total=arguments.total)
+            file = read(arguments.file.read_text("utf-8"), total=arguments.total)
         except (TypeError, ValueError) as error:
             # What the option says takes the place of what the file says.
             of_option = arguments.total is not None and str(error).startswith("total")
             option = "--" if of_option else ""
             raise ValueError(f"{arguments.file}: {option}{error}") from None
-        rows = quota_rows(found.tree)
-        report = quota_report(rows, [*quota_findings(found.tree, rows), *found.remarks])
+        rows = quota_rows(file.tree)
+        report = quota_report(rows, [*quota_findings(file.tree, rows), *file.remarks])
         print_report(report)
         if arguments.out:
             say_written(save_figure(report.pictures["quotas"](), arguments.out))

@@ -69,7 +69,7 @@ def _limit(rows: Sequence["QuotaRow"], resource: str) -> float:
     amounts = [1.0]
     for row in rows:
         shares = [row.min, row.runtime, row.used] + ([] if row.depth else [row.max])
-        amounts += [float(one.get(resource, 0)) for one in shares]
+        amounts += [float(each.get(resource, 0)) for each in shares]
     return max((amount for amount in amounts if amount < UNLIMITED), default=1.0)
 
 
@@ -77,7 +77,7 @@ def _quota(
     axes: "Axes", row: "QuotaRow", resource: str, place: int, limit: float, unit: int
 ) -> None:
     parts = (row.max, row.used, row.runtime, row.request, row.min)
-    most, used, runtime, asked, least = (float(one.get(resource, 0)) for one in parts)
+    most, used, runtime, request, least = (float(each.get(resource, 0)) for each in parts)
     beyond = 1.2 * limit
     within = min(used, runtime)
     axes.barh(place, min(runtime, beyond) / unit, _HEIGHT, color=_PALE, linewidth=0)
@@ -90,12 +90,14 @@ def _quota(
     if least:
         half = 0.5 * _HEIGHT + 0.12
         axes.vlines(least / unit, place - half, place + half, color="black", linewidth=1.8)
-    if asked:
+    if request:
         look: dict[str, Any] = {"markeredgecolor": "white", "mew": 0.6, "markersize": 6}
-        at = min(asked, 1.02 * limit) / unit
-        axes.plot(at, place, ">" if asked > limit else "D", color=draw.GREEN, clip_on=False, **look)
+        at = min(request, 1.02 * limit) / unit
+        axes.plot(
+            at, place, ">" if request > limit else "D", color=draw.GREEN, clip_on=False, **look
+        )
     axes.annotate(
-        " / ".join(shown(resource, one.get(resource, 0)) for one in (row.used, row.runtime)),
+        " / ".join(shown(resource, each.get(resource, 0)) for each in (row.used, row.runtime)),
         (1.0, place),
         xycoords=("axes fraction", "data"),
         xytext=(4, 0),

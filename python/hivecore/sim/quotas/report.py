@@ -45,7 +45,7 @@ class QuotaRow:
     def over(self) -> dict[str, Amount]:
         """How much more is used than may be, by resource; what is not above is left out."""
         may = self.runtime
-        pairs = ((one, exact(amount - may.get(one, 0))) for one, amount in self.used.items())
+        pairs = ((each, exact(amount - may.get(each, 0))) for each, amount in self.used.items())
         return {resource: more for resource, more in pairs if more > 0}
 
 
@@ -69,8 +69,8 @@ def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
                 tops.setdefault(quota.tree, []).append(status)
         standing = {field: getattr(status, field) for field in _STANDING}
         rows.append(QuotaRow(name, depths[name], **standing, max=dict(quota.max)))
-    for one, place in places.items():
-        rows.insert(place, _total(one, tree.total(one), tops.get(one, [])))
+    for each, place in places.items():
+        rows.insert(place, _total(each, tree.total(each), tops.get(each, [])))
     return rows
 
 
@@ -78,12 +78,12 @@ def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> Quo
     # Of what is asked for, what may be.
     sums: dict[str, dict[str, Amount]] = {field: {} for field in _STANDING}
     for status in tops:
-        for field, found in sums.items():
+        for field, amounts in sums.items():
             source = "limited_request" if field == "request" else field
             for resource, amount in getattr(status, source).items():
-                found[resource] = exact(found.get(resource, 0) + amount)
-    there = {resource: has.get(resource, 0) for resource in sums["used"]}
-    return QuotaRow(f"total of {name}" if name else "total", 0, **sums, max=there)
+                amounts[resource] = exact(amounts.get(resource, 0) + amount)
+    shared = {resource: has.get(resource, 0) for resource in sums["used"]}
+    return QuotaRow(f"total of {name}" if name else "total", 0, **sums, max=shared)
 
 
 def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
@@ -91,7 +91,7 @@ def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Repo
     table = []
     for row in rows:
         for resource in sorted(row.max):
-            cells = [shown(resource, getattr(row, one).get(resource, 0)) for one in _COLUMNS]
+            cells = [shown(resource, getattr(row, each).get(resource, 0)) for each in _COLUMNS]
             if resource in row.over():
                 cells[_COLUMNS.index("used")] = f"! {cells[_COLUMNS.index('used')]}"
             table.append(["  " * row.depth + row.name, resource, *cells])
@@ -104,22 +104,22 @@ def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Repo
 def quota_findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:
     """Return what is to be known of a tree beside the table, a sentence each."""
     running = sum(tree.members(name) > 0 for name in tree.owners)
-    found = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
+    told = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
     scaled = []
     for row in rows:
         if not row.depth:
             continue
         for resource, more in row.over().items():
-            used, runtime = (shown(resource, one[resource]) for one in (row.used, row.runtime))
-            found.append(
+            used, runtime = (shown(resource, each[resource]) for each in (row.used, row.runtime))
+            told.append(
                 f"{row.name} uses {shown(resource, more)} {resource} more than it may now: "
                 f"{used} of {runtime}."
             )
         if any(amount > row.min[resource] for resource, amount in tree.quota(row.name).min):
             scaled.append(row.name)
     if scaled:
-        found.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
+        told.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
     quotas = [tree.quota(name) for name in tree.quotas]
     for broken in quota_rules(quotas, same_dimensions=False):
-        found.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
-    return found
+        told.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
+    return told

@@ -107,7 +107,7 @@ def spec_figures(
     outcome = run.outcome
     own = np.ones(len(trace), dtype=np.bool_)
     if tenant is not None:
-        own = np.array([one == tenant for one in trace.tenant])
+        own = np.array([each == tenant for each in trace.tenant])
         if not own.any():
             raise KeyError(f"there is no tenant {tenant!r}")
     done = own & np.isfinite(outcome.end)
@@ -159,7 +159,7 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
     return Report(
         "Specs side by side; times in minutes",
         [columns.label("spec"), columns.count("GPUs"), *columns.of(SpecFigures)],
-        [(name, runs[name].gpus or nan, *columns.values(one)) for name, one in figures.items()],
+        [(name, runs[name].gpus or nan, *columns.values(each)) for name, each in figures.items()],
         _NOTES,
         findings,
         "hivecore.specs/2",

@@ -25,7 +25,7 @@ class GpuOrder:
     takes_turns = False
 
     def ranked(self, situation: Situation) -> Indices | None:
-        """Return the jobs that may run, who comes first first; None: by arrival, and nobody passes
+        """Return the jobs that may run, the most urgent first; None: by arrival, and no job passes
         another one.
 
         :param situation: of this instant.
@@ -96,7 +96,7 @@ class Shortest(GpuOrder):
         miss = 1.0 - np.minimum(situation.quota[dataset] / work.size_mb[dataset], 1.0)
         bandwidth = cluster.bandwidth_mbps - float(work.rate_mbps[running] @ miss)
         cache = cluster.cache_mb - float(situation.quota[np.unique(dataset)].sum())
-        found = allocate_storage(
+        allocation = allocate_storage(
             situation.jobs(waiting, work.rate_mbps[waiting]),
             work.size_mb[situation.live] / MB,
             max(cache, cluster.cache_mb / parts) / MB,
@@ -104,7 +104,7 @@ class Shortest(GpuOrder):
             "sjf",
             gpu_capacity=free,
         )
-        return waiting[found.certificate.order]
+        return waiting[allocation.certificate.order]
 
 
 class LeastAttained(GpuOrder):
@@ -153,7 +153,7 @@ class MaxMin(GpuOrder):
         if not self._aware:
             gpus = max(float(work.gpus[jobs].sum()), 1.0)
             return Grants(jobs, np.full(len(jobs), min(1.0, cluster.gpus / gpus)), None, inf)
-        found = allocate_storage(
+        allocation = allocate_storage(
             situation.jobs(jobs, rate),
             work.size_mb[situation.live] / MB,
             cluster.cache_gb,
@@ -161,7 +161,9 @@ class MaxMin(GpuOrder):
             "max_min",
             gpu_capacity=cluster.gpus,
         )
-        return Grants(jobs, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
+        return Grants(
+            jobs, np.minimum(allocation.rates_mbps / rate, 1.0), allocation.reference_mbps, inf
+        )
 
 
 class OfObjective(GpuOrder):

@@ -55,7 +55,8 @@ def _styles(outcomes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[s
 
 def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
     hours = {
-        " with ".join(names): (one.end - work.submit) / draw.HOUR for names, one in outcomes.items()
+        " with ".join(names): (each.end - work.submit) / draw.HOUR
+        for names, each in outcomes.items()
     }
     return draw.completion(hours, list(_styles(outcomes).values()))
 
@@ -81,8 +82,8 @@ def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure"
 def _integral(time: Floats, value: Floats, at: Floats) -> Floats:
     """Return the integral, from 0 to each instant, of what is constant from time to time."""
     total = np.append(0.0, np.cumsum(np.diff(time) * value[:-1]))
-    found: Floats = np.interp(at, time, total)
-    return found
+    integral: Floats = np.interp(at, time, total)
+    return integral
 
 
 def _cache(

@@ -94,14 +94,14 @@ def storage_report(
     """Return a report with a row per policy of the GPUs and storage system; those with a history
     have pictures of it.
     """
-    figures = {names: storage_figures(work, cluster, one) for names, one in outcomes.items()}
+    figures = {names: storage_figures(work, cluster, each) for names, each in outcomes.items()}
     policies: dict[str, dict[str, Any]] = {}
-    for (policy, system), one in figures.items():
-        policies.setdefault(policy, {})[system] = columns.as_json(one)
+    for (policy, system), each in figures.items():
+        policies.setdefault(policy, {})[system] = columns.as_json(each)
     return Report(
         "Jobs that share storage, times in hours",
         [columns.label("policy", once=True), columns.label("storage"), *columns.of(StorageFigures)],
-        [(*names, *columns.values(one)) for names, one in figures.items()],
+        [(*names, *columns.values(each)) for names, each in figures.items()],
         [
             "time: from submission to end; busy: computing, not waiting for data",
             "fair: what a job read, over what it would have read with an equal share",

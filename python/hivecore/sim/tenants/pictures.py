@@ -26,12 +26,12 @@ _SMOOTHED = 0.05  # of the window
 def tenants_picture(replay: Replay) -> "Figure":
     """Draw mean delay, jobs that start later than in private, and by how much, per tenant."""
     summaries = {policy: summarize(replay, policy)[:-1] for policy in replay.runs}
-    names = [draw.literal(one.tenant or "") for one in summaries["quota"]]
+    names = [draw.literal(each.tenant or "") for each in summaries["quota"]]
     rows = np.arange(len(names))
     height = 1.8 + (0.15 + 0.15 * len(summaries)) * len(names)
     figure, (waits, counts, amounts) = draw.panels(1, 3, (11, height), sharey=True)
     for policy, figures in summaries.items():
-        delays = [one.mean_delay / draw.HOUR for one in figures]
+        delays = [each.mean_delay / draw.HOUR for each in figures]
         size, marker = 130 if policy == "private" else 45, _MARKERS.get(policy, "o")
         waits.scatter(delays, rows, s=size, marker=marker, color=_COLORS[policy], label=policy)
     compared = [policy for policy in summaries if policy != "private"]
@@ -39,11 +39,11 @@ def tenants_picture(replay: Replay) -> "Figure":
     for place, policy in enumerate(compared):
         color, figures = _COLORS[policy], summaries[policy]
         at = rows + (place - (len(compared) - 1) / 2) * thick
-        later = [100 * one.later / max(one.jobs, 1) for one in figures]
+        later = [100 * each.later / max(each.jobs, 1) for each in figures]
         bars = counts.barh(at, later, 0.9 * thick, color=color)
-        counts.bar_label(bars, [f"{one.later:,}" for one in figures], padding=3, fontsize=8)
-        mean = [one.mean_excess / draw.HOUR for one in figures]
-        longest = [one.max_excess / draw.HOUR for one in figures]
+        counts.bar_label(bars, [f"{each.later:,}" for each in figures], padding=3, fontsize=8)
+        mean = [each.mean_excess / draw.HOUR for each in figures]
+        longest = [each.max_excess / draw.HOUR for each in figures]
         bars = amounts.barh(at, longest, 0.9 * thick, color=color, alpha=0.35)
         amounts.barh(at, mean, 0.9 * thick, color=color)
         amounts.bar_label(bars, [f"{hours:,.1f}" for hours in longest], padding=3, fontsize=8)
@@ -82,8 +82,8 @@ def excess_picture(replay: Replay) -> "Figure":
     """Draw the excess delay of the tenant that quota delays most, job by job."""
     trace = replay.work.trace
     worst = max(
-        (one for one in summarize(replay, "quota")[:-1] if one.jobs),
-        key=lambda one: (one.mean_excess * one.later, one.mean_delay),
+        (each for each in summarize(replay, "quota")[:-1] if each.jobs),
+        key=lambda each: (each.mean_excess * each.later, each.mean_delay),
     )
     own = trace.tenant == trace.tenants.index(worst.tenant or "")
     figure, (axes,) = draw.panels()

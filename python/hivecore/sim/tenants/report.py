@@ -34,13 +34,13 @@ def tenants_report(replay: Replay) -> Report:
     summaries = {policy: summarize(replay, policy) for policy in replay.runs}
     rows: list[list[Any]] = []
     for of_tenant in zip(*summaries.values(), strict=True):
-        for policy, one in zip(summaries, of_tenant, strict=True):
-            figures = columns.values(one)
+        for policy, each in zip(summaries, of_tenant, strict=True):
+            figures = columns.values(each)
             if policy == "private":
                 figures[3:6] = [None] * 3
             # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
-            fragmented = None if one.tenant else replay.runs[policy].fragmentation
-            rows.append([one.tenant or "all", one.jobs, policy, *figures, fragmented])
+            fragmented = None if each.tenant else replay.runs[policy].fragmentation
+            rows.append([each.tenant or "all", each.jobs, policy, *figures, fragmented])
     pictures = {
         "tenants": partial(tenants_picture, replay),
         "excess": partial(excess_picture, replay),
@@ -93,7 +93,7 @@ def _data(replay: Replay) -> dict[str, Any]:
         *tenants, everyone = summarize(replay, policy)
         policies[policy] = {
             "all": columns.as_json(everyone),
-            "tenants": {one.tenant: columns.as_json(one) for one in tenants},
+            "tenants": {each.tenant: columns.as_json(each) for each in tenants},
             "fragmentation": run.fragmentation,
             "borrowing": asdict(run.borrowing) if run.borrowing else None,
         }
@@ -140,17 +140,17 @@ _OF_SWEEP: tuple[columns.Column, ...] = (
 def _of_seeds(points: Sequence[Point]) -> list[float | None]:
     """The points of one load and policy or spec: means over seeds, and the longest excess."""
     figures = [point.figures for point in points]
-    later = sum(one.later for one in figures)
-    known = [one.fragmentation for one in points if one.fragmentation is not None]
+    later = sum(each.later for each in figures)
+    known = [each.fragmentation for each in points if each.fragmentation is not None]
     return [
         len(points),
-        mean([one.mean_delay for one in figures]),
-        later / max(sum(one.jobs for one in figures), 1),
-        sum(one.later * one.mean_excess for one in figures) / max(later, 1),
-        max(one.max_excess for one in figures),
-        mean([one.utilisation for one in figures]),
+        mean([each.mean_delay for each in figures]),
+        later / max(sum(each.jobs for each in figures), 1),
+        sum(each.later * each.mean_excess for each in figures) / max(later, 1),
+        max(each.max_excess for each in figures),
+        mean([each.utilisation for each in figures]),
         mean(known) if known else None,
-        sum(one.refused for one in points),
+        sum(each.refused for each in points),
     ]
 
 
