@@ -33,10 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns 0, or 1 if an extra library is missing or a configuration has mistakes. Wrong arguments
     and files that cannot be read or written end with status 2 and a message (`SystemExit`).
 
-    :raises BrokenPipeError: nobody reads the output any more.
+    :raises BrokenPipeError: the reader of the output has gone.
     """
     parser = _parser()
-    given = _with_kind(sys.argv[1:] if argv is None else argv)
+    given = _with_kind(list(sys.argv[1:] if argv is None else argv))
     arguments = parser.parse_args(given)
     missing = [name for name in arguments.needs if not find_spec(name)]
     if missing:
@@ -60,14 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _fail(parser, "there is not enough memory for this")
 
 
-def _with_kind(given: Sequence[str]) -> list[str]:
+def _with_kind(given: list[str]) -> list[str]:
     """Spell a replay with its kind, and say so where it is without."""
     if given[:1] != ["replay"] or not (kind := kind_of(given[1:])):
-        return list(given)
-    print(
-        f"hivecore: hint: write `hivecore replay {kind}`, the spelling without it will go",
-        file=sys.stderr,
-    )
+        return given
+    new = f"hivecore replay {kind}{' --system' if '--storage' in given else ''}"
+    print(f"hivecore: hint: write `{new}`, the spelling without it will go", file=sys.stderr)
     return ["replay", kind, *given[1:]]
 
 

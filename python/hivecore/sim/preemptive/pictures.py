@@ -96,35 +96,33 @@ def _name_jobs(axes: "Axes", span: Span, x: float, y: float, inches: float, leng
             return
 
 
+def _columns(history: Sequence[Span], gpus: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Begin, end, GPUs and number of jobs of each span."""
+    rows = [(span.begin, span.end, gpus[span.jobs[0]], len(span.jobs)) for span in history]
+    return np.array(rows, dtype=np.float64).T
+
+
 def _window(history: Sequence[Span], gpus: Sequence[int]) -> tuple[float, float]:
-    """Return a window of some spans: of those that are not too short, the most varied."""
-    begin, end = _times(history)
+    """A window of some spans: of those that are not too short, the most varied."""
+    begin, end, used, sharing = _columns(history, gpus)
     begins = np.sort(begin)
     if len(begins) <= _SHOWN:
         return float(begins[0]), float(end.max())
     first = np.unique(np.linspace(0, len(begins) - _SHOWN - 1, _WINDOWS).astype(int))
     low, high = begins[first], begins[first + _SHOWN]
     long_enough = high - low >= np.median(high - low)
-    used = np.array([gpus[span.jobs[0]] for span in history])
-    sharing = np.array([len(span.jobs) for span in history])
 
     def unevenness(window: tuple[float, float]) -> float:
         inside = np.clip(np.minimum(end, window[1]) - np.maximum(begin, window[0]), 0.0, None)
-        work = np.bincount(sharing, weights=inside * used)
+        work = np.bincount(sharing.astype(int), weights=inside * used)
         return float((work**2).sum() / work.sum() ** 2) if work.any() else 1.0
 
     windows = zip(low[long_enough].tolist(), high[long_enough].tolist(), strict=True)
     return min(windows, key=unevenness)
 
 
-def _times(history: Sequence[Span]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    begin = np.array([span.begin for span in history])
-    return begin, np.array([span.end for span in history])
-
-
 def _shared(history: Sequence[Span], gpus: Sequence[int]) -> float:
-    """Return the share of the GPU time in use that is used by several jobs at once."""
-    begin, end = _times(history)
-    work = (end - begin) * np.array([gpus[span.jobs[0]] for span in history])
-    several = np.array([len(span.jobs) > 1 for span in history])
-    return float(work[several].sum() / work.sum())
+    """The share of the GPU time in use that is used by several jobs at once."""
+    begin, end, used, sharing = _columns(history, gpus)
+    work = (end - begin) * used
+    return float(work[sharing > 1].sum() / work.sum())
