@@ -410,7 +410,7 @@ def test_a_replay_without_its_kind_works_as_with_it_and_hints_at_it(training, sh
             said.append(capsys.readouterr())
         before, after = (one.out.partition("Time:")[0] for one in said)
         assert before == after
-        assert said[0].err.startswith(f"hivecore: hint: write `hivecore replay {kind}`")
+        assert said[0].err.startswith(f"hivecore: hint: write `hivecore replay {kind}")
         assert (said[0].err.count("\n"), said[1].err) == (1, "")
 
 
