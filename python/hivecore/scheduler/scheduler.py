@@ -349,7 +349,7 @@ class Scheduler(Stateful):
     def _note(self, event: str, **fields: Any) -> None:
         if self._log is not None:
             self._logged += 1
-            self._log.event(event, self._state.now, **fields)
+            self._log.event(event, self._state.now, fields)
 
     def finish(self, job: str, now: float) -> None:
         """A running job has ended.

@@ -14,6 +14,7 @@ again.
 
 import os
 from base64 import b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from json import JSONEncoder
@@ -138,10 +139,12 @@ class LogWriter:
             body = f'{{"name":{quoted(job.name)}{estimate}{alike}}}'
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
 
-    def event(self, event: str, now: float, **fields: Any) -> None:
+    def event(self, event: str, now: float, fields: Mapping[str, Any]) -> None:
         """Something else has happened."""
-        more = [f',"{name}":{_encode(value)}' for name, value in fields.items()]
-        self._write(f'"event":"{event}","now":{now!r}{"".join(more)}')
+        text = f'"event":"{event}","now":{now!r}'
+        for name, value in fields.items():
+            text += f',"{name}":{quoted(value) if type(value) is str else _encode(value)}'
+        self._write(text)
 
     def decided(self, now: float, most: int | None, actions: list[Action]) -> None:
         """What the scheduler said."""
