@@ -35,7 +35,7 @@ _LATEST = 2.0**40
 
 def _moves(value: Any, name: str) -> tuple[Move, ...]:
     rows = enumerate(as_tuple(value, name))
-    return tuple([record_of_plain(Move, one, f"{name}[{i}]") for i, one in rows])
+    return tuple([record_of_plain(Move, move, f"{name}[{i}]") for i, move in rows])
 
 
 def _spec(value: Any, name: str) -> ClusterSpec:

@@ -62,9 +62,9 @@ class JobChange(Record, frozen=True):
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
             raised = [
-                f"{f'{one.limit} of {one.quota}' if one.quota else 'the total'} were "
-                f"{one.dimension}: {one.amount}"
-                for one in self.limits
+                f"{f'{change.limit} of {change.quota}' if change.quota else 'the total'} were "
+                f"{change.dimension}: {change.amount}"
+                for change in self.limits
             ]
             return f"if {', '.join(raised)}"
         if self.kind == "nodes":
@@ -102,7 +102,7 @@ class JobExplanation(Record, frozen=True):
         lines = [f"{self.job} is {self.state}"]
         if self.state == "pending":
             lines[0] += f", with {self.position} of its queue in front"
-        lines += [f"{one.stage}: {one.reason}" for one in self.refusals]
+        lines += [f"{refusal.stage}: {refusal.reason}" for refusal in self.refusals]
         lines += [f"it would start {change.text}" for change in self.changes]
         return "\n".join(lines)
 
@@ -223,7 +223,7 @@ class _Search:
 
     def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
         """Other jobs that wait and could start when these have ended; one of each kind."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         kinds: set[int] = set()
         gone = {self.job.name, *ended}
         takes_back = self.state.preemption and self.job.guaranteed
@@ -244,8 +244,8 @@ class _Search:
                         self.stages.vacate(live.lent)  # it gets cells of its own instead
                     tried = start_beside(self.stages, live, unit.trial())
                     if isinstance(tried, Started) or self._may_evict(live, unit, tried):
-                        found[live.job.name] = None
-        return tuple(found)
+                        names[live.job.name] = None
+        return tuple(names)
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
         """Whether others might leave for a unit that is refused, at a glance."""
@@ -284,9 +284,9 @@ def first_start(state: State, live: Live) -> float | None:
             if state.jobs.get(live.job.name) is not live:
                 return None  # it is rejected
             ends = [
-                (max(state.now, one.since + one.job.run_time), name)
-                for name, one in state.running.items()
-                if one.job.run_time is not None
+                (max(state.now, other.since + other.job.run_time), name)
+                for name, other in state.running.items()
+                if other.job.run_time is not None
             ]
             now = min((time for time, _ in ends), default=inf)
             if now > LATEST:
@@ -303,8 +303,8 @@ def _settle(state: State, now: float) -> None:
     """Decide until nothing happens any more; victims stop at once."""
     while True:
         decide(state, now, -1)
-        stopping = [one for one in state.jobs.values() if one.for_job and not one.has_stopped]
+        stopping = [live for live in state.jobs.values() if live.for_job and not live.has_stopped]
         if not stopping:
             return
-        for one in stopping:
-            has_stopped(state, one)
+        for live in stopping:
+            has_stopped(state, live)

@@ -88,17 +88,17 @@ class Role(_Pods, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check()
-        devices, asked = self.devices, 1
+        devices, requested = self.devices, 1
         if devices is not None:
             need = devices.need("gpu")
-            asked = 0 if need is None else need.count
-            if self.gpus not in (FOLLOWS, asked):
-                raise ValueError(f"gpus={self.gpus}: devices asks for {asked}")
+            requested = 0 if need is None else need.count
+            if self.gpus not in (FOLLOWS, requested):
+                raise ValueError(f"gpus={self.gpus}: devices asks for {requested}")
             # The owner and its priority are said elsewhere; alike is what differs in nothing else.
             if devices.name != "any pod" or devices.priority:
                 force_setattr(self, "devices", devices.replace(name="any pod", priority=0))
         if self.gpus is FOLLOWS:
-            force_setattr(self, "gpus", asked)
+            force_setattr(self, "gpus", requested)
         if self.min_pods is FOLLOWS:
             force_setattr(self, "min_pods", self.pods)
         elif self.min_pods > self.pods:
@@ -292,12 +292,12 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         """
         if changes.keys() - _LONE:
             return Record.replace(self, **changes)
-        made = copy(self)  # nothing else has to be checked again
+        job = copy(self)  # nothing else has to be checked again
         if "name" in changes:
-            force_setattr(made, "name", _without_slash(changes["name"], "name"))
-            made._check_others()
+            force_setattr(job, "name", _without_slash(changes["name"], "name"))
+            job._check_others()
         if (run_time := changes.get("run_time", self.run_time)) is not self.run_time:
             known = run_time is not None
             run_time = as_positive(run_time, "run_time", _LONGEST) if known else None
-            force_setattr(made, "run_time", run_time)
-        return made
+            force_setattr(job, "run_time", run_time)
+        return job

@@ -91,8 +91,8 @@ def _form_of(kind: type) -> _Form:
         write, read[name] = _ways(hint)
         written.append((name, ... if (kind, name) in _ALWAYS else default, write))
     required = tuple(name for name, (_, default) in known.items() if default is ...)
-    found = _forms[kind] = _Form(tuple(written), read, required, fixed, _USUAL.get(kind))
-    return found
+    form = _forms[kind] = _Form(tuple(written), read, required, fixed, _USUAL.get(kind))
+    return form
 
 
 def _options(hint: Any) -> Iterator[Any]:
@@ -100,8 +100,8 @@ def _options(hint: Any) -> Iterator[Any]:
     if get_origin(hint) is Annotated:
         yield from _options(get_args(hint)[0])
     elif get_origin(hint) in (UnionType, Union):
-        for one in get_args(hint):
-            yield from _options(one)
+        for option in get_args(hint):
+            yield from _options(option)
     elif hint is not NoneType:
         yield hint
 
@@ -128,21 +128,21 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
 
 
 def _each(write: _Write | None) -> _Write:
-    return list if write is None else lambda value: [write(one) for one in value]
+    return list if write is None else lambda value: [write(item) for item in value]
 
 
 def _each_by_name(write: _Write | None) -> _Write:
     if write is None:
         return dict
-    return lambda value: {key: write(one) for key, one in dict(value).items()}
+    return lambda value: {key: write(item) for key, item in dict(value).items()}
 
 
 def _reads(read: _Read, kind: type) -> _Read:
     def each(value: Any, name: str) -> Any:
         if kind is dict:
             items = as_mapping(value, name).items()
-            return {key: read(one, f"{name}[{key!r}]") for key, one in items}
-        return [read(one, f"{name}[{i}]") for i, one in enumerate(as_tuple(value, name))]
+            return {key: read(item, f"{name}[{key!r}]") for key, item in items}
+        return [read(item, f"{name}[{i}]") for i, item in enumerate(as_tuple(value, name))]
 
     return each
 
@@ -176,16 +176,16 @@ def plain_record(record: Any) -> Any:
     kind: type = type(record)
     form = _forms.get(kind) or _form_of(kind)
     action = _KINDS.get(kind)
-    found = {} if action is None else {"action": action}
+    data = {} if action is None else {"action": action}
     for name, default, write in form.write:
         value = getattr(record, name)
         if kind in _ROWS or (value is not default and value != default):
-            found[name] = value if write is None else write(value)
+            data[name] = value if write is None else write(value)
     if form.usual is not None:
         for name, value in form.usual(record).items():
             if getattr(record, name) == value:
-                found.pop(name, None)
-    return list(found.values()) if kind in _ROWS else found
+                data.pop(name, None)
+    return list(data.values()) if kind in _ROWS else data
 
 
 def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
@@ -221,12 +221,12 @@ def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
     for name in given:
         if name not in form.read:
             raise ValueError(f"{what}: there is no field {name!r}")
-    made: Any = {**form.fixed, **given}
+    arguments: Any = {**form.fixed, **given}
     for name, value in given.items():
         read = form.read[name]
         if read is not None and value is not None:
-            made[name] = read(value, name)
-    record = kind(**made)
+            arguments[name] = read(value, name)
+    record = kind(**arguments)
     if isinstance(record, Record) and not hasattr(record, "__post_init__"):
         record._check()
     return record

@@ -104,14 +104,14 @@ class LogDifference(Record, frozen=True):
     @property
     def sooner(self) -> tuple[JobDifference, ...]:
         """Those that start sooner, who gains most first."""
-        found = (one for one in self.jobs if one.sooner > 0)
-        return tuple(sorted(found, key=lambda one: (-one.sooner, one.job)))
+        jobs = (job for job in self.jobs if job.sooner > 0)
+        return tuple(sorted(jobs, key=lambda job: (-job.sooner, job.job)))
 
     @property
     def later(self) -> tuple[JobDifference, ...]:
         """Those that start later, who loses most first."""
-        found = (one for one in self.jobs if one.sooner < 0)
-        return tuple(sorted(found, key=lambda one: (one.sooner, one.job)))
+        jobs = (job for job in self.jobs if job.sooner < 0)
+        return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
 
 
 def diff_log(path: LogPath, scheduler: "Scheduler", *, until: float | None = None) -> LogDifference:
@@ -169,8 +169,10 @@ def diff_log(path: LogPath, scheduler: "Scheduler", *, until: float | None = Non
     gpus = gpus_of(scheduler)
     after, skipped = rerun(told, scheduler)
     logged = told.recorder.jobs
-    jobs = tuple(_job(key, one, after.jobs[key]) for key, one in logged.items())
-    running = [key for key, one in after.jobs.items() if one.runs and one.runs[-1].end is None]
+    jobs = tuple(_job(key, history, after.jobs[key]) for key, history in logged.items())
+    running = [
+        key for key, history in after.jobs.items() if history.runs and history.runs[-1].end is None
+    ]
     endless = sum(not {run.how for run in logged[key].runs} & _ENDS for key in running)
     return LogDifference(
         begin,
@@ -190,15 +192,15 @@ def _job(key: str, before: JobHistory, after: JobHistory) -> JobDifference:
 
 def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
     waits, changes = [], {recorder.begin: 0}
-    for one in recorder.jobs.values():
-        if one.rejected:
+    for history in recorder.jobs.values():
+        if history.rejected:
             continue
-        until = one.started
+        until = history.started
         if until is None:
-            until = end if one.gone is None else one.gone
-        waits.append(until - one.submitted)
-        changes[one.submitted] = changes.get(one.submitted, 0) + 1
-        if one.runs or one.gone is not None:
+            until = end if history.gone is None else history.gone
+        waits.append(until - history.submitted)
+        changes[history.submitted] = changes.get(history.submitted, 0) + 1
+        if history.runs or history.gone is not None:
             changes[until] = changes.get(until, 0) - 1
     until_next = [*[time for time, _ in recorder.usage[1:]], end]
     used = sum(
@@ -208,9 +210,9 @@ def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
     possible = gpus * (end - recorder.begin)
     histories, times = recorder.jobs.values(), sorted(changes)
     return LogFigures(
-        started=sum(bool(one.runs) for one in histories),
-        rejected=sum(bool(one.rejected) for one in histories),
-        preemptions=sum(run.how == "preempt" for one in histories for run in one.runs),
+        started=sum(bool(history.runs) for history in histories),
+        rejected=sum(bool(history.rejected) for history in histories),
+        preemptions=sum(run.how == "preempt" for history in histories for run in history.runs),
         mean_wait=sum(waits) / len(waits) if waits else 0.0,
         gpus=gpus,
         gpu_seconds=used,

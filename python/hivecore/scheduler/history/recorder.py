@@ -127,13 +127,13 @@ class Recorder:
     ) -> None:
         """The scheduler has decided on these actions, as plain data."""
         self._halted = {name for name in self._halted if _holds(scheduler, name)}
-        for one in actions:
-            if one["action"] == "reject":
-                history = self.jobs[self.key(one["job"])]
-                history.rejected, history.gone = one["reason"], now
-            elif one["action"] == "preempt":
-                self._stopping[one["job"]] = now
-        for name in {one["job"]: None for one in actions if one["action"] in _OF_RUNS}:
+        for action in actions:
+            if action["action"] == "reject":
+                history = self.jobs[self.key(action["job"])]
+                history.rejected, history.gone = action["reason"], now
+            elif action["action"] == "preempt":
+                self._stopping[action["job"]] = now
+        for name in {action["job"]: None for action in actions if action["action"] in _OF_RUNS}:
             self.see(scheduler, name, now)
             live = scheduler._state.jobs.get(name)
             if live is None or not live.for_job:

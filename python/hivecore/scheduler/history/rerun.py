@@ -101,7 +101,7 @@ class _Rerun:
         self.recorder = Recorder(logged.begin)
         self.queue: list[tuple[float, int, int, str, Any]] = []
         self.pushed = self.skipped = 0
-        self.lives = {key: _lives(one) for key, one in logged.jobs.items()}
+        self.lives = {key: _lives(history) for key, history in logged.jobs.items()}
         #: which of its runs was the first of the present life, by key
         self.first = dict.fromkeys(logged.jobs, 0)
         self.running: dict[str, Run] = {}
@@ -175,8 +175,8 @@ class _Rerun:
         # One of its name that was gone in the log may be there still.
         named = job.replace(
             name=key,
-            after=[self.latest.get(one, one) for one in job.after],
-            together=[self.latest.get(one, one) for one in job.together],
+            after=[self.latest.get(other, other) for other in job.after],
+            together=[self.latest.get(other, other) for other in job.together],
         )
         self.latest[job.name] = key
         history = self.recorder.jobs[self.recorder.submitted(named, now)]
@@ -187,11 +187,11 @@ class _Rerun:
             self.scheduler.submit(named, now)
 
     def decide(self, now: float, most: int | None = None) -> None:
-        actions = [plain_record(one) for one in self.scheduler.decide(now, most)]
+        actions = [plain_record(action) for action in self.scheduler.decide(now, most)]
         self.recorder.decided(self.scheduler, actions, now)
-        for key in {one["job"]: None for one in actions if "job" in one}:
+        for key in {action["job"]: None for action in actions if "job" in action}:
             self.follow(key)
-        for victim in [one["job"] for one in actions if one["action"] == "preempt"]:
+        for victim in [action["job"] for action in actions if action["action"] == "preempt"]:
             run = self.running.get(victim)
             is_stopping = run is not None and self.scheduler._state.jobs[victim].for_job
             if is_stopping and (victim, now) not in self.never_stopped:
@@ -224,12 +224,12 @@ def _lives(history: JobHistory) -> list[list[Run]]:
 
     What was not at its end has none.
     """
-    found: list[list[Run]] = [[]]
+    lives: list[list[Run]] = [[]]
     for run in history.runs:
-        found[-1].append(run)
+        lives[-1].append(run)
         if run.end is not None and run.how not in ("preempt", "node"):
-            found.append([])
-    return found[-2::-1]
+            lives.append([])
+    return lives[-2::-1]
 
 
 def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:

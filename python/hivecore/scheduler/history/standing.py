@@ -85,11 +85,11 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
         job = live.job
         jobs.append(JobStanding(name, job.tenant, job.gpus, live.state, since, reason))
     histories = recorder.jobs.values()
-    rejected = sum(bool(one.rejected) for one in histories)
-    gone = sum(one.gone is not None for one in histories)
+    rejected = sum(bool(history.rejected) for history in histories)
+    gone = sum(history.gone is not None for history in histories)
     gpus, used = gpus_of(scheduler), recorder.usage[-1][1]
-    found, gone = tuple(jobs), gone - rejected
-    return LogStanding(scheduler.now, told.number, gpus, used, found, gone, rejected)
+    standings, gone = tuple(jobs), gone - rejected
+    return LogStanding(scheduler.now, told.number, gpus, used, standings, gone, rejected)
 
 
 def explain_log(path: LogPath, job: str, *, at: float) -> JobExplanation:

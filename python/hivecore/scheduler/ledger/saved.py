@@ -107,7 +107,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         storage=None if storage is None else StorageStage.pool_of_plain(storage),
         tries=as_int(tries, "tries", 1, 1000),
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
-        hosts=frozenset(as_name(one, "hosts") for one in told.get("hosts", ())),
+        hosts=frozenset(as_name(host, "hosts") for host in told.get("hosts", ())),
         growing=as_bool(told.get("growing", False), "growing"),
         gpu_memory=None if memory is None else as_int(memory, "gpu_memory", 0, 2**62),
     )
@@ -128,8 +128,8 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
 
 
 def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
-    for one in told["jobs"]:
-        live = _live_of_plain(one, state)
+    for plain in told["jobs"]:
+        live = _live_of_plain(plain, state)
         if live.job.name in state.jobs:
             raise ValueError(f"job {live.job.name!r} is there twice")
         state.add(live)
@@ -141,7 +141,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.untold = {name: state.jobs[name] for name in told.get("untold", ())}
-    state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
+    state.rejected = {action.job for action in state.outbox if isinstance(action, Reject)}
     state.precedence = Precedence.of_plain(state.log, told.get("precedence", {}))
     for live in state.jobs.values():
         state.stages.come(live.job)
@@ -151,8 +151,8 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.regroup_for = as_float(told.get("regroup_for", 0.0), "regroup_for")
     if not 0.0 <= state.regroup_for <= LATEST:
         raise ValueError("regroup_for")
-    asked = as_order(told.get("order", []))
-    state.order = Order(asked, {}) if asked else None  # as it was sorted then
+    order = as_order(told.get("order", []))
+    state.order = Order(order, {}) if order else None  # as it was sorted then
     state.note_states()
 
 
@@ -163,14 +163,14 @@ def _joined(pieces: Iterable[bytes]) -> bytes:
 
 def _split(data: bytes) -> list[bytes]:
     """The pieces of bytes."""
-    found, at = [], 0
+    pieces, at = [], 0
     while at < len(data):
         (length,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size + length
         if at > len(data):
             raise CorruptStateError("data: a part is cut off")
-        found.append(data[at - length : at])
-    return found
+        pieces.append(data[at - length : at])
+    return pieces
 
 
 def _plain_live(live: Live) -> dict[str, Any]:
@@ -206,10 +206,10 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
     kinds = state.kinds
     job = record_of_plain(Job, data["job"])
 
-    def unit_of(one: list[Any], is_lent: bool) -> Unit:
-        name, number, is_alone, pods, departure, is_placed, placed = one
+    def unit_of(plain: list[Any], is_lent: bool) -> Unit:
+        name, number, is_alone, pods, departure, is_placed, placed = plain
         is_first = is_lent or name == job.name
-        role = None if is_first else next(one for one in job.roles if one.name == pods[0][0])
+        role = None if is_first else next(role for role in job.roles if role.name == pods[0][0])
         if is_lent:
             kind = kinds.restored_lent(int(number), live.units[0].kind)
         else:
@@ -221,7 +221,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         unit.placed = tuple(record_of_plain(PlacedPod, pod, "units") for pod in placed)
         return unit
 
-    live = Live(job, [unit_of(one, False) for one in data["units"]])
+    live = Live(job, [unit_of(plain, False) for plain in data["units"]])
     if data["lent"] is not None:
         live.lent = unit_of(data["lent"], True)
         live.units[0].has_quota = bool(live.lent.placed)

@@ -244,13 +244,13 @@ def older_segments(path: LogPath) -> dict[int, Path]:
     The newest has the name of the log, and each older one its number behind that.
     """
     newest = Path(path)
-    found = {}
+    segments = {}
     for file in newest.parent.iterdir():
         end = _SEGMENT.fullmatch(file.name.removeprefix(newest.name))
         # A snapshot that a crash has cut short leaves two names of the newest one.
         if end and file.name != end[0] and not (newest.exists() and file.samefile(newest)):
-            found[int(end[1])] = file
-    return dict(sorted(found.items()))
+            segments[int(end[1])] = file
+    return dict(sorted(segments.items()))
 
 
 def _write(descriptor: int, text: bytes) -> None:

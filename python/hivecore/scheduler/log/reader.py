@@ -178,11 +178,11 @@ class _Beginning(NamedTuple):
 
 def _beginning(file: IO[bytes]) -> _Beginning | None:
     """What a segment begins with; ``None``: its first line is damaged. The file is read again."""
-    found = _BEGINNING.match(file.read(256))
+    match = _BEGINNING.match(file.read(256))
     file.seek(0)
-    if found is None:
+    if match is None:
         return None
-    number, after, last_action = found.groups()
+    number, after, last_action = match.groups()
     return _Beginning(int(number), None if after is None else int(after, 16), int(last_action or 0))
 
 

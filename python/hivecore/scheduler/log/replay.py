@@ -175,10 +175,10 @@ class _Rerun:
         from hivecore.scheduler.scheduler import Scheduler
 
         fields = line.record.fields
-        found = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
+        scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
         last = as_int(fields.get("last_action", 0), "last_action", 0, 2**62)
-        found._outbox.last = max(0, last - len(found._outbox.pending))
-        return found
+        scheduler._outbox.last = max(0, last - len(scheduler._outbox.pending))
+        return scheduler
 
     def _tell(self, scheduler: "Scheduler", line: Line) -> "Scheduler":
         scheduler._outbox.deliver()  # the call that this line is of has returned it
@@ -194,16 +194,16 @@ class _Rerun:
         else:
             event, now, fields = line.record[2:]
             if event == "state":
-                found = self._adopt(line)
-                found._outbox = scheduler._outbox
-                return found
+                adopted = self._adopt(line)
+                adopted._outbox = scheduler._outbox
+                return adopted
             if event != "decide":
                 event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
                 return scheduler
             most = fields.get("most")
         actions = scheduler.decide(now, most)
         if f'{{"n":{line.number},{decided(now, most, actions)}' != line.text:
-            _compare([plain_record(one) for one in actions], line.record.fields["actions"])
+            _compare([plain_record(action) for action in actions], line.record.fields["actions"])
         return scheduler
 
     def _job(self, line: Line, name: str, estimate: str | None, alike: str) -> Job:

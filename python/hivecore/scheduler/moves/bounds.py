@@ -100,17 +100,17 @@ class Counting:
             total += gain
             if (domain := self._domain.get(node)) is not None:
                 more[domain] = more.get(domain, 0) + gain
-        best = [*by_domain, *[by_domain[one] + gain for one, gain in more.items()]]
+        best = [*by_domain, *[by_domain[place] + gain for place, gain in more.items()]]
         return total, max(best, default=total)
 
     def _total(self, at: int, g: int) -> tuple[int, list[int]]:
-        found = self._totals.get((at, g))
-        if found is None:
+        totals = self._totals.get((at, g))
+        if totals is None:
             idle, closed = self._room.dimensions[at].idle, self._closed
             total = sum(amount // g for node, amount in idle.items() if node not in closed)
             by_domain = [sum(idle.get(node, 0) // g for node in nodes) for nodes in self._within]
-            found = self._totals[at, g] = total, by_domain
-        return found
+            totals = self._totals[at, g] = total, by_domain
+        return totals
 
     # --- what others cost at least
 
@@ -132,7 +132,7 @@ class Counting:
         """What the cheapest domain costs at least; jobs that move may leave it."""
         least = inf
         _, idle = self._total(at, g)
-        for domain in sorted(range(len(idle)), key=lambda one: -idle[one]):
+        for domain in sorted(range(len(idle)), key=lambda place: -idle[place]):
             nodes = self._within[domain] - self._closed
             slots = sum(self._room.idle(at, node, self._forced) // g for node in nodes)
             if slots >= wanted:
@@ -161,15 +161,15 @@ class Counting:
         for name, (held, needs) in self._room.on[at][node].items():
             if held and name not in self._forced:
                 mine = self._room.nodes[name]
-                parts = len(mine) if nodes is None else sum(one in nodes for one in mine)
+                parts = len(mine) if nodes is None else sum(other in nodes for other in mine)
                 again = 0 if nodes is not None else _times(needs, g)
                 jobs.append((self._costs[name] * _PARTS // parts, held, again))
         idle = self._room.idle(at, node, self._forced)
         key = g, idle, tuple(sorted(jobs))
-        found = self._steps.get(key)
-        if found is None:
-            found = self._steps[key] = _convex(_gains(g, idle, sorted(jobs)))
-        return found
+        steps = self._steps.get(key)
+        if steps is None:
+            steps = self._steps[key] = _convex(_gains(g, idle, sorted(jobs)))
+        return steps
 
 
 def _times(sizes: Iterable[int], g: int) -> int:
@@ -208,7 +208,7 @@ def _gains(g: int, idle: int, jobs: list[tuple[int, int, int]]) -> dict[int, int
             key = freed + held, needed + again
             states[key] = min(states.get(key, spent + cost), spent + cost)
         if len(states) > _MOST_STATES:
-            most = (idle + sum(one[1] for one in jobs)) // g
+            most = (idle + sum(job[1] for job in jobs)) // g
             return {most: 0}
     best: dict[int, int] = {}
     for (freed, needed), spent in states.items():

@@ -43,9 +43,9 @@ def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Re
     """
     landed: list[PlacedPod] = []
     for unit in live.placed:
-        found = start_beside(stages, live, unit, landed, nodes.get(unit.name, ()))
-        if not isinstance(found, Started):
-            return found
+        started = start_beside(stages, live, unit, landed, nodes.get(unit.name, ()))
+        if not isinstance(started, Started):
+            return started
         landed += unit.placed
     return None
 
@@ -68,9 +68,9 @@ def start_beside(
 
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:
     """By unit the nodes on which these pods have its own."""
-    there = {(pod.role, pod.index): pod.node for pod in pods}
+    node_of = {(pod.role, pod.index): pod.node for pod in pods}
     return {
-        unit.name: tuple(sorted({there[pod] for pod in unit.pods if there.get(pod)}))
+        unit.name: tuple(sorted({node_of[pod] for pod in unit.pods if node_of.get(pod)}))
         for unit in live.placed
     }
 

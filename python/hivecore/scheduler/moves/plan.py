@@ -221,10 +221,10 @@ class _Planning:
         for node in nodes:
             if node not in known:
                 raise KeyError(f"nodes: no part knows {node!r}")
-        there = self._on(nodes)
-        for name in sorted(there - self.costs.keys()):
+        occupants = self._on(nodes)
+        for name in sorted(occupants - self.costs.keys()):
             return self._never(goal, f"job {name!r} is there and has to stay")
-        problem = Problem(there, frozenset(nodes))
+        problem = Problem(occupants, frozenset(nodes))
         return self._plan(goal, _Solving(self, problem, self.tries).found(), nodes)
 
     def _on(self, nodes: tuple[str, ...]) -> frozenset[str]:
@@ -245,11 +245,11 @@ class _Planning:
                 break
             problem = Problem(self._on(known[name]), frozenset(known[name]))
             tries = min(each, left)
-            found = _Solving(self, problem, tries, best.cost).found()
-            left -= tries - found.left
-            least = min(best.least, found.least)
-            if found.cost < best.cost or not chosen:
-                best, chosen = found, name
+            result = _Solving(self, problem, tries, best.cost).found()
+            left -= tries - result.left
+            least = min(best.least, result.least)
+            if result.cost < best.cost or not chosen:
+                best, chosen = result, name
             best = best._replace(least=least)
         best = best._replace(least=min(best.least, best.cost))
         return self._plan(goal, best, known.get(chosen, ()))
@@ -258,10 +258,10 @@ class _Planning:
         """The domains that may get free, by what it costs to move the jobs there."""
         ranked = []
         for name, nodes in known.items():
-            there = self._on(nodes)
-            if there <= self.costs.keys() and self.bad.isdisjoint(nodes):
-                gpus = sum(self.jobs[one].job.gpus for one in there)
-                ranked.append((self.cost(there), gpus, name))
+            occupants = self._on(nodes)
+            if occupants <= self.costs.keys() and self.bad.isdisjoint(nodes):
+                gpus = sum(self.jobs[job].job.gpus for job in occupants)
+                ranked.append((self.cost(occupants), gpus, name))
         return sorted(ranked)
 
     def fit(self, goal: Fit) -> MovePlan:
@@ -283,11 +283,11 @@ class _Planning:
     def _never(self, goal: Goal, reason: str) -> MovePlan:
         return MovePlan(goal, (), inf, inf, (), reason)
 
-    def _plan(self, goal: Goal, found: _Found, nodes: tuple[str, ...]) -> MovePlan:
-        cost, least = found.cost, found.least
+    def _plan(self, goal: Goal, result: _Found, nodes: tuple[str, ...]) -> MovePlan:
+        cost, least = result.cost, result.least
         if self.cost_of == "gpu_seconds":
             cost, least = cost / _MICRO, least / _MICRO
-        return MovePlan(goal, found.steps, cost, least, nodes if cost < inf else (), found.reason)
+        return MovePlan(goal, result.steps, cost, least, nodes if cost < inf else (), result.reason)
 
 
 class _Solving:
@@ -349,12 +349,12 @@ class _Solving:
         closed, within = self.problem.closed | planning.bad, planning.stages.domains_for(job)
         proposals = Proposals(room, failed.units, planning.candidates, closed, within, gone, taken)
         # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
-        far = {one for one in planning.costs if planning.jobs[one].job.tenant != job.tenant}
+        far = {name for name in planning.costs if planning.jobs[name].job.tenant != job.tenant}
         costs = {name: planning.candidates[name].cost for name in planning.costs.keys() - gone}
         singles = sorted(costs, key=lambda name: (name in far, costs[name], name))
         sets = chain(proposals.sets(), ([name] for name in singles if room.nodes[name]))
-        found = dict.fromkeys(map(frozenset, islice(sets, 2 * _MOST)))
-        return list(filter(None, found))[:_MOST]
+        proposed = dict.fromkeys(map(frozenset, islice(sets, 2 * _MOST)))
+        return list(filter(None, proposed))[:_MOST]
 
     def _go_through(self) -> None:
         """Go through all sets by cost, as long as they are cheaper than the best plan."""
@@ -397,13 +397,13 @@ class _Solving:
         """Move these jobs in a trial; None: that does."""
         self.tries -= 1
         self.seen.add(names)
-        found = self.trial.moved(names)
-        if isinstance(found, Failed):
-            self.reason = self.reason or found.reason
+        steps = self.trial.moved(names)
+        if isinstance(steps, Failed):
+            self.reason = self.reason or steps.reason
             if not self.counting.refuted(names):
                 self.open = min(self.open, self.planning.cost(names))
-            return found
-        cost = self.planning.cost(frozenset(move.job for step in found for move in step))
+            return steps
+        cost = self.planning.cost(frozenset(move.job for step in steps for move in step))
         if cost < self.best:
-            self.best, self.steps = cost, found
+            self.best, self.steps = cost, steps
         return None

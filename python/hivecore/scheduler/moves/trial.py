@@ -48,13 +48,13 @@ class Trial:
         order = sorted(names, key=self._largest_first)
         with ExitStack() as undone:
             undone.enter_context(self.stages.trial())
-            found = self._landed({name: self.jobs[name].copy() for name in order}, undone)
-        if isinstance(found, Failed):
-            return found
-        movers = [name for name in order if found[name] != placed_pods(self.jobs[name])]
-        steps = self._steps(movers, found, alone=True)
+            places = self._landed({name: self.jobs[name].copy() for name in order}, undone)
+        if isinstance(places, Failed):
+            return places
+        movers = [name for name in order if places[name] != placed_pods(self.jobs[name])]
+        steps = self._steps(movers, places, alone=True)
         if isinstance(steps, Failed) and len(movers) > 1:
-            steps = self._steps(movers, found, alone=False)
+            steps = self._steps(movers, places, alone=False)
         return steps
 
     def _largest_first(self, name: str) -> tuple[int, int, str]:

@@ -41,33 +41,37 @@ def _behind_those_before(
 ) -> list[tuple[str, ...]]:
     """The entries, each behind the entries after which its jobs have to start."""
     here = {name for names in entries for name in names}
-    found: list[tuple[str, ...]] = []
+    ordered: list[tuple[str, ...]] = []
     held: list[tuple[tuple[str, ...], set[str]]] = []
     for entry in entries:
-        first = {one for name in entry for one in after.get(name, ())}
-        held.append((entry, (here & first).difference(entry, *found)))
+        first = {other for name in entry for other in after.get(name, ())}
+        held.append((entry, (here & first).difference(entry, *ordered)))
         ready: tuple[str, ...] | None = entry
         while ready is not None:
-            ready = next((one for one, before in held if not before), None)
+            ready = next((other for other, before in held if not before), None)
             if ready is not None:
-                found.append(ready)
-                held = [(one, before.difference(ready)) for one, before in held if one is not ready]
-    return [*found, *(one for one, _ in held)]  # these wait for one another
+                ordered.append(ready)
+                held = [
+                    (other, before.difference(ready))
+                    for other, before in held
+                    if other is not ready
+                ]
+    return [*ordered, *(other for other, _ in held)]  # these wait for one another
 
 
 def as_order(value: Any) -> list[tuple[str, ...]]:
     """The entries of an order, checked."""
     given = as_tuple(value, "order")
-    found = [(one,) if type(one) is str else _together(one) for one in given]
-    names = list(chain.from_iterable(found))
+    entries = [(entry,) if type(entry) is str else _together(entry) for entry in given]
+    names = list(chain.from_iterable(entries))
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"order: job {twice!r} is named twice")
-    return found
+    return entries
 
 
 def _together(value: Any) -> tuple[str, ...]:
-    names = tuple(as_name(one, "order") for one in as_tuple(value, "order"))
+    names = tuple(as_name(name, "order") for name in as_tuple(value, "order"))
     if not names:
         raise ValueError("order: an entry has no jobs")
     return names

@@ -57,21 +57,21 @@ def run_in_order(state: State, order: Order) -> None:
     if not state.immediate and _have_to_stop(state, order):
         return
     walk = _Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
-    found = walk.run(state.running.values())
-    for live in found.stopped:
+    changes = walk.run(state.running.values())
+    for live in changes.stopped:
         name = live.job.name
-        state.outbox.append(Preempt(name, found.winner(name, order, state.jobs), "order"))
+        state.outbox.append(Preempt(name, changes.winner(name, order, state.jobs), "order"))
         live.note(state.log)
         live.pause(state.now)
         requeue(state, live.units[0])
         state.turn(live, "stop")
         reject_if_impossible(state, live)
-    for move in found.moves:
+    for move in changes.moves:
         state.outbox.append(move)
         moved = state.jobs[move.job]
         moved.note(state.log)
         state.restart(moved, state.now)
-    for live, sharers, offsets in found.started:
+    for live, sharers, offsets in changes.started:
         unit = live.units[0]
         take_off(state, unit)
         decisions = walk.decisions.get(unit.name, ())
@@ -88,13 +88,13 @@ def _have_to_stop(state: State, order: Order) -> bool:
     """Let jobs stop that have no place any more, or another one; return whether there are any."""
     if any(live.for_job for live in state.running.values()):
         return True
-    jobs = {name: one.copy() for name, one in state.jobs.items()}
+    jobs = {name: live.copy() for name, live in state.jobs.items()}
     with state.stages.trial():
         walk = _Walk(state.stages, jobs, order, state.kinds.all_want_gpus)
-        found = walk.run([jobs[name] for name in state.running])
-    names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
+        changes = walk.run([jobs[name] for name in state.running])
+    names = [live.job.name for live in changes.stopped] + [move.job for move in changes.moves]
     for name in names:
-        winner = found.winner(name, order, state.jobs)
+        winner = changes.winner(name, order, state.jobs)
         state.outbox.append(Preempt(name, winner, "order"))
         tell_to_stop(state, state.jobs[name], winner)
     return bool(names)
@@ -116,10 +116,10 @@ class _Changes(NamedTuple):
         :param jobs: the names of the known jobs.
         """
         started = [live.job.name for live, _, _ in self.started]
-        named = [one for names in order.entries for one in names]
-        there = (one for one in named if one in jobs)
-        others = chain(started, self.before[name][1], there, named)
-        return next(one for one in others if one != name)
+        named = [other for names in order.entries for other in names]
+        known = (other for other in named if other in jobs)
+        others = chain(started, self.before[name][1], known, named)
+        return next(other for other in others if other != name)
 
 
 def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
@@ -130,31 +130,31 @@ def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
     Jobs of one group that are still together on the same GPUs stay there. This holds for one of the
     new groups only, as it is not known on which GPUs two parts of a group are.
     """
-    found = _Changes([], [], [], before)
+    changes = _Changes([], [], [], before)
     stayed: set[tuple[str, ...]] = set()
     for entry in entries:
-        there = [live.job.name for live in entry if live.job.name in before]
+        held = [live.job.name for live in entry if live.job.name in before]
         placed = entry[0].units[0].placed if entry else ()
         if not placed:
-            found.stopped.extend(live for live in entry if live.job.name in before)
+            changes.stopped.extend(live for live in entry if live.job.name in before)
             continue
-        groups = (before[name][1] for name in there if before[name][0] == placed)
+        groups = (before[name][1] for name in held if before[name][0] == placed)
         old = next((members for members in groups if members not in stayed), ())
         stayed.add(old)
-        now = list(there)
+        now = list(held)
         of = {live.job.name: live.job.stages for live in entry}
         for live in entry:
             name = live.job.name
-            if name in old and name in there:
+            if name in old and name in held:
                 continue
-            others = tuple(other for other in (there if name in there else now) if other != name)
+            others = tuple(other for other in (held if name in held else now) if other != name)
             offsets = _offsets((of[name], *[of[other] for other in others])) if others else ()
-            if name in there:
-                found.moves.append(Move(name, placed, before[name][0], others, offsets))
+            if name in held:
+                changes.moves.append(Move(name, placed, before[name][0], others, offsets))
             else:
-                found.started.append((live, others, offsets))
+                changes.started.append((live, others, offsets))
                 now.append(name)
-    return found
+    return changes
 
 
 @lru_cache(4096)  # jobs of few kinds come together again and again
@@ -211,7 +211,7 @@ class _Walk:
         """
         stages, entries = self._stages, self._entries
         before: _Before = {}
-        there: set[int] = set()
+        places: set[int] = set()
         rest: list[str] = []
         for live in running:
             if _may_be_ordered(live):
@@ -221,13 +221,13 @@ class _Walk:
                 if at is None:
                     rest.append(name)
                 else:
-                    there.add(at)
+                    places.add(at)
                     if not stages.by_stages:
                         entries[at] = (live,)
         others = [(self._jobs[name],) for name in sorted(rest)]
         for other in others:
             self._vacate(other)
-        for at in sorted(there):
+        for at in sorted(places):
             if not stages.by_stages or self._stays(at):
                 self._behind[at] = _gpus(entries[at])
             else:
@@ -239,16 +239,16 @@ class _Walk:
 
     def _entry(self, at: int) -> _Entry:
         """The jobs of an entry that the order may start and stop; none: there are no such jobs."""
-        found = self._entries.get(at)
-        if found is None:
+        entry = self._entries.get(at)
+        if entry is None:
             jobs = self._jobs
             lives = [jobs[name] for name in self._names[at] if name in jobs]
-            found = tuple([live for live in lives if _may_be_ordered(live)])
-            are_others = len(found) > 1 and lives != self._sharers.get(at)
-            if are_others and self._stages.unlike([one.job for one in found]):
-                found = found[:1]  # other jobs have these names by now
-            self._entries[at] = found
-        return found
+            entry = tuple([live for live in lives if _may_be_ordered(live)])
+            are_others = len(entry) > 1 and lives != self._sharers.get(at)
+            if are_others and self._stages.unlike([live.job for live in entry]):
+                entry = entry[:1]  # other jobs have these names by now
+            self._entries[at] = entry
+        return entry
 
     def _room(self) -> float:
         room = self._stages.room()
@@ -279,8 +279,8 @@ class _Walk:
         names = [name for live in entry for name in live.job.after]
         others = [self._jobs[name] for name in names if name in self._jobs]
         return all(
-            one.units[0].placed and one.state != "reserved" and not one.has_stopped
-            for one in others
+            live.units[0].placed and live.state != "reserved" and not live.has_stopped
+            for live in others
         )
 
     def _stays(self, at: int) -> bool:
@@ -299,8 +299,8 @@ class _Walk:
         if joining and not (self._stages.is_open(holder.name) and self._may_start(tuple(joining))):
             return False
         self._touched.add(at)
-        for one in (*leaving, *((live,) for live in joining)):
-            self._vacate(one)
+        for other in (*leaving, *((live,) for live in joining)):
+            self._vacate(other)
         for live in joining:
             live.units[0].note(self._stages.log)
             self._stages.share(live.units[0], holder)
@@ -312,49 +312,49 @@ class _Walk:
         :returns: whether the walk goes on; if not, it begins again, on an empty cluster.
         """
         kind = self._stages.demand(entry[0].units[0])
-        found = self._known.get(kind)
-        if found is None:
-            found = self._start_somewhere(at, entry)
-            if found is None:
+        refused = self._known.get(kind)
+        if refused is None:
+            refused = self._start_somewhere(at, entry)
+            if refused is None:
                 self._placed[at] = _gpus(entry)
                 return True
             places = None if self._is_fresh else self._place_for(at, range(at))
             if places is not None:
                 self._begin_again(places)
                 return False
-            self._known[kind] = found
-        self.refused[entry[0].job.name] = found
+            self._known[kind] = refused
+        self.refused[entry[0].job.name] = refused
         return True
 
     def _start_somewhere(self, at: int, entry: _Entry) -> Refused | None:
         """Start an entry on idle GPUs or those of entries behind it, or return the refusal."""
-        found: Refused | None = None
+        refused: Refused | None = None
         if _gpus(entry) <= self._idle:
-            found = self._start(at, entry)
-            if found is None:
+            refused = self._start(at, entry)
+            if refused is None:
                 return None
         if self._behind and (self._stages.puts_back or self._place_for(at, []) is not None):
             return self._start_without_those_behind(at, entry)
-        return found or self._start(at, entry)
+        return refused or self._start(at, entry)
 
     def _start_without_those_behind(self, at: int, entry: _Entry) -> Refused | None:
         """Start an entry when as few of the last entries as possible have left; or all stay."""
-        found: Refused | None = None
+        refused: Refused | None = None
         left: list[int] = []
         for other in reversed(list(self._behind)):
             self._held -= self._behind.pop(other)
             self._vacate_at(other)
             left.append(other)
             if _gpus(entry) <= self._idle:
-                found = self._start(at, entry)
-                if found is None:
+                refused = self._start(at, entry)
+                if refused is None:
                     return None
         if self._stages.puts_back:
             for other in reversed(left):
                 self._start(other, self._entry(other))
                 gpus = self._behind[other] = _gpus(self._entry(other))
                 self._held += gpus
-        return found or self._start(at, entry)
+        return refused or self._start(at, entry)
 
     def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
         """The places of earlier entries with which an entry has a place, if all behind it leave;
@@ -363,7 +363,7 @@ class _Walk:
         :param before: the entries that are placed before it; none: those with places keep them.
         """
         left = self._idle + self._held + sum(self._placed.values())
-        found: _Places = {}
+        places: _Places = {}
         with self._stages.trial():
             for other in (*self._behind, *(self._placed if before else ())):
                 for live in reversed(self._entry(other)):
@@ -375,9 +375,9 @@ class _Walk:
                         started = self._stages.start(trial)
                         if isinstance(started, Started):
                             left -= _gpus_of(live)
-                            found[trial.name] = trial.placed, started.decisions
+                            places[trial.name] = trial.placed, started.decisions
             last = self._stages.start(self._entry(at)[0].units[0].trial())
-        return found if isinstance(last, Started) else None
+        return places if isinstance(last, Started) else None
 
     def _begin_again(self, places: _Places) -> None:
         """Let all jobs leave, and walk again.
@@ -402,10 +402,10 @@ class _Walk:
             unit.note(self._stages.log)
         placed, decisions = self._was.get(first.name, ((), ()))
         if not placed or not self._stages.put_back(first, placed):
-            found = self._stages.start(first)
-            if not isinstance(found, Started):
-                return found
-            decisions = found.decisions
+            started = self._stages.start(first)
+            if not isinstance(started, Started):
+                return started
+            decisions = started.decisions
         self.decisions[first.name] = decisions
         for unit in others:
             self._stages.share(unit, first)
