@@ -1,14 +1,11 @@
 """How many GPUs a scheduler has."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["gpus_of"]
 
 
-def gpus_of(scheduler: "Scheduler") -> int:
+def gpus_of(scheduler: Scheduler) -> int:
     """All GPUs, whether in use or not; 0: no part knows.
 
     The first part that knows it says it: devices, cells, a network, quotas.

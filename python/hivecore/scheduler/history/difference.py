@@ -2,16 +2,13 @@
 
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING
 
 from hivecore._record import Record
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
 from hivecore.scheduler.history.rerun import Told, rerun
 from hivecore.scheduler.log.files import LogPath
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobDifference", "LogDifference", "LogFigures", "diff_log"]
 
@@ -114,7 +111,7 @@ class LogDifference(Record, frozen=True):
         return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
 
 
-def diff_log(path: LogPath, scheduler: "Scheduler", *, until: float | None = None) -> LogDifference:
+def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None) -> LogDifference:
     """The events of a log under another scheduler.
 
     :param scheduler: another one, with no job in it; it is used up.
@@ -155,8 +152,6 @@ def diff_log(path: LogPath, scheduler: "Scheduler", *, until: float | None = Non
     >>> [(one.job, one.before, one.after) for one in found.sooner], found.after.mean_wait
     ([('b', 60.0, 0.0)], 0.0)
     """
-    from hivecore.scheduler.scheduler import Scheduler
-
     given: object = scheduler
     if not isinstance(given, Scheduler):
         raise TypeError(f"scheduler must be a Scheduler, not {type(given).__name__}")

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log.reader import LogRecord
 from hivecore.scheduler.plain import record_of_plain
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobHistory", "Recorder", "Run"]
 
@@ -85,7 +83,7 @@ class Recorder:
         """That of the latest job of a name."""
         return self._named.get(name, name)
 
-    def follow(self, scheduler: "Scheduler", record: LogRecord) -> None:
+    def follow(self, scheduler: Scheduler, record: LogRecord) -> None:
         """Note what a line of a log has changed.
 
         :param scheduler: as it is after it.
@@ -123,7 +121,7 @@ class Recorder:
         return key
 
     def decided(
-        self, scheduler: "Scheduler", actions: Sequence[Mapping[str, Any]], now: float
+        self, scheduler: Scheduler, actions: Sequence[Mapping[str, Any]], now: float
     ) -> None:
         """The scheduler has decided on these actions, as plain data."""
         self._halted = {name for name in self._halted if _holds(scheduler, name)}
@@ -140,7 +138,7 @@ class Recorder:
                 self._stopping.pop(name, None)
 
     def see(
-        self, scheduler: "Scheduler", name: str, now: float, how: str = "preempt", line: int = -1
+        self, scheduler: Scheduler, name: str, now: float, how: str = "preempt", line: int = -1
     ) -> None:
         """Look what has become of a job.
 
@@ -181,7 +179,7 @@ class Recorder:
                 self.usage.pop()
             self.usage.append((now, used))
 
-    def see_all(self, scheduler: "Scheduler", now: float, line: int) -> None:
+    def see_all(self, scheduler: Scheduler, now: float, line: int) -> None:
         """A node is gone, and all that ran there has stopped; as of `see`."""
         for name, key in self._named.items():
             runs = self.jobs[key].runs
@@ -189,7 +187,7 @@ class Recorder:
                 self.see(scheduler, name, now, "node", line)
 
 
-def _holds(scheduler: "Scheduler", name: str) -> bool:
+def _holds(scheduler: Scheduler, name: str) -> bool:
     """Whether it has stopped, and holds what it had until others have stopped as well."""
     live = scheduler._state.jobs.get(name)
     return live is not None and live.runs and live.has_stopped

@@ -10,7 +10,7 @@ time, so that the same scheduler does the same again.
 """
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.history.capacity import gpus_of
@@ -19,9 +19,7 @@ from hivecore.scheduler.log.files import LogPath
 from hivecore.scheduler.log.reader import LogRecord
 from hivecore.scheduler.log.replay import replayed
 from hivecore.scheduler.plain import plain_record
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["Told", "rerun"]
 
@@ -86,7 +84,7 @@ class Told:
         self.events.append((record.now, record.number, event, what))
 
 
-def rerun(told: Told, scheduler: "Scheduler") -> tuple[Recorder, int]:
+def rerun(told: Told, scheduler: Scheduler) -> tuple[Recorder, int]:
     """The same events under another scheduler, until the log's end.
 
     :param scheduler: which has no job; it is used up.
@@ -96,7 +94,7 @@ def rerun(told: Told, scheduler: "Scheduler") -> tuple[Recorder, int]:
 
 
 class _Rerun:
-    def __init__(self, told: Told, scheduler: "Scheduler") -> None:
+    def __init__(self, told: Told, scheduler: Scheduler) -> None:
         self.told, self.scheduler, logged = told, scheduler, told.recorder
         self.recorder = Recorder(logged.begin)
         self.queue: list[tuple[float, int, int, str, Any]] = []

@@ -13,7 +13,7 @@ import warnings
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivecore._arguments import as_float, as_int
 from hivecore.errors import CorruptStateError, StaleDecisionError
@@ -23,9 +23,7 @@ from hivecore.scheduler.log.files import LogPath, OwnFile, older_segments
 from hivecore.scheduler.log.reader import Line, LogRecord, read_lines
 from hivecore.scheduler.log.writer import LogWriter, decided
 from hivecore.scheduler.plain import plain_record, record_of_plain
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["recover", "replay", "replayed"]
 
@@ -43,7 +41,7 @@ _SUBMITTED = re.compile(
 )
 
 
-def replay(path: LogPath, *, until: float | None = None) -> "Scheduler":
+def replay(path: LogPath, *, until: float | None = None) -> Scheduler:
     """Run a log again; the scheduler must say what it said, to the byte.
 
     :param until: stop before the first event after this time; ``None``: all of it.
@@ -56,15 +54,13 @@ def replay(path: LogPath, *, until: float | None = None) -> "Scheduler":
     return scheduler
 
 
-def replayed(
-    path: LogPath, *, until: float | None = None
-) -> "Iterator[tuple[Scheduler, LogRecord]]":
+def replayed(path: LogPath, *, until: float | None = None) -> Iterator[tuple[Scheduler, LogRecord]]:
     """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
     for scheduler, line in _steps(path, until):
         yield scheduler, line.record
 
 
-def _steps(path: LogPath, until: float | None) -> "Iterator[tuple[Scheduler, Line]]":
+def _steps(path: LogPath, until: float | None) -> Iterator[tuple[Scheduler, Line]]:
     rerun, last = _Rerun(), None if until is None else as_float(until, "until")
     for line in read_lines(path):
         if last is not None:
@@ -74,7 +70,7 @@ def _steps(path: LogPath, until: float | None) -> "Iterator[tuple[Scheduler, Lin
         yield rerun.repeat(line), line
 
 
-def recover(path: LogPath, state: bytes | None = None) -> "Scheduler":
+def recover(path: LogPath, state: bytes | None = None) -> Scheduler:
     """The scheduler that wrote a log, after a crash; it goes on writing there.
 
     :param path: of the newest segment, which is run again. If the state with which it begins is
@@ -98,7 +94,7 @@ def recover(path: LogPath, state: bytes | None = None) -> "Scheduler":
     return scheduler
 
 
-def _run_again(path: LogPath) -> "tuple[Scheduler, Line]":
+def _run_again(path: LogPath) -> tuple[Scheduler, Line]:
     """The newest segment run again, with those before it whose states are needed; the last line."""
     real = Path(os.path.realpath(path))
     damage: CorruptStateError | None = None
@@ -120,10 +116,8 @@ def _run_again(path: LogPath) -> "tuple[Scheduler, Line]":
     raise damage
 
 
-def _run_on(path: LogPath, state: bytes) -> "tuple[Scheduler, Line]":
+def _run_on(path: LogPath, state: bytes) -> tuple[Scheduler, Line]:
     """What came after a state run again; the last line."""
-    from hivecore.scheduler.scheduler import Scheduler
-
     scheduler = Scheduler.from_bytes(state)
     rerun, outbox, since = _Rerun(scheduler), scheduler._outbox, scheduler.logged
     number, said = -1, 0
@@ -147,12 +141,12 @@ def _run_on(path: LogPath, state: bytes) -> "tuple[Scheduler, Line]":
 class _Rerun:
     """A scheduler that is told again what a log tells."""
 
-    def __init__(self, scheduler: "Scheduler | None" = None) -> None:
+    def __init__(self, scheduler: Scheduler | None = None) -> None:
         self._scheduler = scheduler
         #: by the text of what jobs have in common, one of them
         self._jobs: dict[str, Job] = {}
 
-    def repeat(self, line: Line) -> "Scheduler":
+    def repeat(self, line: Line) -> Scheduler:
         """Tell it what a line tells, or see that it says what the line says."""
         scheduler = self._scheduler
         try:
@@ -171,16 +165,14 @@ class _Rerun:
         self._scheduler = scheduler
         return scheduler
 
-    def _adopt(self, line: Line) -> "Scheduler":
-        from hivecore.scheduler.scheduler import Scheduler
-
+    def _adopt(self, line: Line) -> Scheduler:
         fields = line.record.fields
         scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
         last = as_int(fields.get("last_action", 0), "last_action", 0, 2**62)
         scheduler._outbox.last = max(0, last - len(scheduler._outbox.pending))
         return scheduler
 
-    def _tell(self, scheduler: "Scheduler", line: Line) -> "Scheduler":
+    def _tell(self, scheduler: Scheduler, line: Line) -> Scheduler:
         scheduler._outbox.deliver()  # the call that this line is of has returned it
         if (form := _SUBMITTED.match(line.text)) and int(form[1]) == line.number:
             scheduler.submit(self._job(line, *form.groups()[2:]), float(form[2]))
