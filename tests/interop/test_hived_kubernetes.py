@@ -5,7 +5,6 @@ import select
 import signal
 import sys
 import time
-from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -99,29 +98,27 @@ def bound(api):
     return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
 
 
-def assert_no_gpu_is_given_twice(api):
-    taken = Counter(
+def gpus_of_bound_pods(api):
+    return sorted(
         (pod["spec"]["nodeName"], gpu)
         for pod in api.all("pods")
         if "nodeName" in pod["spec"]
         for gpu in json.loads(pod["metadata"]["annotations"][INFO])["leafCellIsolation"]
     )
-    assert set(taken.values()) <= {1}
+
+
+def assert_no_gpu_is_given_twice(api):
+    gpus = gpus_of_bound_pods(api)
+    assert len(set(gpus)) == len(gpus)
 
 
 def assert_what_is_held_is_bound(api, extender):
-    """The extender holds GPUs for the pods that there are, and for no others."""
-    held = sorted(
+    """The extender holds GPUs for the pods that exist, and for no others."""
+    assert gpus_of_bound_pods(api) == sorted(
         (node, gpu)
         for status in extender.groups().values()
         for node, gpus in status["physicalPlacement"].items()
         for gpu in gpus
-    )
-    assert held == sorted(
-        (pod["spec"]["nodeName"], gpu)
-        for pod in api.all("pods")
-        if "nodeName" in pod["spec"]
-        for gpu in json.loads(pod["metadata"]["annotations"][INFO])["leafCellIsolation"]
     )
 
 

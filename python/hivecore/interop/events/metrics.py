@@ -1,9 +1,9 @@
 """What operators measure of a scheduler."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from hivecore.interop.kubernetes.serving.metrics import Metrics
+from hivecore.interop.kubernetes.serving.metrics import Metrics, Values
 from hivecore.scheduler import SchedulerSummary
 
 __all__ = ["SchedulerMetrics"]
@@ -12,7 +12,6 @@ _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 _PATHS = ("/v1/events", "/v1/actions", "/v1/explain", "/v1/what-if", "/v1/status", "/v1/jobs")
 _OF_PODS = (*(f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt")), "/v1/watch")
 _OF_JOBS = "/v1/explain", "/v1/jobs"
-_Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class SchedulerMetrics(Metrics):
@@ -29,24 +28,21 @@ class SchedulerMetrics(Metrics):
                 for state in ("pending", "reserved", "lent", "running"):
                     yield (one.tenant, state), getattr(one, state)
 
-        def gpus() -> _Values:
+        def gpus() -> Values:
             return [((one.tenant,), one.gpus) for one in status().tenants]
 
-        def queued() -> _Values:
+        def queued() -> Values:
             return [((queue,), length) for queue, length in status().queued]
 
-        def unhealthy() -> _Values:
+        def unhealthy() -> Values:
             return [((), len(status().unhealthy))]
 
-        super().__init__(
-            (*_PATHS, *_OF_PODS),
-            (
-                ("hivecore_jobs", "Jobs, by tenant and state", ("tenant", "state"), jobs),
-                ("hivecore_gpus_in_use", "GPUs that jobs have, by tenant", ("tenant",), gpus),
-                ("hivecore_queue_length", "What waits in a queue", ("queue",), queued),
-                ("hivecore_unhealthy_nodes", "Nodes that are marked so", (), unhealthy),
-            ),
-        )
+        super().__init__((*_PATHS, *_OF_PODS))
+        labels = "tenant", "state"
+        self.add_gauge("hivecore_jobs", "Jobs, by tenant and state", labels, jobs)
+        self.add_gauge("hivecore_gpus_in_use", "GPUs that jobs have, by tenant", labels[:1], gpus)
+        self.add_gauge("hivecore_queue_length", "What waits in a queue", ("queue",), queued)
+        self.add_gauge("hivecore_unhealthy_nodes", "Nodes that are marked so", (), unhealthy)
         self._refusals: Any = Counter(
             "hivecore_refusals",
             "Reasons to wait that were told, by stage",

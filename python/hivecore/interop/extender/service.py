@@ -1,13 +1,12 @@
 """A scheduler as a service for kube-scheduler, too: pods beside events, the same jobs for both."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
-from hivecore.interop.events.service import MAX_STEP, Fsync, SchedulerService
+from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.pods import PodId
@@ -27,10 +26,10 @@ _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to 
 class PodService(ExtenderService, SchedulerService):
     """Answers as `SchedulerService`, and kube-scheduler as `PodExtender`.
 
-    :param scheduler: as of `SchedulerService`; so are ``actions``, ``clock``, ``max_step``,
-        ``fsync`` and ``snapshot_every``.
+    :param scheduler: as of `SchedulerService`; so is ``actions``.
     :param binder: as of `ExtenderService`, but ``None``: no pod is bound here; so is ``find_pod``.
     :param others_bind: whether the client that calls the bind verb binds the pod.
+    :param limits: ``clock``, ``max_step``, ``fsync`` and ``snapshot_every`` of `SchedulerService`.
     """
 
     extender: PodExtender
@@ -40,16 +39,13 @@ class PodService(ExtenderService, SchedulerService):
         self,
         scheduler: Scheduler,
         actions: RecentActions | None = None,
-        clock: Callable[[], float] = time.monotonic,
         *,
-        max_step: float = MAX_STEP,
-        fsync: Fsync = "never",
-        snapshot_every: int = 0,
         binder: Callable[[dict[str, Any]], Awaitable[object]] | None = None,
         find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
         others_bind: bool = False,
+        **limits: Any,
     ) -> None:
-        SchedulerService.__init__(self, scheduler, actions, clock, max_step, fsync, snapshot_every)
+        SchedulerService.__init__(self, scheduler, actions, **limits)
         if binder is None and not others_bind:
             binder = _refuse_to_bind
         ExtenderService.__init__(self, PodExtender(scheduler, self._tell), binder, find_pod)
@@ -59,15 +55,11 @@ class PodService(ExtenderService, SchedulerService):
         self.touches = False
         """Whether these pods are touched."""
         counts = self.extender.jobs.counts
-        self.metrics.add_gauges(
-            [
-                (
-                    "hivecore_pods",
-                    "Pods that are known, by state",
-                    ("state",),
-                    lambda: [((state,), number) for state, number in counts().items()],
-                )
-            ]
+        self.metrics.add_gauge(
+            "hivecore_pods",
+            "Pods that are known, by state",
+            ("state",),
+            lambda: [((state,), number) for state, number in counts().items()],
         )
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:

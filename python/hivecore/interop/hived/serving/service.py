@@ -34,23 +34,13 @@ class HivedService(ExtenderService):
         """Set when something may have become free, or pods may be due."""
         self._gains = 0
         self._sending: set[asyncio.Task[None]] = set()
-        self.metrics = Metrics(
-            extender.routes.posted,
-            (
-                (
-                    "hivecore_waiting_pods",
-                    "Pods that asked and could not be bound",
-                    (),
-                    lambda: [((), len(extender.waiting))],
-                ),
-                (
-                    "hivecore_leaf_cells",
-                    "Leaf cells (GPUs) in use, by virtual cluster",
-                    ("virtual_cluster", "guaranteed"),
-                    self._used,
-                ),
-            ),
-        )
+        self.metrics = Metrics(self.routes.posted)
+        text = "Pods that asked and could not be bound"
+        waiting = extender.waiting
+        self.metrics.add_gauge("hivecore_waiting_pods", text, (), lambda: [((), len(waiting))])
+        text = "Leaf cells (GPUs) in use, by virtual cluster"
+        labels = "virtual_cluster", "guaranteed"
+        self.metrics.add_gauge("hivecore_leaf_cells", text, labels, self._used)
 
     def _used(self) -> Iterator[tuple[tuple[str, ...], float]]:
         for vc, (sure, unsure) in self.extender.scheduler.used_leaf_cells().items():

@@ -47,21 +47,17 @@ class ClusterLink:
             Reflector(api, path, kind, put, LOG.warning, is_optional=kind in optional)
             for kind, path in paths.items()
         ]
-        service.metrics.add_gauges(
-            (
-                (
-                    "hivecore_watch_silence_seconds",
-                    "Time since a watch said something; it does so once a minute at least",
-                    ("path",),
-                    lambda: [((r.path,), time.monotonic() - r.heard) for r in self.reflectors],
-                ),
-                (
-                    "hivecore_lists",
-                    "How often everything was listed",
-                    ("path",),
-                    lambda: [((one.path,), one.lists) for one in self.reflectors],
-                ),
-            )
+        service.metrics.add_gauge(
+            "hivecore_watch_silence_seconds",
+            "Time since a watch said something; it does so once a minute at least",
+            ("path",),
+            lambda: [((one.path,), time.monotonic() - one.heard) for one in self.reflectors],
+        )
+        service.metrics.add_gauge(
+            "hivecore_lists",
+            "How often everything was listed",
+            ("path",),
+            lambda: [((one.path,), one.lists) for one in self.reflectors],
         )
 
     async def listed(self) -> None:

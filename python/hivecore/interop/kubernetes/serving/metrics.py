@@ -3,22 +3,21 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Gauge", "Metrics"]
+__all__ = ["Metrics", "Values"]
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
-#: Name, help, and what is true now: the values of its labels with a number.
-Gauge = tuple[str, str, tuple[str, ...], Callable[[], Iterable[tuple[tuple[str, ...], float]]]]
+#: The values of a gauge's labels with a number.
+Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class Metrics:
-    """Counts requests and decisions, and asks for the rest when it is read.
+    """Counts requests and decisions, and reads gauges at each call of `text`.
 
     :param paths: those that are counted by their name; all others are ``other``.
-    :param gauges: what is read at each call of `text`.
     """
 
-    def __init__(self, paths: Iterable[str], gauges: Iterable[Gauge] = ()) -> None:
+    def __init__(self, paths: Iterable[str]) -> None:
         from prometheus_client import CollectorRegistry, Counter, Histogram
 
         self._registry = CollectorRegistry()
@@ -43,21 +42,19 @@ class Metrics:
             "hivecore_events", "What happened besides requests", ("event",), registry=self._registry
         )
         self._children: dict[tuple[str, ...], Any] = {}
-        self.add_gauges(gauges)
 
-    def add_gauges(self, gauges: Iterable[Gauge]) -> None:
-        """Read these too at each call of `text`."""
+    def add_gauge(
+        self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Values]
+    ) -> None:
+        """Read this, too, at each call of `text`."""
         from prometheus_client.core import GaugeMetricFamily
-
-        made = tuple(gauges)
 
         class State:
             def collect(self) -> Iterable[GaugeMetricFamily]:
-                for name, text, labels, read in made:
-                    family = GaugeMetricFamily(name, text, labels=labels)
-                    for values, number in read():
-                        family.add_metric(values, number)
-                    yield family
+                family = GaugeMetricFamily(name, text, labels=labels)
+                for values, number in read():
+                    family.add_metric(values, number)
+                yield family
 
         self._registry.register(State())
 
