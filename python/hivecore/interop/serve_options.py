@@ -1,13 +1,13 @@
 """The options of `hivecore serve`, in groups."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 __all__ = [
     "GPUSHARE_PORT",
-    "HEADER_SECONDS",
     "HIVED_PORT",
     "MAX_BODY",
     "MAX_EVENTS",
@@ -20,15 +20,48 @@ __all__ = [
 
 MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
 MAX_EVENTS = 8 * 1024 * 1024  # bytes of a body for a scheduler
-HEADER_SECONDS = 5.0
+_HEADER_SECONDS = 5.0
 HIVED_PORT, GPUSHARE_PORT, SCHEDULER_PORT = 9096, 32766, 9097
 
 
-def add_binding(group: Any) -> None:
-    """Who binds pods, for the extenders.
+def _number(text: str, low: int, high: int) -> int:
+    if text.isdecimal() and len(text) <= 20 and low <= int(text) <= high:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be an integer from {low} to {high}, not {text!r}")
 
-    :param group: what ``add_argument_group`` of `argparse` gave.
-    """
+
+_port = partial(_number, low=0, high=65535)
+_bytes = partial(_number, low=1, high=2**40)
+_lines = partial(_number, low=0, high=2**62)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if 0.0 < found <= 2.0**40:
+        return found
+    raise argparse.ArgumentTypeError(
+        f"must be seconds, more than 0 and at most 2**40, not {text!r}"
+    )
+
+
+def _url(text: str) -> str:
+    if urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname:
+        return text
+    raise argparse.ArgumentTypeError(f"must be http://... or https://..., not {text!r}")
+
+
+def _lease(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if namespace and name and "/" not in name:
+        return namespace, name
+    raise argparse.ArgumentTypeError(f"must be NAMESPACE/NAME, not {text!r}")
+
+
+def add_binding(group: Any) -> None:
+    """Who binds pods, for the extenders."""
     group.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="this process, at the cluster of this file"
     )
@@ -50,10 +83,7 @@ def add_binding(group: Any) -> None:
 
 
 def add_listening(group: Any) -> None:
-    """Where to listen, to whom, and how much is read.
-
-    :param group: what ``add_argument_group`` of `argparse` gave.
-    """
+    """Where to listen, for which clients, and how much is read."""
     group.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1)")
     group.add_argument(
         "--port",
@@ -71,10 +101,10 @@ def add_listening(group: Any) -> None:
     group.add_argument(
         "--header-seconds",
         type=_seconds,
-        default=HEADER_SECONDS,
+        default=_HEADER_SECONDS,
         metavar="SECONDS",
         help="end a connection whose request has no whole header by then (default "
-        f"{HEADER_SECONDS:g})",
+        f"{_HEADER_SECONDS:g})",
     )
     group.add_argument(
         "--token-file",
@@ -94,10 +124,7 @@ def add_listening(group: Any) -> None:
 
 
 def add_scheduler(group: Any) -> None:
-    """Options of a scheduler.
-
-    :param group: what ``add_argument_group`` of `argparse` gave.
-    """
+    """Options of a scheduler."""
     group.add_argument(
         "--log",
         type=Path,
@@ -126,10 +153,7 @@ def add_scheduler(group: Any) -> None:
 
 
 def add_hived(group: Any) -> None:
-    """What HiveD alone knows.
-
-    :param group: what ``add_argument_group`` of `argparse` gave.
-    """
+    """What HiveD alone knows."""
     group.add_argument(
         "--evictions",
         choices=("packing", "least", "private"),
@@ -157,46 +181,3 @@ def add_hived(group: Any) -> None:
         action="store_true",
         help="do not write the number of leaf cells into the capacity of nodes",
     )
-
-
-def _port(text: str) -> int:
-    return _number(text, 0, 65535)
-
-
-def _bytes(text: str) -> int:
-    return _number(text, 1, 2**40)
-
-
-def _lines(text: str) -> int:
-    return _number(text, 0, 2**62)
-
-
-def _number(text: str, low: int, high: int) -> int:
-    if text.isdecimal() and len(text) <= 20 and low <= int(text) <= high:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be an integer from {low} to {high}, not {text!r}")
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if 0.0 < found <= 2.0**40:
-        return found
-    raise argparse.ArgumentTypeError(
-        f"must be seconds, more than 0 and at most 2**40, not {text!r}"
-    )
-
-
-def _url(text: str) -> str:
-    if urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname:
-        return text
-    raise argparse.ArgumentTypeError(f"must be http://... or https://..., not {text!r}")
-
-
-def _lease(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if namespace and name and "/" not in name:
-        return namespace, name
-    raise argparse.ArgumentTypeError(f"must be NAMESPACE/NAME, not {text!r}")
