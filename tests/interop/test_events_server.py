@@ -13,9 +13,9 @@ from profiles import seeds
 from scheduler_lives import COMPOSITIONS, NODES, ROLES, TENANTS, make_job, make_scheduler
 
 from hivecore import cli
-from hivecore.interop.events.process import opened
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.extender.process import opened
 from hivecore.scheduler import event_of_plain, plain_record, replay
 
 ALL = COMPOSITIONS["all with cells"]

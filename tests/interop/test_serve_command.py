@@ -18,7 +18,7 @@ from interop.servers import Command
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore import cli
-from hivecore.interop.events.process import read_scheduler
+from hivecore.interop.extender.process import read_scheduler
 
 CONFIG = """
 physicalCluster:

@@ -229,8 +229,7 @@ async def _gpushare(arguments: argparse.Namespace, listening: Any) -> None:
 
 
 def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
-    from hivecore.interop.events.process import opened
-    from hivecore.interop.extender.process import serve_scheduler
+    from hivecore.interop.extender.process import opened, serve_scheduler
     from hivecore.interop.kubernetes.serving.server import run
 
     if arguments.log is None:
