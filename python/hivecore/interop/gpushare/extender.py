@@ -222,8 +222,8 @@ class Extender(HttpExtender):
             Route("POST", f"{_ROOT}/filter", _filter, FilterCall, FilterReply),
             Route("POST", f"{_ROOT}/bind", _bind, BindCall, BindReply),
             Route("POST", f"{_ROOT}/watch", watch),
-            Route("GET", f"{_ROOT}/inspect", _inspect),
-            Route("GET", f"{_ROOT}/inspect/", _inspect),
+            Route("GET", f"{_ROOT}/inspect", _inspect, is_slow=True),
+            Route("GET", f"{_ROOT}/inspect/", _inspect, is_slow=True),
             *COMMON[1:],
         ]
     )

@@ -29,6 +29,8 @@ from hivecore.interop.kubernetes.serving.server import Service
 
 __all__ = ["ExtenderService", "HttpExtender"]
 
+_SMALL = 2**20  # bytes of a body that take less time than others may wait
+
 
 class HttpExtender:
     """Answers kube-scheduler; calls take turns, but for the binder's and for pauses.
@@ -163,8 +165,10 @@ class ExtenderService(Service):
         return found
 
     async def _begin(self, path: str, body: bytes) -> Reply:
-        found: Reply = self.extender.begin(path, body)
-        return found
+        begin: Callable[[str, bytes], Reply] = self.extender.begin
+        if len(body) > _SMALL:
+            return await asyncio.to_thread(begin, path, body)
+        return begin(path, body)
 
     def _answered(self, reply: Reply) -> None:
         """A request is decided, and its pod bound."""
