@@ -336,7 +336,7 @@ class SideBySide:
         return fresh
 
     def recover_all(self):
-        """Who is guaranteed is so after a restart as well, in whatever order they come."""
+        """Guaranteed groups are so after a restart as well, in whatever order they come."""
         fresh = Twin(*self.cluster)
         groups = [self.twin.group(handle) for handle in self.twin.handles()]
         for vc, priority, lazy, preempting, pods, virtual, _ in groups[::-1]:

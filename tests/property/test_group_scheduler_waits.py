@@ -6,7 +6,7 @@ from group_ways import answers_among_bad_nodes
 from profiles import seeds
 
 
-@pytest.mark.parametrize("seed", seeds(16))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_who_waits_or_evicts_cannot_do_otherwise(seed):
     """Among bad, excluded and half used nodes; and whose victims are gone is not asked for more."""
     for answer in answers_among_bad_nodes(Kernel, seed, 40):

@@ -477,6 +477,15 @@ def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
     assert (plan.outcome, plan.pods) == (BIND, [[4]])
 
 
+def test_of_equal_evictions_those_leave_the_fewest_idle_leaves_beside_the_pod(make_kernel):
+    # In either node a guest of one leaf has to go; node 0 has another idle leaf, node 1 has none.
+    scheduler = make_kernel([(0, 0, NODE, 1)], chains=[([2, 2, 2], 1, NODE)])
+    for leaves in ([0], [3], [4], [6, 7]):
+        scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
+    plan = ask(scheduler, [2], within=[PAIR])
+    assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[4, 5]], [2])
+
+
 def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobody_is(make_kernel):
     scheduler = make_kernel([(0, 0, NODE, 2), (1, 0, NODE, 2)])
     first = run(scheduler, [3], suggested=[0])

@@ -1,4 +1,4 @@
-"""A full audit of a state: built anew from its groups, it must be the same.
+"""A full audit of a state: built from its groups again, it must be the same.
 
 Booking refuses what must not be: a virtual leaf that is held twice, a binding that would tear a
 cell apart, a root inside another one, a split that leaves too little for what is owed. The order in
@@ -13,24 +13,24 @@ __all__ = ["audit"]
 
 def audit(state: State) -> None:
     """Raise `InvariantError` if the state is inconsistent."""
-    anew = State(state.forests, state.pools)
+    again = State(state.forests, state.pools)
     for handle, group in state.groups.items():
-        owners = anew.reserver if group.preempting else anew.user
+        owners = again.reserver if group.preempting else again.user
         _hold(owners.keys().isdisjoint(group.leaves), f"{handle} is on leaves of another group")
         owners.update(dict.fromkeys(group.leaves, handle))
         _hold(not group.preempting or group.virtual is not None, f"{handle} reserves without right")
         _hold(group.priority >= 0 or group.virtual is None, f"{handle} is opportunistic but holds")
     for handle, group in state.groups.items():
         for leaf, virtual in group.pairs:
-            holder = anew.holder(leaf)
+            holder = again.holder(leaf)
             _hold(state.pools[virtual[0]].vc == group.vc, f"{handle} holds another's {virtual}")
             if holder == handle:
-                _hold(anew.book(leaf, virtual), f"leaf {leaf} cannot be bound to {virtual}")
+                _hold(again.book(leaf, virtual), f"leaf {leaf} cannot be bound to {virtual}")
             elif holder is not None:
                 theirs = dict(state.groups[holder].pairs)
                 _hold(theirs[leaf] == virtual, f"leaf {leaf} is reserved by another virtual leaf")
-    for name in ("user", "reserver", "pair", "bound", "partner", "used", "touched"):
-        _hold(getattr(anew, name) == getattr(state, name), f"{name} is not what follows")
+    for name in ("user", "reserver", "pair", "bound", "partner", "rooted"):
+        _hold(getattr(again, name) == getattr(state, name), f"{name} is not what follows")
     _hold(all(min(state.surplus(f.chain)) >= 0 for f in state.forests), "too little is free")
 
 

@@ -7,30 +7,21 @@ those of the forests before it, so that a leaf's number says which chain it belo
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 __all__ = [
-    "BIND",
-    "CAPACITY",
-    "FRAGMENTED",
-    "MAPPING",
-    "NO_REASON",
-    "POLICY",
-    "PREEMPT",
-    "WAIT",
     "Forest",
     "Group",
     "PhysicalCell",
     "Plan",
     "Pool",
+    "Reason",
     "VirtualCell",
     "VirtualLeaf",
 ]
 
-BIND, PREEMPT, WAIT = "bind", "preempt", "wait"  # what a plan comes to
-NO_REASON = ""  # why a group waits
-CAPACITY, FRAGMENTED, MAPPING = "capacity", "fragmented", "mapping"
-POLICY = "policy"
+Outcome = Literal["bind", "preempt", "wait"]
+Reason = Literal["", "capacity", "fragmented", "mapping", "policy"]  # to wait
 
 VirtualLeaf = tuple[int, int]  # (pool, leaf of the pool)
 
@@ -104,7 +95,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Pool:
-    """``count`` virtual trees with roots of one level; with ``pin``, one that is bound for ever."""
+    """``count`` virtual trees with roots of one level; with ``pin``, one that is always bound."""
 
     vc: int
     chain: int
@@ -128,11 +119,6 @@ class Group:
     virtual: Sequence[Sequence[VirtualLeaf]] | None
     sequence: int = -1
     pools: Sequence[Sequence[int]] | None = None
-
-    @property
-    def may_be_downgraded(self) -> bool:
-        """Whether it makes way for others by giving up its guarantee."""
-        return self.lazy and not self.preempting
 
     def downgraded(self) -> "Group":
         """The group without its guarantee."""
@@ -158,8 +144,8 @@ class Group:
 class Plan:
     """What `GroupScheduler.schedule` answers; all else is empty when the outcome is to wait."""
 
-    outcome: str
-    reason: str
+    outcome: Outcome
+    reason: Reason
     vc: int
     priority: int
     pods: list[list[int]] = field(default_factory=list)

@@ -22,14 +22,7 @@ import numpy.typing as npt
 
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.reference.cells.audit import audit
-from hivecore.reference.cells.cells import (
-    PREEMPT,
-    WAIT,
-    Group,
-    Plan,
-    VirtualCell,
-    VirtualLeaf,
-)
+from hivecore.reference.cells.cells import Group, Plan, VirtualCell, VirtualLeaf
 from hivecore.reference.cells.doomed import doomed
 from hivecore.reference.cells.leaf_choice import OPPORTUNISTIC
 from hivecore.reference.cells.planning import Planner
@@ -101,17 +94,9 @@ class GroupScheduler:
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
         """The units that a request may use."""
         request = Request(vc, chain, pools_of(self._state, vc, chain, pool), 0, ())
-        return [
-            UnitState(
-                unit.pool,
-                unit.number,
-                unit.leaves,
-                unit.available,
-                unit.used,
-                -1 if unit.node is None else unit.node,
-            )
-            for unit in Chooser(self._state, request, OPPORTUNISTIC).all_units()
-        ]
+        units = Chooser(self._state, request, OPPORTUNISTIC).all_units()
+        nodes = ((unit, -1 if unit.node is None else unit.node) for unit in units)
+        return [UnitState(u.pool, u.number, u.leaves, u.available, u.used, at) for u, at in nodes]
 
     def available(self, vc: int, chain: int, pool: int) -> int:
         """How many leaves these units have available together."""
@@ -121,13 +106,13 @@ class GroupScheduler:
 
     def commit(self, plan: Plan, lazy: bool) -> int:
         """Let the planned group run; its victims must have left."""
-        if plan.outcome == WAIT:
+        if plan.outcome == "wait":
             raise ValueError("plan.outcome must not be wait")
         return self._carry_out(plan, lazy, preempting=False)
 
     def reserve(self, plan: Plan, lazy: bool) -> int:
         """Take the planned leaves from under their users, which are to leave."""
-        if plan.outcome != PREEMPT:
+        if plan.outcome != "preempt":
             raise ValueError("plan.outcome must be preempt")
         return self._carry_out(plan, lazy, preempting=True)
 
@@ -242,7 +227,7 @@ class GroupScheduler:
         virtual: Sequence[Sequence[VirtualLeaf]] | None,
         pools: Sequence[Sequence[int]] | None = None,
     ) -> int:
-        """Put back a group as `group` told, after all groups with lower sequence numbers."""
+        """Put back a group as `group` showed it, after all groups with lower sequence numbers."""
         state, after = self._state, self.copy()
         if pools is None and virtual is None and priority >= 0 and not any(pods):
             pools = [[] for _ in pods]  # nothing is unknown
@@ -395,7 +380,7 @@ def _known(pools: Sequence[Sequence[int]] | None) -> list[list[int]] | None:
 def _obstacle(state: State, group: Group) -> str | None:
     """Why a new group cannot have its leaves.
 
-    A preempting one takes them from under their users, of whom guaranteed ones have a lower
+    A preempting one takes them from under their users; those that are guaranteed have a lower
     priority and hold them by the same virtual leaves.
     """
     pairs = dict(group.pairs)

@@ -25,18 +25,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from hivecore.reference.cells.cell_mapping import CellMapping, Placed
-from hivecore.reference.cells.cells import (
-    BIND,
-    CAPACITY,
-    FRAGMENTED,
-    MAPPING,
-    NO_REASON,
-    POLICY,
-    PREEMPT,
-    WAIT,
-    Group,
-    Plan,
-)
+from hivecore.reference.cells.cells import Group, Plan, Reason
 from hivecore.reference.cells.leaf_choice import (
     GUARANTEED,
     IDLE,
@@ -88,7 +77,7 @@ class Planner:
             return self._as_plan(way, is_free or preempts or bool(self._victims(way)))
         one_by_one = request.is_single or request.units is not None
         is_free |= self._may_merge() or (self.failures > 0 and not one_by_one)
-        return Plan(WAIT, self._reason(), request.vc, request.priority, is_fixed=not is_free)
+        return Plan("wait", self._reason(), request.vc, request.priority, is_fixed=not is_free)
 
     def _first(self, reach: int, at_most: int | None = None) -> _Way | None:
         """The first choice that can be mapped, and packs so well."""
@@ -154,8 +143,10 @@ class Planner:
             for leaf in (x for pod in self._leaves_in(chooser, unit, demands) for x in pod):
                 holder = self.state.holder(leaf)
                 if holder is not None and chooser.leaf_class(leaf) == GUARANTEED:
-                    lazy |= {holder} if groups[holder].may_be_downgraded else set()
-        return self.state.by_sequence(lazy)
+                    lazy.add(holder)
+        return [
+            h for h in self.state.by_sequence(lazy) if groups[h].lazy and not groups[h].preempting
+        ]
 
     def _has_too_many(self, placed: Placed) -> bool:
         """Whether a node has more pods than it may get."""
@@ -177,8 +168,8 @@ class Planner:
         )
         stamps = tuple(state.groups[handle].sequence for handle in way.downgrades + cancels)
         return Plan(
-            PREEMPT if victims else BIND,
-            NO_REASON,
+            "preempt" if victims else "bind",
+            "",
             request.vc,
             request.priority,
             [[leaf for leaf, _ in pod] for pod in pods],
@@ -190,19 +181,19 @@ class Planner:
             is_fixed=not is_free,
         )
 
-    def _reason(self) -> str:
+    def _reason(self) -> Reason:
         request, state = self.request, self.state
         if self.failures:
-            return MAPPING
+            return "mapping"
         if request.units is not None:
-            return POLICY
+            return "policy"
         pairs = state.pair.items()
         mine = [leaf for leaf, (pool, _) in pairs if pool in request.pools]
         reach = IDLE if request.priority < 0 else OPPORTUNISTIC
         if request.priority >= 0 and any(is_lower(state, request, leaf) for leaf in mine):
             reach = GUARANTEED
         room = sum(unit.available for unit in Chooser(state, request, reach).units)
-        return FRAGMENTED if room >= request.total else CAPACITY
+        return "fragmented" if room >= request.total else "capacity"
 
     def _may_merge(self) -> bool:
         """Whether siblings below node level may be merged."""

@@ -1,15 +1,17 @@
-"""Who holds cells of its tenant when groups run that are not all accounted for.
+"""Which running groups have a guarantee, when there may be too few cells for all.
 
-A leaf that is in a root of its pool joins it; otherwise the free cell around it becomes a new root.
-Either all leaves of a group find one, or it goes on opportunistically, downgraded. After a restart
-as many groups are accounted for as can be, the more important first, then those with the lower
-first leaf. Sets of groups that can be accounted for together have subsets that can be, too, so a
-newcomer that fits beside the others changes nothing, and one that does not takes from the less
-important ones, of whom those that still fit are then accounted for again, in the same order: the
-outcome is that of all groups in order, whatever order they are recovered in. Groups that preempt or
-are being preempted keep what they hold.
+HiveD keeps running groups when it restarts, maybe with other virtual clusters, and takes away the
+guarantee of those that fit no more (OSDI'20, section 4); here they also get it back. A group is
+*booked* where it runs: a leaf in a root of its pool joins that root, and the free cell around any
+other leaf becomes a new root. Either all leaves of a group can be booked, or it goes on
+opportunistically, downgraded.
 
-Whenever cells become free, downgraded groups that fit are promoted where they are.
+After a restart the more important groups are booked first, then those with the lower first leaf. A
+set of groups that can be booked together has only subsets that can be, too. So a newcomer that fits
+beside the others changes nothing; otherwise it takes from the less important ones, and those that
+still fit are then booked again in the same order. The outcome is that of booking all groups in
+order, whatever order they are recovered in. Groups that preempt or are being preempted keep what
+they hold. Whenever cells become free, downgraded groups that fit are promoted where they are.
 """
 
 from collections.abc import Iterable
@@ -22,14 +24,14 @@ __all__ = ["admitted", "promote"]
 
 
 def promote(state: State) -> None:
-    """Account for all downgraded groups that fit."""
+    """Book all downgraded groups that fit."""
     downgraded = [handle for handle in state.groups if _is_downgraded(state, handle)]
     for handle in _by_rank(state, downgraded):
         _book(state, handle)
 
 
 def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
-    """A state that accounts for a downgraded group if it can, and who is downgraded for it."""
+    """A state with the downgraded group booked, if it can be, and the groups that are downgraded for it."""
     if _book(state, newcomer):
         return state, []
     after = state.copy()

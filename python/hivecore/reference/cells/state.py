@@ -1,4 +1,4 @@
-"""Who holds what: the binding of virtual cells to physical ones, and why it is safe.
+"""What groups hold: the binding of virtual cells to physical ones, and why it is safe.
 
 **Owners.** A leaf has a *user*, the group that runs there, and a *reserver*, the group that evicts
 it, each at most one; the *holder* is the reserver if there is one, else the user. A guaranteed
@@ -53,8 +53,7 @@ class State:
         self.pair: dict[int, VirtualLeaf] = {}
         self.bound: dict[VirtualCell, int] = {}
         self.partner: dict[PhysicalCell, VirtualCell] = {}  # the inverse
-        self.used: Counter[VirtualCell] = Counter()  # paired leaves in it
-        self.touched: Counter[PhysicalCell] = Counter()  # bound roots at or inside it
+        self.rooted: set[int] = set()  # leaves in cells that roots are bound to
         for number, pool in enumerate(pools):
             if pool.pin is not None:
                 cell = PhysicalCell(pool.chain, pool.level, pool.pin)
@@ -86,9 +85,8 @@ class State:
     def copy(self) -> "State":
         """An independent state; groups and shapes are shared, for they never change."""
         other = copy(self)
-        for name in ("bad", "user", "reserver", "groups", "pair", "bound", "partner"):
+        for name in ("bad", "user", "reserver", "groups", "pair", "bound", "partner", "rooted"):
             setattr(other, name, getattr(self, name).copy())
-        other.used, other.touched = self.used.copy(), self.touched.copy()
         return other
 
     # The physical side
@@ -140,7 +138,7 @@ class State:
 
     def is_free(self, cell: PhysicalCell) -> bool:
         """Whether no root is bound at, inside or around the cell."""
-        return not self.touched[cell] and not any(map(self.is_root, self.around(cell)))
+        return self.rooted.isdisjoint(self._leaves(cell))
 
     def is_listed(self, cell: PhysicalCell) -> bool:
         """Whether the cell is in the canonical free list: it is free and its parent is not."""
@@ -230,7 +228,6 @@ class State:
         for cell, physical in path:
             if cell not in self.bound:
                 self._bind(cell, physical)
-            self.used[cell] += 1
         self.pair[leaf] = virtual
         return True
 
@@ -255,19 +252,18 @@ class State:
     def unbook(self, leaf: int) -> None:
         """The inverse of `book`."""
         for cell, physical in self.path(leaf, self.pair.pop(leaf)):
-            self.used[cell] -= 1
             pool = self.pools[cell.pool]
             is_pinned = pool.pin is not None and cell.level == pool.level
-            if self.used[cell] == 0 and not is_pinned:
+            if self.held(physical) == 0 and not is_pinned:
                 if self.is_root(physical):
-                    self.touched.subtract(self.around(physical))
+                    self.rooted.difference_update(self._leaves(physical))
                 del self.bound[cell], self.partner[physical]
 
     def _bind(self, cell: VirtualCell, physical: PhysicalCell) -> None:
         self.bound[cell] = physical.number
         self.partner[physical] = cell
         if self.is_root(physical):
-            self.touched.update(self.around(physical))
+            self.rooted.update(self._leaves(physical))
 
     # Groups
 

@@ -65,17 +65,21 @@ class Chooser:
     def _available(self, level: int, cell: int) -> int:
         return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
 
+    def _held(self, cell: VirtualCell) -> list[int]:
+        """The leaves that groups hold in a virtual cell."""
+        if cell not in self.state.bound:
+            return []
+        leaves = self.forest.leaves(cell.level, self.state.bound[cell])
+        return [leaf for leaf in leaves if leaf in self.state.pair]
+
     def _lower(self, cell: VirtualCell) -> int:
-        """Leaves in a virtual cell of groups that may be preempted."""
-        state = self.state
-        if self.reach < GUARANTEED or cell not in state.bound:
-            return 0
-        leaves = self.forest.leaves(cell.level, state.bound[cell])
-        return sum(leaf in state.pair and is_lower(state, self.request, leaf) for leaf in leaves)
+        """The leaves of these groups that may be preempted."""
+        lower = (is_lower(self.state, self.request, leaf) for leaf in self._held(cell))
+        return sum(lower) if self.reach == GUARANTEED else 0
 
     def _used(self, cell: VirtualCell) -> int:
-        """Leaves in a virtual cell of groups that stay."""
-        return self.state.used[cell] - self._lower(cell)
+        """The leaves of these groups that stay."""
+        return len(self._held(cell)) - self._lower(cell)
 
     def _used_around(self, unit: Unit) -> int:
         """The same in the virtual cell of the next level around a virtual node."""
@@ -120,10 +124,7 @@ class Chooser:
             yield [self.units]
 
     def _cells_as_domains(self, level: int, lower_roots: bool) -> list[list[Unit]]:
-        """The units in each cell of a level; lower roots are cells of it if they may be.
-
-        Of cells that are bound to nothing and alike, the first stands for all.
-        """
+        """The units in each cell of a level; lower roots are cells of it if they may be."""
         domains: dict[VirtualCell, list[Unit]] = {}
         for unit in self.units:
             highest = self.forest.top if unit.pool < 0 else self.state.pools[unit.pool].level
@@ -133,8 +134,6 @@ class Chooser:
                 domains.setdefault(VirtualCell(unit.pool, wide, number), []).append(unit)
         roomy = [cell for cell in domains if _room(domains[cell]) >= self.request.total]
         roomy.sort(key=self._domain_preference)
-        if self.request.units is None:
-            roomy = self._unlike(roomy)
         return [domains[cell] for cell in roomy]
 
     def _domain_preference(self, cell: VirtualCell) -> tuple[int, ...]:
@@ -147,32 +146,17 @@ class Chooser:
         promised = 2 if held else 1 - self.state.is_free(physical)
         return promised, self.packed(load), -cell.number
 
-    def _unlike(self, cells: list[VirtualCell]) -> list[VirtualCell]:
-        """The first of all virtual cells that can be bound to the same physical ones."""
-        first: dict[tuple[int, ...], VirtualCell] = {}
-        for cell in cells:
-            around = cell if cell.pool < 0 else anchor(self.state, cell)
-            bound = around in self.state.bound or cell.pool < 0
-            first.setdefault((cell.level, *(around if bound else (cell.pool,))), cell)
-        return list(first.values())
-
     # Choices
 
     def choices(self) -> Iterator[Choice]:
         """All of them in order of preference; of a level, those that open the fewest idle units."""
         demands, guaranteed = list(self.request.demands), self.request.priority >= 0
         if guaranteed and self.request.is_single:
-            yield from ({unit: demands} for unit in self.takers())
+            yield from ({unit: demands} for unit in self.units if self._takes(unit, demands))
             return
         for domains in self.domains():
             choices = [choice for choice in map(self.choose, domains) if choice is not None]
             yield from sorted(choices, key=self.opened) if guaranteed else choices
-
-    def takers(self) -> list[Unit]:
-        """The units that take the only pod, in order of preference; of those alike the first."""
-        (demand,) = self.request.demands
-        taking = {unit.virtual: unit for unit in self.units if self._takes(unit, [demand])}
-        return [taking[cell] for cell in self._unlike(list(taking))]
 
     def choose(self, domain: list[Unit]) -> Choice | None:
         """Units for all pods."""
