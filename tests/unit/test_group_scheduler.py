@@ -550,6 +550,22 @@ def test_an_opportunistic_group_waits_rather_than_preempts(make):
     assert ask(scheduler, [2], priority=-1).reason == CAPACITY
 
 
+def test_what_may_be_preempted_is_taken_last(make):
+    scheduler = make([(0, 0, NODE, 2)])
+    run(scheduler, [4])
+    plan = ask(scheduler, [4, 4], priority=1)
+    assert plan.pods == [[4, 5, 6, 7], [0, 1, 2, 3]]
+
+
+def test_of_equally_tight_nodes_an_opportunistic_gang_prefers_those_without_guaranteed_work(make):
+    # Nodes 0 and 3 have a leaf each: the other one is used by a guaranteed group, or bad.
+    scheduler = make([(0, 0, LEAF, 1)], chains=[([2, 2, 2], 1, PAIR)])
+    run(scheduler, [1])
+    scheduler.set_health(7, 8, False)
+    plan = ask(scheduler, [1, 2, 2, 1], priority=-1)
+    assert plan.pods == [[6], [4, 5], [2, 3], [1]]
+
+
 def test_a_guaranteed_group_takes_whole_opportunistic_gangs_out(make):
     scheduler = make([(0, 0, RACK, 2)])
     gang = run(scheduler, [4, 4, 4, 4], priority=-1)

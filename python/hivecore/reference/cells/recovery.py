@@ -1,10 +1,10 @@
 """Which running groups have a guarantee, when there may be too few cells for all.
 
-HiveD keeps running groups when it restarts, maybe with other virtual clusters, and takes away the
-guarantee of those that fit no more (OSDI'20, section 4); here they also get it back. A group is
-*booked* where it runs: a leaf in a root of its pool joins that root, and the free cell around any
-other leaf becomes a new root. Either all leaves of a group can be booked, or it goes on
-opportunistically, downgraded.
+HiveD's implementation keeps running groups when it restarts, maybe with other virtual clusters, and
+takes away the guarantee of those that fit no more; here they also get it back. A group is *booked*
+where it runs: a leaf in a root of its pool joins that root, and the free cell around any other leaf
+becomes a new root. Either all leaves of a group can be booked, or it goes on opportunistically,
+downgraded.
 
 After a restart the more important groups are booked first, then those with the lower first leaf. A
 set of groups that can be booked together has only subsets that can be, too. So a newcomer that fits
@@ -31,7 +31,7 @@ def promote(state: State) -> None:
 
 
 def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
-    """A state with the downgraded group booked, if it can be, and the groups that are downgraded for it."""
+    """A state with the group booked if it can be, and the groups downgraded for it."""
     if _book(state, newcomer):
         return state, []
     after = state.copy()
