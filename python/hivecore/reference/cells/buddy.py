@@ -110,14 +110,9 @@ class BuddyAllocator:
 
     def release_many(self, levels: Sequence[int], indices: Sequence[int]) -> None:
         cells = list(zip(levels, indices, strict=True))
-        seen = set()
         for position, (level, index) in enumerate(cells):
-            if index not in self.allocated[level] or (level, index) in seen:
-                raise NotAllocatedError(
-                    f"levels[{position}]={level}, indices[{position}]={index}: "
-                    "not an allocated cell"
-                )
-            seen.add((level, index))
+            if index not in self.allocated[level] or (level, index) in cells[:position]:
+                raise NotAllocatedError(f"levels[{position}]={level}, indices[{position}]={index}")
         for level, index in cells:
             self.release(level, index)
 

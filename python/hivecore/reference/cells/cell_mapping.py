@@ -23,7 +23,6 @@ from hivecore.reference.cells.leaf_choice import LeafClass, choose_leaves
 from hivecore.reference.cells.packing import Choice
 from hivecore.reference.cells.requests import Request
 from hivecore.reference.cells.state import State
-from hivecore.reference.cells.unit_choice import anchor
 
 __all__ = ["CellMapping", "Placed"]
 
@@ -53,7 +52,7 @@ class CellMapping:
         anchors: dict[VirtualCell, list[VirtualCell]] = {}
         for unit in self.pods:
             if unit not in bound:
-                anchors.setdefault(anchor(self.state, unit), []).append(unit)
+                anchors.setdefault(self._anchor(unit), []).append(unit)
         for top in sorted(anchors, key=lambda cell: cell not in self.state.bound):
             self._inside = cache(self._cells_inside)  # until others are bound
             index = self.state.bound.get(top)
@@ -61,6 +60,13 @@ class CellMapping:
             if cells is None or not self._settle({unit: cells[unit] for unit in anchors[top]}):
                 return None
         return self.placed
+
+    def _anchor(self, unit: VirtualCell) -> VirtualCell:
+        """The lowest bound cell around a unit, or else its root."""
+        while unit not in self.state.bound and unit.level < self.state.pools[unit.pool].level:
+            number = unit.number // self.forest.fanouts[unit.level]
+            unit = VirtualCell(unit.pool, unit.level + 1, number)
+        return unit
 
     def _settle(self, cells: _Cells) -> bool:
         """Choose the leaves of the units' pods in their physical cells, and reserve them."""

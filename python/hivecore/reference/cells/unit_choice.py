@@ -28,7 +28,7 @@ from hivecore.reference.cells.packing import Choice, Unit, fan_out, next_fit, ti
 from hivecore.reference.cells.requests import Request, class_of_leaves, is_lower
 from hivecore.reference.cells.state import State
 
-__all__ = ["Chooser", "anchor"]
+__all__ = ["Chooser"]
 
 
 class Chooser:
@@ -187,26 +187,13 @@ class Chooser:
             return False
         if not self.request.is_constrained:
             return True
-        most, allowed = self.request.most, self.request.suggested
-        if most is not None and allowed is not None:
-            nodes = allowed if unit.node is None else [unit.node]
-            if len(demands) > max((most[each] for each in nodes), default=0):
+        if self.request.most is not None:
+            nodes = self.request.suggested or () if unit.node is None else [unit.node]
+            if len(demands) > max((self.request.most[node] for node in nodes), default=0):
                 return False
-        cell, within = unit.cell, self.request.group_within
-        leaf_class = self.leaf_class
-        if cell is None:
-            cell, leaf_class = 0, _idle
-        demands = sorted(demands, key=lambda demand: (demand.leaves, demand.position))
+        cell, leaf_class = (0, _idle) if unit.cell is None else (unit.cell, self.leaf_class)
+        within = self.request.group_within
         return choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class) is not None
-
-
-def anchor(state: State, unit: VirtualCell) -> VirtualCell:
-    """The lowest bound cell at or above a unit, or else its root."""
-    pool = state.pools[unit.pool]
-    fanouts = state.forests[pool.chain].fanouts
-    while unit not in state.bound and unit.level < pool.level:
-        unit = VirtualCell(unit.pool, unit.level + 1, unit.number // fanouts[unit.level])
-    return unit
 
 
 def _room(units: list[Unit]) -> int:
