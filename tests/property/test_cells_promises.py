@@ -15,7 +15,6 @@ from group_schedulers import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
-    Kernel,
     each_implementation,
     schedule,
 )
@@ -154,7 +153,12 @@ def test_no_leaf_has_two_owners_and_what_is_owed_can_be_served_whatever_happens(
 
 
 def judge_outcome(history, request, plan):
-    """Not where a group that lost its guarantee would get it back in what is left."""
+    """Not where a group that lost its guarantee would get it back in what is left.
+
+    The twin may give up, but says so.
+    """
+    if plan.outcome == WAIT and not getattr(plan, "is_fixed", True):
+        return
     cluster = history.cluster()
     groups = cluster.groups.values()
     downgraded = any(group.priority >= 0 and group.virtual is None for group in groups)
@@ -165,9 +169,10 @@ def judge_outcome(history, request, plan):
             assert plan.outcome == WAIT
 
 
-@pytest.mark.parametrize("seed", seeds(60))
-def test_a_guaranteed_group_waits_exactly_if_it_fits_into_no_cells_of_its_tenant(seed):
-    history = History(Kernel, seed)
+@each_implementation
+@pytest.mark.parametrize("seed", seeds(50))
+def test_a_guaranteed_group_waits_exactly_if_it_fits_into_no_cells_of_its_tenant(made, seed):
+    history = History(made, seed)
     for _ in range(60):
         history.step(judge_outcome)
 
