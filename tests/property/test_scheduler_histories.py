@@ -49,6 +49,8 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("all with cells and sharing", 41080),
         ("quotas, topology and devices", 42043),
         ("quotas", 42047),
+        ("topology", 500077),
+        ("all with lending", 500015),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

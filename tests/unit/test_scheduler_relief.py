@@ -188,3 +188,17 @@ def test_what_jobs_would_leave_follows_them(change, searched):
     scheduler.check()
     scheduler.decide(4.0)
     scheduler.check()
+
+
+@PARTS
+def test_a_job_that_started_after_the_count_may_have_to_leave(parts, searched):
+    scheduler = make_scheduler(parts, order="arrival", immediate=True)
+    running(scheduler, *[Job(f"f{i}", "b", 4, preemptible=False) for i in range(3)])
+    running(scheduler, Job("low", "a", 4))
+    scheduler.finish("f0", 1.0)
+    scheduler.submit(Job("vast", "a", [Role("w", 3, gpus=4)], priority=1), 1.0)
+    scheduler.submit(Job("weak", "b", 4, guaranteed=False), 1.0)
+    scheduler.submit(Job("late", "b", 4), 1.0)
+    actions = scheduler.decide(1.0)
+    assert searched == ["late"]
+    assert [one.job for one in actions if isinstance(one, Start)] == ["late"]

@@ -36,13 +36,16 @@ class _Standing(NamedTuple):
     quota: str
     priority: int
 
-    def may_leave_for(self, job: Job, reclaims: bool, lending: frozenset[str]) -> bool:
+    def may_leave_for(self, job: Job, stages: Stages, lending: frozenset[str]) -> bool:
         """Whether it may have to leave for a guaranteed job."""
         if not self.is_evictable or self.is_weak:
             return self.is_evictable
-        if reclaims and self.quota != job.quota:
+        is_lower = self.priority < job.priority
+        if is_lower and self.tenant == job.tenant and stages.places_by_cells:
+            return True  # cells propose jobs of any quota
+        if stages.reclaims and self.quota != job.quota:
             return self.quota in lending
-        return self.priority < job.priority and (reclaims or self.tenant == job.tenant)
+        return is_lower and (stages.reclaims or self.tenant == job.tenant)
 
 
 class Relief:
@@ -52,7 +55,7 @@ class Relief:
     """
 
     def __init__(self, stages: Stages, running: Mapping[str, Live]) -> None:
-        self._stages, self._running, self._reclaims = stages, running, stages.reclaims
+        self._stages, self._running = stages, running
         #: the jobs that have started, stopped or got other pods, or have to stop, since last read
         self.changed = set(running)
         #: whether a job has given something back since idle resources were last counted
@@ -93,11 +96,10 @@ class Relief:
         to leave for it.
         """
         job = kind.job
-        if self.is_stale:
-            self._read_jobs()
+        self._read_jobs()
         lending = self._stages.lending()
         may_leave = [
-            jobs > 0 and one.may_leave_for(job, self._reclaims, lending)
+            jobs > 0 and one.may_leave_for(job, self._stages, lending)
             for one, jobs in zip(self._numbers, self._jobs, strict=True)
         ]
         if not any(may_leave):
@@ -189,7 +191,7 @@ class Relief:
 
     def check(self) -> None:
         """Compare what is known with what is counted anew, or `InvariantError`."""
-        if self.is_stale or not self.changed:
+        if self.is_stale or not (self.changed or self._unread):
             anew = Relief(self._stages, self._running)
             if self._known() != anew._known():
                 raise InvariantError("what running jobs would free is counted wrongly")
