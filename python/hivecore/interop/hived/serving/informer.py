@@ -26,25 +26,9 @@ class Informer(ClusterInformer):
 
     :param foreign: the name of a resource, such as ``nvidia.com/gpu``: a node where pods without
         HiveD's annotation hold some of it is no good. ``None``: such pods are not looked at.
-
     :param settled: is called for every pod that does not wait any more: it is bound, or gone.
 
     A node is good if it is ready and schedulable. Not for several threads at once.
-
-    >>> from hivecore.interop.hived import HivedScheduler
-    >>> scheduler = HivedScheduler({
-    ...     "physicalCluster": {
-    ...         "cellTypes": {"V100-NODE": {"childCellType": "V100", "childCellNumber": 4,
-    ...                                     "isNodeLevel": True}},
-    ...         "physicalCells": [{"cellType": "V100-NODE", "cellAddress": "node-0"}],
-    ...     },
-    ... })
-    >>> node = {"kind": "Node", "metadata": {"name": "node-0"}, "spec": {"unschedulable": True}}
-    >>> view = Informer(scheduler)
-    >>> view.apply({"type": "MODIFIED", "object": node})
-    []
-    >>> scheduler.status()["physicalCluster"][0]["cellHealthiness"]
-    'Bad'
     """
 
     def __init__(
