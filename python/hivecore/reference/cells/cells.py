@@ -20,7 +20,6 @@ __all__ = [
     "VirtualLeaf",
 ]
 
-Outcome = Literal["bind", "preempt", "wait"]
 Reason = Literal["", "capacity", "fragmented", "mapping", "policy"]  # to wait
 
 VirtualLeaf = tuple[int, int]  # (pool, leaf of the pool)
@@ -144,7 +143,7 @@ class Group:
 class Plan:
     """What `GroupScheduler.schedule` answers; all else is empty when the outcome is to wait."""
 
-    outcome: Outcome
+    outcome: Literal["bind", "preempt", "wait"]
     reason: Reason
     vc: int
     priority: int

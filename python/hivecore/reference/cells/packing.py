@@ -39,11 +39,11 @@ Choice = dict[Unit, list[Demand]]
 """The chosen units in order of first use, with the pods of each, ascending."""
 
 
-Takes = Callable[[Unit, list[Demand]], bool]
+_Takes = Callable[[Unit, list[Demand]], bool]
 """Whether the pods fit into the unit together."""
 
 
-def next_fit(domain: list[Unit], demands: Sequence[Demand], takes: Takes) -> Choice | None:
+def next_fit(domain: list[Unit], demands: Sequence[Demand], takes: _Takes) -> Choice | None:
     """Units for pods that ascend in size, given in order of preference."""
     choice, units = Choice(), list(domain)
     for demand in demands:
@@ -58,7 +58,7 @@ def next_fit(domain: list[Unit], demands: Sequence[Demand], takes: Takes) -> Cho
 def fan_out(
     domain: list[Unit],
     demands: Sequence[Demand],
-    takes: Takes,
+    takes: _Takes,
     preference: Callable[[Unit, int], tuple[int, ...]],
 ) -> Choice | None:
     """The same, each pod in the unit that is preferred with the leaves of the pods before it."""
