@@ -197,11 +197,12 @@ def missing_siblings(root: Path) -> list[str]:
 
 def imports_of_foreign_bindings(root: Path) -> list[str]:
     """Module (or package) X imports no binding but `_X`; so `interop` imports none."""
-    found = []
+    found, every = [], set(bindings(root))
     for module, file in python_sources(root):
         own = f"_{module.split('.')[1]}" if "." in module else ""
-        for binding in sorted(set(bindings(root)) - {own}):
-            if f"hivecore.{binding}" in imports(module, file):
+        imported = imports(module, file)
+        for binding in sorted(every - {own}):
+            if f"hivecore.{binding}" in imported:
                 found.append(f"{module} imports hivecore.{binding}")
     return found
 
