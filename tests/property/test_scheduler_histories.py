@@ -51,6 +51,9 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("quotas", 42047),
         ("topology", 500077),
         ("all with lending", 500015),
+        ("quotas", 600059),
+        ("quotas and devices", 600089),
+        ("quotas and cells", 600179),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

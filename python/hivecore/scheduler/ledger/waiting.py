@@ -167,7 +167,7 @@ class Waiting:
 
     def touch_all(self) -> None:
         """Note that any change may have happened."""
-        self.touch(self._by_key)
+        self.touch((*self._by_key, OVERUSED))
 
     def woken(
         self,

@@ -185,7 +185,8 @@ class _Search:
         """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
         if stage == "cells":  # they do not look for victims in the way of other nodes
-            needs_nodes = bool(self.job.where.nodes) or refused.refusal.code == "mapping"
+            has_bad = refused.refusal.code == "mapping" or bool(self.stages.unhealthy())
+            needs_nodes = has_bad or bool(self.job.where.nodes)
             if not needs_nodes and not (self.job.guaranteed and self._borrowed()):
                 return False
             reasons = self._candidates().values()

@@ -107,6 +107,8 @@ class _Urgent(NamedTuple):
     #: to what its own quota has to be entitled, so that others return something; None: they do not
     own: list[Amount] | None
     priority: int
+    #: whether it starts with other jobs
+    is_linked: bool
     #: the quotas whose opportunistic units it may evict as well
     others: tuple[str, ...]
 
@@ -174,14 +176,16 @@ class Lacks:
                 own = self._needs(self._stage.entitled_to(kind), job.quota)
                 self.note_overused()
             self._set_vain(number, hindered)
-            self._watch(kind, _Urgent(limit, at, needs, own, job.priority, others))
+            self._watch(
+                kind, _Urgent(limit, at, needs, own, job.priority, bool(job.together), others)
+            )
 
     def add_unplaced(self, kind: Kind) -> None:
         """Placement has refused a guaranteed kind, for which others may have to return room."""
         job = kind.job
         self.drop(kind.number)
         own = self._needs(self._stage.entitled_to(kind), job.quota)
-        self._watch(kind, _Urgent(None, 0, [], own, job.priority, ()))
+        self._watch(kind, _Urgent(None, 0, [], own, job.priority, bool(job.together), ()))
 
     def _watch(self, kind: Kind, urgent: _Urgent) -> None:
         number, quota = kind.number, kind.job.quota
@@ -329,10 +333,19 @@ class Lacks:
         entitled = self._entitled_now()
         before, seen = self._seen, dict.fromkeys(filter(self._is_hindered, entitled))
         self._log.set(self, "_seen", seen)
-        return [one for one in entitled if is_new or one not in seen or one not in before]
+        return [
+            one
+            for one in entitled
+            if is_new or one not in seen or one not in before or self._is_linked(one)
+        ]
+
+    def _is_linked(self, number: int) -> bool:
+        """Whether a kind starts with others, whose start may let a quota exceed its runtime."""
+        return self._urgent[self._own_quota[number]][number].is_linked
 
     def _entitled_now(self, number: int | None = None) -> list[int]:
-        """The kinds, or only this, that are entitled to more, if a quota exceeds its runtime."""
-        if not self._stage.part.overused():
-            return []
-        return self._entitled.able(self._stage.part, "runtime", self._dimensions, number)
+        """The kinds, or only this, that are entitled to more, if a quota exceeds its runtime, or
+        may exceed it beside them.
+        """
+        kinds = self._entitled.able(self._stage.part, "runtime", self._dimensions, number)
+        return kinds if self._stage.part.overused() else [*filter(self._is_linked, kinds)]
