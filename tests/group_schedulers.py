@@ -214,7 +214,7 @@ class SideBySide:
             after = self.twin.copy()  # the twin carries it out
             (after.commit if plan.outcome == BIND else after.reserve)(plan, False)
             after.check()
-            if wanted.outcome != WAIT:
+            if wanted.outcome != WAIT and self._is_least_harm_sought(request, wanted):
                 assert self.harm(plan) <= self.harm(wanted)
         elif wanted.outcome != WAIT:  # others would be promoted to all that is left
             assert wanted.outcome == PREEMPT or wanted.downgrades
@@ -226,6 +226,14 @@ class SideBySide:
             assert plan.reason == wanted.reason or (
                 wanted.reason in (FRAGMENTED, MAPPING) and plan.reason in (MAPPING, SEARCH_LIMIT)
             )
+
+    def _is_least_harm_sought(self, request, wanted):
+        """Not among lazy groups, nor where something else comes before few evictions."""
+        *_, merge, _, units, evictions, _ = request
+        groups = map(self.twin.group, self.twin.handles())
+        downgraded = any(group.virtual is None and group.priority >= 0 for group in groups)
+        others_first = merge or units is not None or evictions == ALONE
+        return not (wanted.downgrades or downgraded or others_first)
 
     def harm(self, plan):
         """Guaranteed leaves that are lost, leaves and groups that are evicted."""

@@ -806,6 +806,14 @@ def test_sibling_cells_below_node_level_are_merged_on_request(make_kernel):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
+def test_siblings_are_merged_in_the_node_with_most_guaranteed_work_where_no_guest_is(make_kernel):
+    scheduler = make_kernel([(0, 0, LEAF, 2), (1, 0, LEAF, 1)])
+    run(scheduler, [1], vc=1, suggested=[1])
+    scheduler.recover(0, -1, False, [[5]], [[-1]])
+    plan = ask(scheduler, [2], merge=True)
+    assert (plan.outcome, plan.pods) == (BIND, [[6, 7]])
+
+
 def test_merging_stays_in_one_node_and_one_cell_if_asked(make_kernel):
     scheduler = make_kernel([(0, 0, LEAF, 4), (1, 0, NODE, 3)])
     run(scheduler, [1])
