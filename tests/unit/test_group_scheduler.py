@@ -314,6 +314,14 @@ def test_new_cells_are_bound_away_from_opportunistic_work(make):
     assert (plan.outcome, plan.pods) == (BIND, [[4, 5, 6, 7]])
 
 
+def test_in_a_bound_rack_nodes_without_opportunistic_work_come_first(make):
+    scheduler = make([(0, 0, RACK, 1)], chains=[([2, 2, 3], 1, NODE)])
+    run(scheduler, [4])
+    scheduler.recover(0, -1, False, [[4]], [[-1]])
+    plan = ask(scheduler, [2])
+    assert (plan.outcome, plan.pods) == (BIND, [[8, 9]])
+
+
 def test_the_relaxed_split_counts_every_level_in_between(make):
     # Two tops of two middles of two nodes; tenant 1 owns three middles, tenant 0 two nodes.
     scheduler = make([(0, 0, 1, 2), (1, 0, 2, 3)], chains=[([2, 2, 2], 2, 1)])
