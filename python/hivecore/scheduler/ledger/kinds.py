@@ -18,7 +18,7 @@ class Kinds:
     :param log: undoes changes.
     :param by_stages: whether jobs differ by the stages of their iterations, too.
     :param hosts: the resources of roles that pods take from the "host" of their node.
-    :param gpu_memory: as of `gpus_of`.
+    :param gpu_memory: as of `gpu_amount`.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
 """The parts of a scheduler as one: what all of them say together, and trials of all of them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
 from typing import Any, Self
@@ -8,12 +8,12 @@ from typing import Any, Self
 from hivecore._thousandths import Amount
 from hivecore._trial import Trials, UndoLog
 from hivecore.cells import CellCluster
-from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages._asking import asks
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.constraints import unenforced
@@ -63,6 +63,29 @@ class Composed(Trials):
     #: the parts have locks of their own
     _lock = nullcontext()
 
+    not_admitted = asks(QuotaStage, QuotaStage.not_admitted, "")
+    borrows = asks(QuotaStage, QuotaStage.borrows, False)
+    overusers = asks(QuotaStage, QuotaStage.overusers, {})
+    overuse = asks(QuotaStage, QuotaStage.overuse, {})
+    lending = asks(QuotaStage, QuotaStage.lending, frozenset())
+    less_important = asks(QuotaStage, QuotaStage.less_important, ())
+    has_less_important = asks(QuotaStage, QuotaStage.has_less_important, False)
+    may_be_admitted = asks(QuotaStage, QuotaStage.may_be_admitted, False)
+    is_outside = asks(QuotaStage, QuotaStage.is_outside, False)
+    uncharge = asks(QuotaStage, QuotaStage.uncharge, None)
+    note_passing = asks(QuotaStage, QuotaStage.note_passing, None)
+    is_downgraded = asks(CellStage, CellStage.is_downgraded, False)
+    able_to_share = asks(SharingStage, SharingStage.able, iter(()))
+    known_refusal = asks(SharingStage, SharingStage.known_refusal, None)
+    begin_round = asks(SharingStage, SharingStage.forget_refusals, None)
+    told_to_stop = asks(SharingStage, SharingStage.stop, None)
+    best_group = asks(SharingStage, SharingStage.best, None)
+    unlike = asks(SharingStage, SharingStage.unlike, "share GPUs only where sharing was given")
+    is_open = asks(SharingStage, SharingStage.is_open, False)
+    come = asks(StorageStage, StorageStage.come, None)
+    go = asks(StorageStage, StorageStage.go, None)
+    read = asks(StorageStage, StorageStage.read, None)
+
     def __init__(
         self,
         quotas: QuotaStage | None,
@@ -79,12 +102,26 @@ class Composed(Trials):
         self._storage, self._sharing = storage, sharing
         every: list[Stage | None] = [quotas, place, devices, storage, sharing]
         self.all = [stage for stage in every if stage is not None]
+        self.of_kind: dict[type[Any], Any] = {type(stage): stage for stage in self.all}
         for stage in self.all:
             stage.log = self.log
+        #: whether jobs differ by the stages of their iterations, too
+        self.by_stages = sharing is not None
+        self.places_by_cells = isinstance(place, CellStage)
+        #: whether quotas reclaim what was borrowed, and decide which priorities count
+        self.reclaims = quotas is not None
+        #: the resources of roles that pods take from the "host" of their node
+        self.hosts = frozenset[str]() if devices is None else devices.hosts
+        #: as of `gpu_amount`
+        self.gpu_memory: int | None = 0 if devices is None else devices.gpu_memory
+        if self.places_by_cells:
+            self.gpu_memory = None
         #: the stages that decide on starts, and those that have nodes
         self._deciding = [stage for stage in self.all if stage.part is not None]
         self._noded = [stage for stage in self.all if stage.nodes is not None]
         self._parts = [stage.part for stage in self._deciding]
+        #: the names of the parts that decide on starts
+        self.names = [stage.name for stage in self._deciding]
         #: why placement and devices together cannot serve kinds, by their requests
         self._verdicts: dict[Any, str] = {}
         #: how all parts set a mark, in order, and end it, in reverse
@@ -177,28 +214,6 @@ class Composed(Trials):
     def find(self, kind: type[Any]) -> Any:
         """The part of a type; None: there is none."""
         return next((part for part in self._parts if isinstance(part, kind)), None)
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """The resources of roles that pods take from the "host" of their node."""
-        return frozenset() if self._devices is None else self._devices.hosts
-
-    @property
-    def gpu_memory(self) -> int | None:
-        """As of `gpus_of`."""
-        if self._place is not None and self._place.keeps_nodes:
-            return None
-        return 0 if self._devices is None else self._devices.gpu_memory
-
-    @property
-    def by_stages(self) -> bool:
-        """Whether jobs differ by the stages of their iterations, too."""
-        return self._sharing is not None
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the parts that decide on starts."""
-        return [stage.name for stage in self._deciding]
 
     # --- trials
 
@@ -381,11 +396,6 @@ class Composed(Trials):
         job = unit.kind.job
         return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
-    @property
-    def places_by_cells(self) -> bool:
-        """Whether cells place the pods."""
-        return isinstance(self._place, CellStage)
-
     def room(self) -> Amount | float:
         """The number of idle GPUs at most; inf: unknown."""
         return self._place.room() if isinstance(self._place, TopologyStage) else inf
@@ -404,11 +414,6 @@ class Composed(Trials):
         """The states of the other stages, as plain data."""
         others = (self._storage, self._sharing)
         return {stage.name: stage.plain() for stage in others if stage is not None}
-
-    def note_passing(self, units: Iterable[Unit]) -> None:
-        """Note units that have to stop, or, while a state is read, run on idle cells."""
-        if self._quotas is not None:
-            self._quotas.note_passing(units)
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
         """Restore the other stages, when it is known which jobs run and wait.
@@ -475,53 +480,6 @@ class Composed(Trials):
             return tuple(allowed.intersection(nodes) for nodes in groups) or (allowed,)
         return tuple(map(frozenset, groups))
 
-    @property
-    def reclaims(self) -> bool:
-        """Whether a part reclaims what was borrowed, and decides which priorities count."""
-        return any(one.reclaims for one in self.all)
-
     def is_last(self, stage: str) -> bool:
         """Whether no part decides after the part of this name."""
-        return self._deciding[-1].name == stage
-
-    def not_admitted(self, unit: Unit) -> str:
-        """Why a unit would not be admitted, wherever it is placed; "": it would."""
-        return next(filter(None, (one.not_admitted(unit) for one in self.all)), "")
-
-    def borrows(self, unit: Unit) -> bool:
-        """Whether a unit uses, or would use, more than it is entitled to, or is not admitted."""
-        return any(one.borrows(unit) for one in self.all)
-
-    def overusers(self, names: Collection[tuple[str, str]]) -> dict[str, bool]:
-        """Of jobs, given with their quotas, those that use what others are entitled to, and whether
-        each would be evicted first.
-        """
-        return {name: first for one in self.all for name, first in one.overusers(names).items()}
-
-    def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By over-used quota and dimension, the usage above what it is entitled to."""
-        return {quota: more for one in self.all for quota, more in one.overuse().items()}
-
-    def lending(self) -> frozenset[str]:
-        """The quotas from which something may be taken back now."""
-        return frozenset().union(*[one.lending() for one in self.all])
-
-    def less_important(self, unit: Unit) -> tuple[str, ...]:
-        """Units of lower priority without which a unit would be admitted; none: too few."""
-        return next(filter(None, (one.less_important(unit) for one in self.all)), ())
-
-    def has_less_important(self, unit: Unit) -> bool:
-        """Whether any unit of lower priority uses the same quota."""
-        return any(one.has_less_important(unit) for one in self.all)
-
-    def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether a unit that quotas refused might be admitted if all units left that may have to
-        leave for it, at a glance.
-        """
-        return any(one.may_be_admitted(unit, refusal) for one in self.all)
-
-    def uncharge(self, requests: Iterable[str]) -> None:
-        """Charge units no more, given by their names in the quotas."""
-        for request in requests:
-            for one in self.all:
-                one.uncharge(request)
+        return self.names[-1] == stage

@@ -38,7 +38,7 @@ class DeviceStage(Stage):
     ) -> None:
         """
         :param hosts: the resources of roles that pods take from the "host" of their node.
-        :param gpu_memory: as of `gpus_of`; ``None``: what each GPU has now.
+        :param gpu_memory: as of `gpu_amount`; ``None``: what each GPU has now.
         """
         self.part, self.hosts = cluster, hosts
         self.gpu_memory = memory_of_gpus(cluster) if gpu_memory is None else gpu_memory

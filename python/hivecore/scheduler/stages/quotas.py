@@ -23,7 +23,6 @@ class QuotaStage(Stage):
 
     name = "quotas"
     honours = frozenset(("quota", "resources"))
-    reclaims = True
     part: QuotaTree
 
     def __init__(self, tree: QuotaTree) -> None:
@@ -205,7 +204,7 @@ class QuotaStage(Stage):
         self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
-        """Units of lower priority in the same quota without which a unit is admitted; none: too
+        """Units of lower priority in its quota without which a unit would be admitted; none: too
         few, or another quota refuses it.
         """
         return self.part.preempt_within(unit.request).victims
@@ -268,14 +267,17 @@ class QuotaStage(Stage):
         return decision.outcome == "wait" or decision.borrows
 
     def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
-        """Of jobs, given with their quotas, those whose quota, or an ancestor, is over-used."""
+        """Of jobs, given with their quotas, those whose quota, or an ancestor, is over-used, and
+        whether the quotas would evict each of them first.
+        """
         over = self.part.overused()
         first = {owner_of(name) for quota in over for name in self.part.overusers(quota)}
         return {name: name in first for name, quota in names if name in first or quota in over}
 
-    def uncharge(self, request: str) -> None:
-        """Charge the quotas no more for a unit."""
-        self.part.evict(request)
+    def uncharge(self, requests: Iterable[str]) -> None:
+        """Charge units no more, given by their names in the quotas."""
+        for request in requests:
+            self.part.evict(request)
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """By over-used quota and dimension, the usage above its runtime."""
@@ -287,7 +289,7 @@ class QuotaStage(Stage):
         return found
 
     def lending(self) -> frozenset[str]:
-        """Those that use more than their runtimes, and those below one."""
+        """The quotas that use more than their runtimes, and those below one."""
         over = frozenset(self.part.overused())
         names = self.part.quotas if over else ()
         return frozenset(name for name in names if not over.isdisjoint(self._path(name)))

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from hivecore._thousandths import Amount
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
@@ -98,8 +97,6 @@ class Stage:
     log: UndoLog = UndoLog()
 
     # --- constraints
-    #: whether the part reclaims what was borrowed, and decides which priorities count
-    reclaims: ClassVar[bool] = False
 
     def chooses_node(self, role: Role) -> bool:
         """Whether the part chooses, or restricts, the nodes of a role's pods."""
@@ -165,10 +162,6 @@ class Stage:
         :param is_placed: whether cells or a network have placed it.
         """
 
-    def is_downgraded(self, unit: str) -> bool:
-        """Whether a unit of this name has lost its guarantee since it started."""
-        return False
-
     def check_holds(self, unit: Unit) -> None:
         """See that a unit that runs has all that this stage gave it.
 
@@ -214,10 +207,6 @@ class Stage:
         """The keys to touch when a unit of a kind starts."""
         return ()
 
-    def requested(self) -> tuple[Key, ...]:
-        """The keys to touch when a unit begins or ceases to wait."""
-        return ()
-
     def may_start(self, kind: Kind) -> bool:
         """Whether a unit that this stage has refused is worth another try, at a glance."""
         return True
@@ -243,45 +232,6 @@ class Stage:
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
         """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
         return []
-
-    def not_admitted(self, unit: Unit) -> str:
-        """Why the part would not admit a unit, wherever it is placed; "": it would."""
-        return ""
-
-    def borrows(self, unit: Unit) -> bool:
-        """Whether a unit uses, or would use, more than it is entitled to, or is not admitted."""
-        return False
-
-    def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
-        """The jobs, of these with their quotas, that use what others are entitled to, and whether
-        the part would evict each of them first.
-        """
-        return {}
-
-    def less_important(self, unit: Unit) -> tuple[str, ...]:
-        """Units of lower priority without which a unit would be admitted; none: too few."""
-        return ()
-
-    def has_less_important(self, unit: Unit) -> bool:
-        """Whether any unit of lower priority uses the same quota."""
-        return False
-
-    def uncharge(self, request: str) -> None:
-        """Charge a unit no more, given by its name in the quotas."""
-
-    def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By over-used quota and dimension, the usage above what it is entitled to."""
-        return {}
-
-    def lending(self) -> frozenset[str]:
-        """The quotas from which the part may take something back now."""
-        return frozenset()
-
-    def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether a refused unit might be admitted if all units left that may have to leave for it,
-        at a glance.
-        """
-        return False
 
 
 class PlacingStage(Stage):

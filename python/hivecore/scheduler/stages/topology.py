@@ -13,7 +13,7 @@ from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension, network_domains
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, refused
-from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpus_of
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpu_amount
 from hivecore.topology import (
     NetworkTopology,
     NodePods,
@@ -39,7 +39,7 @@ class TopologyStage(PlacingStage):
     nodes: frozenset[str]
 
     def __init__(self, network: NetworkTopology, gpu_memory: int | None = 0) -> None:
-        """:param gpu_memory: as of `gpus_of`."""
+        """:param gpu_memory: as of `gpu_amount`."""
         self.part, self._gpu_memory = network, gpu_memory
         self.forget()
 
@@ -138,7 +138,7 @@ class TopologyStage(PlacingStage):
         """The resources that a pod of a role takes of its node."""
         if "slots" in self.known:
             return (("slots", 1),)
-        taken = {"gpu": gpus_of(role, self._gpu_memory), **dict(role.resources)}
+        taken = {"gpu": gpu_amount(role, self._gpu_memory), **dict(role.resources)}
         if self._is_blank:
             return tuple(sorted((name, n) for name, n in taken.items() if n)) or (("slots", 1),)
         return tuple(sorted((name, n) for name, n in taken.items() if n and name in self.known))

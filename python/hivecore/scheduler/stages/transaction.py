@@ -9,15 +9,13 @@ which each node has devices, and decides again, a bounded number of times.
 trials, so that jobs that wait for them are tried again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.actions import Move, PlacedPod, SetCache, SetRemoteIO
-from hivecore.scheduler.job import Job
-from hivecore.scheduler.stages._groups import Group
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages._moving import move_jobs
 from hivecore.scheduler.stages.composed import NO_NODE, Composed
@@ -59,25 +57,12 @@ class Stages(Composed):
         if self.listener and self._quotas is not None:
             self.listener.touch(self._quotas.requested())
 
-    def able_to_share(self, kinds: Iterable[Kind]) -> Iterable[int]:
-        """The numbers of those waiting kinds that can join running jobs now."""
-        return () if self._sharing is None else self._sharing.able(kinds)
-
-    def known_refusal(self, kind: Kind) -> Refused | None:
-        """Why units of a kind find no idle resources, if known in this round."""
-        return None if self._sharing is None else self._sharing.known_refusal(kind)
-
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
         """Note that evictions do not help a kind either; add the keys of sharing."""
         if self._sharing is None:
             return refused
         self._sharing.note_refusal(kind, refused)
         return self._or_shares(kind, refused)
-
-    def begin_round(self) -> None:
-        """Begin a round: anything may have changed since the last."""
-        if self._sharing is not None:
-            self._sharing.forget_refusals()
 
     def members(self, job: str) -> tuple[str, ...]:
         """The jobs that share the GPUs of a job, the holder first."""
@@ -86,11 +71,6 @@ class Stages(Composed):
     def holds(self, job: str) -> bool:
         """Whether a job holds its resources, not another job that shares them."""
         return self.members(job)[0] == job
-
-    def told_to_stop(self, job: str) -> None:
-        """Let no further job join a job."""
-        if self._sharing is not None:
-            self._sharing.stop(job)
 
     def lacks(self) -> Lacks | None:
         """A table for what quotas refuse; None: there are no quotas."""
@@ -302,10 +282,6 @@ class Stages(Composed):
         """Pass the resources of a job that is like a unit to another job."""
         self._each("rename", unit, old, new, is_placed)
 
-    def is_downgraded(self, unit: str) -> bool:
-        """Whether a running unit has lost its guarantee in the cells."""
-        return any(stage.is_downgraded(unit) for stage in self.all)
-
     # --- what is held for a unit until its victims have stopped
 
     def hold(self, unit: Unit, leaving: Sequence[Unit]) -> None:
@@ -354,10 +330,6 @@ class Stages(Composed):
         """Whether a waiting unit may borrow now: no quota has just reclaimed what it had."""
         return self._quotas is None or self._quotas.part.may_borrow(unit.request)
 
-    def is_outside(self, quota: str) -> bool:
-        """Whether the usage of a quota reduces the total of the others."""
-        return self._quotas is not None and self._quotas.is_outside(quota)
-
     def limit_changes(self, unit: Unit) -> Iterator[tuple[LimitChange, ...]]:
         """Limits of quotas that would have to be higher for a refused unit."""
         tree = self._quotas and self._quotas.part
@@ -376,20 +348,6 @@ class Stages(Composed):
     def may_share(self, kind: Kind) -> bool:
         """Whether units of a kind may share."""
         return self._sharing is not None and bool(self._sharing.released(kind))
-
-    def best_group(self, job: Job) -> Group | None:
-        """The group that a job would join now."""
-        return None if self._sharing is None else self._sharing.best(job)
-
-    def unlike(self, jobs: Sequence[Job]) -> str:
-        """Why jobs cannot share GPUs with one another; "": they can."""
-        if self._sharing is None:
-            return "share GPUs only where sharing was given"
-        return self._sharing.unlike(jobs)
-
-    def is_open(self, job: str) -> bool:
-        """Whether others may join a running job."""
-        return self._sharing is not None and self._sharing.is_open(job)
 
     def share(self, unit: Unit, holder: Unit) -> None:
         """Let a unit share the resources of another unit like it."""
@@ -416,21 +374,6 @@ class Stages(Composed):
         self._each("evict", unit, False)
 
     # --- storage
-
-    def come(self, job: Job) -> None:
-        """Add a waiting job that may read data."""
-        if self._storage is not None:
-            self._storage.come(job)
-
-    def go(self, job: str) -> None:
-        """Remove a job."""
-        if self._storage is not None:
-            self._storage.go(job)
-
-    def read(self, job: str, runs: bool) -> None:
-        """Let a job read its data, or wait and begin from nothing."""
-        if self._storage is not None:
-            self._storage.read(job, runs)
 
     @property
     def is_stale(self) -> bool:

@@ -29,7 +29,7 @@ __all__ = [
     "Pod",
     "Refused",
     "Unit",
-    "gpus_of",
+    "gpu_amount",
     "owner_of",
 ]
 
@@ -96,7 +96,7 @@ class Kind:
         #: whether it requests idle cells while another unit of its job waits
         self.is_lent = is_lent
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
-        #: what quotas count; see `gpus_of` for ``gpu_memory``
+        #: what quotas count; see `gpu_amount` for ``gpu_memory``
         self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
         self._devices: list[DeviceRequest | None] | None = None
         self._group: AffinityGroup | None = None
@@ -237,7 +237,7 @@ def owner_of(unit: str) -> str:
     return unit.partition("/")[0]
 
 
-def gpus_of(role: Role, gpu_memory: int | None) -> Amount:
+def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
     """The GPUs that a pod of a role counts for, of shared ones its share: the larger of its part of
     the cores and its part of the memory.
 
@@ -257,7 +257,7 @@ def gpus_of(role: Role, gpu_memory: int | None) -> Amount:
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
     amounts: dict[str, Amount] = {}
     for role, pods in roles:
-        for name, amount in (("gpu", gpus_of(role, gpu_memory)), *role.resources):
+        for name, amount in (("gpu", gpu_amount(role, gpu_memory)), *role.resources):
             if amount:
                 amounts[name] = exact(amounts.get(name, 0) + pods * amount)
     return amounts
