@@ -111,8 +111,14 @@ class UndoLog:
 
     def keep(self, of: dict[Any, Any], *keys: Any) -> None:
         """Let the undo restore these entries of a dictionary, which may be absent."""
-        for key in keys:
-            self._steps.append((_put, of, key, of.get(key, _ABSENT)))
+        if self.is_on:
+            for key in keys:
+                self._steps.append((_put, of, key, of.get(key, _ABSENT)))
+
+    def note(self, *undo: Any) -> None:
+        """Let the undo call a function with arguments."""
+        if self.is_on:
+            self._steps.append(undo)
 
     def set(self, object: Any, name: str, value: Any) -> None:
         """Set an attribute, and let the undo restore it."""

@@ -93,8 +93,7 @@ def stop(state: State, live: Live) -> None:
     if refusal is not None and refusal.code != "stops":
         state.tell(live, refusal)
     else:
-        if state.log.is_on:
-            state.log.keep(state.untold, live.job.name)
+        state.log.keep(state.untold, live.job.name)
         state.untold[live.job.name] = live
     reject_if_impossible(state, live)
 

@@ -91,8 +91,7 @@ def _may_do_less(state: State, unit: Unit) -> bool:
 def _keep_apart(state: State, unit: Unit) -> None:
     """Let a unit wait by itself while it may do less than equal ones."""
     unit.kind = state.kinds.alone(unit.kind)
-    if state.log.is_on:
-        state.log.keep(state.apart, unit.name)
+    state.log.keep(state.apart, unit.name)
     state.apart[unit.name] = unit
 
 
@@ -102,8 +101,7 @@ def rejoin(state: State) -> None:
         waits = state.queued.get(name) is unit and unit.kind.is_alone
         if waits and _may_do_less(state, unit):
             continue
-        if state.log.is_on:
-            state.log.keep(state.apart, name)
+        state.log.keep(state.apart, name)
         del state.apart[name]
         if waits:
             refused = state.waiting.refused(unit.kind)

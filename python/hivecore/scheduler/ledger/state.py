@@ -162,7 +162,7 @@ class State(Trials):
         old, new = self._where(before), self._where(step.target)
         if old is not new:
             for jobs in (old, new):
-                if self.log.is_on and jobs is not None:
+                if jobs is not None:
                     self.log.keep(jobs, name)
             if old is not None:
                 del old[name]
@@ -172,8 +172,7 @@ class State(Trials):
         if step.reads or (step.reads is False and old is self.running):
             self.stages.read(name, step.reads)
         if step.target == GONE:
-            if self.log.is_on:
-                self.log.add((self._bring_back, live))
+            self.log.note(self._bring_back, live)
             del self.jobs[name]
             self.stages.go(name)
         if step.event:
@@ -224,22 +223,19 @@ class State(Trials):
 
     def add(self, live: Live) -> None:
         """Add a job."""
-        if self.log.is_on:
-            self.log.add((self.jobs.pop, live.job.name))
+        self.log.note(self.jobs.pop, live.job.name)
         self.came += 1
         live.number = self.came
         self.jobs[live.job.name] = live
 
     def enqueue(self, unit: Unit) -> None:
         """Note that a unit is in a queue."""
-        if self.log.is_on:
-            self.log.keep(self.queued, unit.name)
+        self.log.keep(self.queued, unit.name)
         self.queued[unit.name] = unit
 
     def dequeue(self, name: str) -> Unit:
         """Note that a unit is in no queue."""
-        if self.log.is_on:
-            self.log.keep(self.queued, name)
+        self.log.keep(self.queued, name)
         return self.queued.pop(name)
 
     @property

@@ -51,8 +51,7 @@ class Waiting:
         if line is None:
             line = self._lines[kind.number] = _Line(kind)
         line.names[name] = None
-        if self._log.is_on:
-            self._log.add((self._drop_name, line, name))
+        self._log.note(self._drop_name, line, name)
 
     def _drop_name(self, line: _Line, name: str) -> None:
         del line.names[name]
@@ -62,8 +61,7 @@ class Waiting:
     def leave(self, kind: Kind, name: str) -> bool:
         """Remove a unit; return whether it was the last of a parked kind."""
         line = self._lines[kind.number]
-        if self._log.is_on:
-            self._log.add((self._put_name, line, name))
+        self._log.note(self._put_name, line, name)
         del line.names[name]
         if line.names:
             return False
@@ -99,8 +97,7 @@ class Waiting:
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
         """Park a kind of waiting units."""
         line = self._lines[kind.number]
-        if self._log.is_on:
-            self._log.add((self._set, line, line.refusal, line.keys))
+        self._log.note(self._set, line, line.refusal, line.keys)
         self._set(line, refusal, tuple(dict.fromkeys(keys)))
         if OVERUSED in line.keys and self._lacks is not None:
             self._lacks.note_overused()
@@ -127,8 +124,7 @@ class Waiting:
     def wake(self, kind: Kind) -> None:
         """Offer a kind again."""
         line = self._lines[kind.number]
-        if self._log.is_on:
-            self._log.add((self._set, line, line.refusal, line.keys))
+        self._log.note(self._set, line, line.refusal, line.keys)
         self._set(line, None if line.names else line.refusal, ())
         if self._lacks is not None:
             self._lacks.drop(kind.number)
@@ -158,8 +154,7 @@ class Waiting:
         """Note that changes have happened."""
         for key in keys:
             if (key in self._by_key or self._is_for_lacks(key)) and key not in self._touched:
-                if self._log.is_on:
-                    self._log.keep(self._touched, key)
+                self._log.keep(self._touched, key)
                 self._touched[key] = None
 
     def _is_for_lacks(self, key: Key) -> bool:

@@ -56,8 +56,7 @@ class _Table:
 
     def add(self, number: int, quota: int, needs: Any) -> None:
         """A kind needs so much at a quota."""
-        if self.log.is_on:
-            self.log.add((self.drop, number))
+        self.log.note(self.drop, number)
         self.version += 1
         row = self.rows[number] = len(self.rows)
         if row == len(self._needs):
@@ -189,13 +188,11 @@ class Lacks:
 
     def _watch(self, kind: Kind, urgent: _Urgent) -> None:
         number, quota = kind.number, kind.job.quota
-        if self._log.is_on:
-            self._log.keep(self._urgent, quota)
+        self._log.keep(self._urgent, quota)
         of_quota = self._urgent.setdefault(quota, {})
-        if self._log.is_on:
-            self._log.keep(self._own_quota, number)
-            self._log.keep(of_quota, number)
-            self._log.keep(self._seen, number)
+        self._log.keep(self._own_quota, number)
+        self._log.keep(of_quota, number)
+        self._log.keep(self._seen, number)
         self._own_quota[number] = quota
         of_quota[number] = urgent
         self._spare(number, quota, urgent)
@@ -214,16 +211,14 @@ class Lacks:
     def _used_by_weak(self, quota: str) -> Mapping[str, Amount]:
         """What the opportunistic units of a quota used when that was looked at last."""
         if quota not in self._weak:
-            if self._log.is_on:
-                self._log.keep(self._weak, quota)
+            self._log.keep(self._weak, quota)
             self._weak[quota] = self._stage.evictable(quota)
         return self._weak[quota]
 
     def _set_vain(self, number: int, is_vain: bool) -> None:
         if is_vain == (number in self._vain):
             return
-        if self._log.is_on:
-            self._log.add((self._set_vain, number, not is_vain))
+        self._log.note(self._set_vain, number, not is_vain)
         (self._vain.add if is_vain else self._vain.discard)(number)
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
@@ -252,10 +247,9 @@ class Lacks:
         if quota is not None:
             self._set_vain(number, False)
             of_quota = self._urgent[quota]
-            if self._log.is_on:
-                self._log.keep(self._own_quota, number)
-                self._log.keep(of_quota, number)
-                self._log.keep(self._urgent, quota)
+            self._log.keep(self._own_quota, number)
+            self._log.keep(of_quota, number)
+            self._log.keep(self._urgent, quota)
             del self._own_quota[number], of_quota[number]
             if not of_quota:
                 del self._urgent[quota]
@@ -293,8 +287,7 @@ class Lacks:
         """Compute again what evictions may free, where other units run."""
         stirred = self._stage.stirred
         others = stirred & self._weak.keys()
-        if self._log.is_on:
-            self._log.keep(self._weak, *others)
+        self._log.keep(self._weak, *others)
         for quota in others:
             del self._weak[quota]
         for quota in self._urgent if others else sorted(stirred & self._urgent.keys()):

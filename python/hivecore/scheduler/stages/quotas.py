@@ -130,13 +130,11 @@ class QuotaStage(Stage):
         """
         quota, request = unit.kind.job.quota, unit.request
         if quota not in self.stirred:
-            if self.log.is_on:
-                self.log.add((self.stirred.discard, quota))
+            self.log.note(self.stirred.discard, quota)
             self.stirred.add(quota)
         if is_passing or request in self._passing.get(quota, ()):
             passing = self._passing.setdefault(quota, {})
-            if self.log.is_on:
-                self.log.keep(passing, request)
+            self.log.keep(passing, request)
             passing[request] = unit.kind
             if not is_passing:
                 del passing[request]

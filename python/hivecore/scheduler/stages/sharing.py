@@ -147,8 +147,7 @@ class SharingStage(Stage):
         """Note that a kind finds no idle GPUs until a unit starts or stops."""
         if not kind.is_alone and self._may_share(kind):
             demand = self._demand(kind.job)
-            if self.log.is_on:
-                self.log.keep(self._refused, demand)
+            self.log.keep(self._refused, demand)
             self._refused[demand] = refused
 
     def forget_refusals(self) -> None:
