@@ -18,9 +18,9 @@ def searched(monkeypatch):
     """For whom victims are searched."""
     found, search = [], module.find_victims
 
-    def noted(stages, jobs, running, unit, *rest):
+    def noted(state, unit, refused):
         found.append(unit.name)
-        return search(stages, jobs, running, unit, *rest)
+        return search(state, unit, refused)
 
     monkeypatch.setattr(module, "find_victims", noted)
     return found

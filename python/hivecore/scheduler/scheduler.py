@@ -26,7 +26,7 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.actions import Action, Move, Reject
 from hivecore.scheduler.explanation import JobExplanation, explain, first_start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.audit import check_units, check_waiting
+from hivecore.scheduler.ledger.audit import check
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
 from hivecore.scheduler.ledger.lines import offer_idle_cells, push, queue_of, requeue
@@ -950,20 +950,7 @@ class Scheduler(Stateful):
         :raises InvariantError: an invariant is broken. Cost: that of the parts, and O(jobs).
         """
         with self._lock:
-            self._state.queues.check()
-            if self._state.lending is not None:
-                self._state.lending.check()
-            check_units(
-                self._state.stages,
-                self._state.jobs.values(),
-                self._state.queued,
-                self._state.waiting,
-            )
-            check_waiting(
-                [self._state.queues, self._state.lending], self._state.waiting, self._state.queued
-            )
-            if self._state.relief is not None:
-                self._state.relief.check()
+            check(self._state)
 
     def __repr__(self) -> str:
         with self._lock:

@@ -1,23 +1,36 @@
 """Audits of what the parts say of one another."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.stages.stage import Audited
-from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Unit, owner_of
 
-__all__ = ["check_units", "check_waiting"]
+__all__ = ["check"]
 
 
-def check_units(
-    stages: Stages, jobs: Iterable[Live], queued: Mapping[str, Unit], waiting: Waiting
-) -> None:
+def check(state: State) -> None:
+    """Audit the state and all parts.
+
+    :raises InvariantError: something is wrong.
+    """
+    queues = [line for line in (state.queues, state.lending) if line is not None]
+    for line in queues:
+        line.check()
+    _check_units(state)
+    _check_waiting(queues, state.waiting, state.queued)
+    if state.relief is not None:
+        state.relief.check()
+
+
+def _check_units(ledger: State) -> None:
     """Each job is in a single state and has its resources in all parts, or `InvariantError`."""
+    stages, queued, waiting = ledger.stages, ledger.queued, ledger.waiting
     seen = set()
     units: list[Unit] = []
     running: list[Unit] = []
@@ -25,7 +38,7 @@ def check_units(
     reading: dict[str, bool] = {}
     gpus: dict[tuple[str, int], str] = {}
     held: dict[tuple[str, int], Live] = {}
-    for live in jobs:
+    for live in ledger.jobs.values():
         name = live.job.name
         first = live.units[0]
         state = "pending" if first.name in queued else "reserved" if live.victims else "running"
@@ -78,13 +91,12 @@ def _takes_parts(role: Role) -> bool:
     return need is not None and need.shared
 
 
-def check_waiting(
-    given: Iterable[TenantQueues | None], waiting: Waiting, queued: Mapping[str, Unit]
+def _check_waiting(
+    lines: Sequence[TenantQueues], waiting: Waiting, queued: Mapping[str, Unit]
 ) -> None:
     """The kinds that are parked are those that wait, or `InvariantError`."""
     kinds = waiting.parked()
-    lines = [queues for queues in given if queues is not None]
-    parked = {kind for one in lines for tenant in one.tenants for kind in one.parked(tenant)}
+    parked = {kind for line in lines for tenant in line.tenants for kind in line.parked(tenant)}
     _require(parked == set(kinds), "other kinds are parked than wait")
     for name, unit in queued.items():
         is_there = sum(name in queues for queues in lines)

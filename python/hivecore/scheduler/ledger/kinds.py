@@ -28,9 +28,9 @@ class Kinds:
         "_known",
         "_log",
         "_nodes",
-        "_numbered",
         "_restored",
         "all_want_gpus",
+        "numbered",
     )
 
     def __init__(
@@ -45,7 +45,8 @@ class Kinds:
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
-        self._numbered = 0
+        #: the number of kinds so far
+        self.numbered = 0
         #: whether each kind so far has GPUs
         self.all_want_gpus = True
         #: while a state is read, by number
@@ -69,8 +70,7 @@ class Kinds:
         if not kind.is_alone:
             if len(self._enforced) >= _MOST:
                 self._log.set(self, "_enforced", set())
-            if self._log.is_on:
-                self._log.add((self._enforced.discard, kind.number))
+            self._log.note(self._enforced.discard, kind.number)
             self._enforced.add(kind.number)
 
     def asked_by(self, job: Job) -> tuple[Any, ...]:
@@ -113,8 +113,7 @@ class Kinds:
     def _note(self, kind: Kind, reason: str) -> None:
         if len(self._impossible) >= _MOST:
             self._log.set(self, "_impossible", {})
-        if self._log.is_on:
-            self._log.keep(self._impossible, kind.number)
+        self._log.keep(self._impossible, kind.number)
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
@@ -142,14 +141,9 @@ class Kinds:
             self._known["lent", kind.number] = found
         return found
 
-    @property
-    def numbered(self) -> int:
-        """The number of kinds so far."""
-        return self._numbered
-
-    @numbered.setter
-    def numbered(self, count: int) -> None:
-        self._numbered = count
+    def end_restoring(self, numbered: int) -> None:
+        """Note that a state was read in which so many kinds had been numbered."""
+        self.numbered = numbered
         self._restored.clear()
 
     def _keep(self, key: Any, kind: Kind) -> Kind:
@@ -163,19 +157,18 @@ class Kinds:
             )
             known = {n: why for n, why in self._impossible.items() if n not in numbers}
             self._log.set(self, "_impossible", known)
-        if self._log.is_on:
-            self._log.keep(self._known, key)
+        self._log.keep(self._known, key)
         self._known[key] = kind
         return kind
 
     def _next_number(self) -> int:
-        self._log.set(self, "_numbered", self._numbered + 1)
-        return self._numbered
+        self._log.set(self, "numbered", self.numbered + 1)
+        return self.numbered
 
     def branch(self, log: UndoLog) -> Self:
         """An equal, independent object."""
         made = type(self)(log, self._by_stages, **self._nodes)
-        made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
+        made.numbered, made.all_want_gpus = self.numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         made._enforced = self._enforced.copy()
         return made

@@ -133,7 +133,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
         if live.job.name in state.jobs:
             raise ValueError(f"job {live.job.name!r} is there twice")
         state.add(live)
-    state.kinds.numbered = as_int(told["kinds"], "kinds", 0, 2**61)
+    state.kinds.end_restoring(as_int(told["kinds"], "kinds", 0, 2**61))
     placed = {unit.name: unit for unit in state.units() if unit.placed}
     for live in state.jobs.values():
         if live.for_job or live.lent is not None:

@@ -73,7 +73,5 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
         may_evict = state.immediate and state.preemption
         if not may_evict:
             return found
-        victims, hindered_by = find_victims(
-            state.stages, state.jobs, state.running, unit, found, state.now, state.precedence
-        )
+        victims, hindered_by = find_victims(state, unit, found)
         return victims or refused_beside(state, found, hindered_by)

@@ -71,9 +71,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if known is None and may:
         hindered_by: tuple[Key, ...] = ()
         if might_help(state, unit, refused):
-            victims, hindered_by = find_victims(
-                state.stages, state.jobs, state.running, unit, refused, state.now, state.precedence
-            )
+            victims, hindered_by = find_victims(state, unit, refused)
         elif refused.refusal.stage not in NAME_NOBODY:
             hindered_by = where_placed(state.stages.released(unit.kind))
         refused = refused_beside(state, refused, hindered_by)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.precedence import OUTSIDE, Precedence, of_quota
+from hivecore.scheduler.ledger.precedence import OUTSIDE, of_quota
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
@@ -22,6 +22,7 @@ from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, own
 
 if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
+    from hivecore.scheduler.ledger.state import State
 
 __all__ = ["NAME_NOBODY", "Victims", "find_victims", "where_placed"]
 
@@ -39,23 +40,14 @@ _FIRST = 15
 _MOST_PROPOSALS = 64  # that are tried
 
 
-def find_victims(
-    stages: Stages,
-    jobs: "Mapping[str, Live]",
-    running: "Mapping[str, Live]",
-    unit: Unit,
-    refused: Refused,
-    now: float,
-    precedence: Precedence,
-) -> tuple[Victims, tuple[Key, ...]]:
+def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims, tuple[Key, ...]]:
     """The victims with which the unit starts, and why each is one, in order; empty: there are none.
 
     A job that shares its GPUs leaves together with the jobs that share them.
 
-    :param running: those of the jobs that run.
     :returns: also the keys of what has to happen before another search can succeed.
     """
-    search = _Search(stages, jobs, running, unit, now, precedence)
+    stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
     later = (*[("started", owner_of(name)) for name in stopping], BEGUN)
     if not stopping:
@@ -71,7 +63,7 @@ def find_victims(
                     return {}, later
                 refused = tried
             victims = search.victims(refused, search.of_quotas(stages, refused))
-        if victims and not search.starts_without(victims):
+        if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
     keys = (OUTSIDE,) if search.above or search.above_quota else ()
@@ -88,11 +80,6 @@ def _is_on_the_side_of(mine: Job, job: Job, by_quota: bool) -> bool:
     return mine.quota == job.quota if by_quota else mine.tenant == job.tenant
 
 
-def _is_needed(name: str, job: Job) -> bool:
-    """Whether a job does not start without another one."""
-    return name in job.after or name in job.together
-
-
 def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
     """A job, and those that have to run for it and for all that start with it."""
     found = {job.name, *job.after}
@@ -107,23 +94,16 @@ def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
 
 
 class _Search:
-    def __init__(
-        self,
-        stages: Stages,
-        jobs: "Mapping[str, Live]",
-        running: "Mapping[str, Live]",
-        unit: Unit,
-        now: float,
-        precedence: Precedence,
-    ) -> None:
-        self.stages, self.jobs, self.running = stages, jobs, running
-        self.unit, self.now = unit, now
-        self.job = jobs[unit.owner].job
-        self.above = precedence.above(self.job.name)
+    def __init__(self, state: "State", unit: Unit) -> None:
+        self.stages, self.jobs, self.running = state.stages, state.jobs, state.running
+        self.unit, self.now = unit, state.now
+        self.fewest = Fewest(unit, self._leave, self.jobs)
+        self.job = self.jobs[unit.owner].job
+        self.above = state.precedence.above(self.job.name)
         #: the quotas that took something from the quota of the job, as `of_quota` names them
-        self.above_quota = precedence.above(of_quota(self.job.quota))
+        self.above_quota = state.precedence.above(of_quota(self.job.quota))
         #: the job itself, and those without which it does not start
-        self.needed = _needed(self.job, jobs)
+        self.needed = _needed(self.job, self.jobs)
         #: what has to happen before the victims that quotas propose are enough
         self.hindered_by: tuple[Key, ...] = ()
         #: whether nodes lack room even if all candidates leave
@@ -143,10 +123,6 @@ class _Search:
             if live.for_job and self.stages.members(live.job.name)[0] == live.job.name
             for unit in live.placed
         ]
-
-    def starts_without(self, names: Iterable[str]) -> bool:
-        """Whether the unit starts without these jobs; nothing changes."""
-        return Fewest(self.unit, self._leave, self.jobs).starts_without(self.stages, [*names])
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """The victims that quotas propose."""
@@ -451,13 +427,12 @@ class _Search:
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
         """An irreducible subset of the shortest prefix of these jobs that is enough."""
-        search = Fewest(self.unit, self._leave, self.jobs)
         with self.stages.trial():
             self._leave(self.stages, named)
-            gone = search.first(self.stages, names)
+            gone = self.fewest.first(self.stages, names)
             if not gone:
                 return {}
-            fewer = search.on_its_nodes(self.stages, gone)
+            fewer = self.fewest.on_its_nodes(self.stages, gone)
         candidates = self._candidates()
         found = self._least(named | {name: candidates[name] for name in fewer})
         return found if self._is_fair(found) else {}
@@ -485,9 +460,9 @@ class _Search:
 
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
         """The first of these sets without which the unit starts."""
-        candidates, search = self._candidates(), Fewest(self.unit, self._leave, self.jobs)
+        candidates = self._candidates()
         for names in islice(proposals, _MOST_PROPOSALS):
-            if self._is_fair(names) and search.starts_without(self.stages, names):
+            if self._is_fair(names) and self.fewest.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
         return {}
 
@@ -543,9 +518,8 @@ class _Search:
         """The same without the jobs that need not leave, which include the most important: what one
         stage proposes may not help with another.
         """
-        search = Fewest(self.unit, self._leave, self.jobs)
         order = self._by_importance(found)
-        fewer = _only(found, search.needed(self.stages, order))
+        fewer = _only(found, self.fewest.needed(self.stages, order))
         # It would borrow what others have to give back, while less important ones of its own stay.
         mine = {name for name, why in found.items() if why != "reclaim"}
         more = _only(found, fewer.keys() | mine)
@@ -553,7 +527,7 @@ class _Search:
             return fewer
         for name in reversed(order):
             rest = _only(more, more.keys() - {name})
-            if self._is_fair(rest) and search.starts_without(self.stages, [*rest]):
+            if self._is_fair(rest) and self.fewest.starts_without(self.stages, [*rest]):
                 more = rest
         return more
 
