@@ -625,7 +625,7 @@ class Scheduler(Stateful):
             self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
 
     def _tree(self, argument: str) -> QuotaTree:
-        tree: QuotaTree | None = self._state.stages.find(QuotaTree)
+        tree = self._state.stages.find(QuotaTree)
         if tree is None:
             raise ValueError(f"{argument}: there are no quotas")
         return tree
@@ -971,29 +971,25 @@ class Scheduler(Stateful):
     def quotas(self) -> QuotaTree | None:
         """Its quotas. After a change to a part call `touch`."""
         with self._lock:
-            tree: QuotaTree | None = self._state.stages.find(QuotaTree)
-            return tree
+            return self._state.stages.find(QuotaTree)
 
     @property
     def cells(self) -> CellCluster | None:
         """Its cells."""
         with self._lock:
-            cells: CellCluster | None = self._state.stages.find(CellCluster)
-            return cells
+            return self._state.stages.find(CellCluster)
 
     @property
     def topology(self) -> NetworkTopology | None:
         """Its network."""
         with self._lock:
-            topology: NetworkTopology | None = self._state.stages.find(NetworkTopology)
-            return topology
+            return self._state.stages.find(NetworkTopology)
 
     @property
     def devices(self) -> DeviceCluster | None:
         """Its devices."""
         with self._lock:
-            devices: DeviceCluster | None = self._state.stages.find(DeviceCluster)
-            return devices
+            return self._state.stages.find(DeviceCluster)
 
     @property
     def gpu_memory(self) -> int | None:

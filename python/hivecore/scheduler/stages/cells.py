@@ -8,12 +8,11 @@ from typing import Self
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.stages._cell_nodes import cells_of_level
-from hivecore.scheduler.stages._counting import Dimension, cell_domains, count_cells
+from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
-__all__ = ["CellStage"]
+__all__ = ["CellStage", "chain_nodes"]
 
 _ANY = ("cells", "any")
 
@@ -38,7 +37,9 @@ class CellStage(PlacingStage):
         chains = self.part.spec.chains
         self._chains = tuple(chains)
         levels = {level for chain in chains.values() for level in chain.levels}
-        self._below_nodes = {level for level in levels if not any(cells_of_level(self.part, level))}
+        self._below_nodes = {
+            level for level in levels if not any(_cells_of_level(self.part, level))
+        }
 
     def branch(self) -> Self:
         """An adapter of a copy."""
@@ -50,7 +51,7 @@ class CellStage(PlacingStage):
         """The cell of the level that has to hold a job; below nodes: the node."""
         if not job.where.within:
             return None
-        cells = (frozenset(cell) for _, cell in cells_of_level(self.part, job.where.within))
+        cells = (frozenset(cell) for _, cell in _cells_of_level(self.part, job.where.within))
         found = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
         return frozenset(nodes) if found is None else found
 
@@ -225,16 +226,33 @@ class CellStage(PlacingStage):
         return self.part.nodes
 
     def dimensions(self) -> tuple[Dimension]:
-        """The GPUs of the cells."""
-        return (count_cells(self.part),)
+        """The GPUs of nodes that no job uses."""
+        idle: dict[str, int] = {}
+        for name in self._chains:
+            leaves = self.part.idle_leaves(name).tolist()
+            for node, count in zip(chain_nodes(self.part, name), leaves, strict=True):
+                idle[node] = idle.get(node, 0) + count
+        return (Dimension(idle, lambda role: role.gpus),)
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each cell of a level, by name."""
-        return dict(cells_of_level(self.part, layer))
+        return dict(_cells_of_level(self.part, layer))
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
-        """The chains or cells that may hold a job."""
-        return cell_domains(self.part, job.where.leaf_type, job.where.within, self.domains)
+        """The nodes of each chain, or of each cell of a level, that may hold a job."""
+        chains, leaf_type, within = self.part.spec.chains, job.where.leaf_type, job.where.within
+        if not leaf_type and len(chains) == 1:
+            if not within:
+                return []
+            leaf_type = next(iter(chains.values())).levels[0]
+        names = [name for name, of in chains.items() if not leaf_type or of.levels[0] == leaf_type]
+        nodes = [chain_nodes(self.part, name) for name in names]
+        if not within:
+            return nodes
+        cells = _cells_of_level(self.part, within)
+        domains = [of_cell for cell, of_cell in cells if cell.rpartition("/")[0] in names]
+        # A level below nodes: a node holds all of it.
+        return domains or [(node,) for of_chain in nodes for node in of_chain]
 
 
 def _places(unit: Unit, decision: GroupDecision) -> Places:
@@ -249,3 +267,26 @@ def _places(unit: Unit, decision: GroupDecision) -> Places:
             else:
                 places.append(("", ()))
     return places
+
+
+def _cells_of_level(cells: CellCluster, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The cells of a level that is not below nodes, named as "H100/0", and the nodes of each."""
+    for name, chain in cells.spec.chains.items():
+        assert chain.node_level is not None
+        if level not in chain.levels[chain.levels.index(chain.node_level) :]:
+            continue
+        per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
+        width = per_cell[level] // per_cell[chain.node_level]
+        nodes = chain_nodes(cells, name)
+        for i in range(len(nodes) // width):
+            yield f"{name}/{i}", tuple(dict.fromkeys(nodes[i * width : (i + 1) * width]))
+
+
+def chain_nodes(cells: CellCluster, chain: str) -> tuple[str, ...]:
+    """The names of the nodes of a chain, left to right."""
+    spec = cells.spec.chains[chain]
+    if spec.nodes is not None:
+        return tuple(spec.nodes)
+    assert spec.node_level is not None
+    per_node = spec.leaves_per_cell()[spec.levels.index(spec.node_level)]
+    return tuple(f"{chain}/{i}" for i in range(spec.leaves // per_node))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from hivecore._thousandths import Amount
 from hivecore._trial import Trials, UndoLog
@@ -44,12 +44,13 @@ _ACTIONS = (
     *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
     *("hold", "let_go", "check_holds"),
 )
+_ACTIONS_OF = {
+    kind: [name for name in _ACTIONS if getattr(kind, name) is not getattr(Stage, name)]
+    for kind in _KINDS
+}
+_Part = TypeVar("_Part")
 NO_NODE = "none of the nodes that it may use is there"
 _MOST_VERDICTS = 4096  # that are remembered
-
-
-def _overrides(kind: type[Stage], action: str) -> bool:
-    return getattr(kind, action) is not getattr(Stage, action)
 
 
 class Composed(Trials):
@@ -131,7 +132,7 @@ class Composed(Trials):
         ]
         #: by action of a unit, the stages that take part in it
         self._acting = {
-            action: [stage for stage in self.all if _overrides(type(stage), action)]
+            action: [stage for stage in self.all if action in _ACTIONS_OF[type(stage)]]
             for action in _ACTIONS
         }
         #: is notified of changes; None: during trials
@@ -211,7 +212,7 @@ class Composed(Trials):
         made.listener = self.listener
         return made
 
-    def find(self, kind: type[Any]) -> Any:
+    def find(self, kind: type[_Part]) -> _Part | None:
         """The part of a type; None: there is none."""
         return next((part for part in self._parts if isinstance(part, kind)), None)
 

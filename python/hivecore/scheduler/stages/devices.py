@@ -12,7 +12,7 @@ from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.stages._counting import Dimension, count_devices
+from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
@@ -20,6 +20,8 @@ __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 
 _ANY = ("devices", "any")
 _MOST_VERDICTS = 4096  # that are remembered
+_ONE_GPU = DeviceRequest("any", gpus=1)
+_MOST_PODS = 2**31 - 1
 
 
 class DeviceStage(Stage):
@@ -233,8 +235,19 @@ class DeviceStage(Stage):
         return self.part.nodes
 
     def dimensions(self) -> tuple[Dimension]:
-        """GPUs that a pod does not share."""
-        return (count_devices(self.part),)
+        """The healthy GPUs of which no pod has a share."""
+        idle = self.part.capacity(_ONE_GPU, _MOST_PODS).tolist()
+        return (Dimension(dict(zip(self.part.nodes, idle, strict=True)), _whole_gpus, _gpus),)
+
+
+def _gpus(pod: PlacedPod) -> int:
+    return len(pod.gpus)
+
+
+def _whole_gpus(role: Role) -> int:
+    """The GPUs that a pod of a role does not share; 0 as well if it takes all of its node."""
+    need = None if role.devices is None else role.devices.need("gpu")
+    return 0 if need is not None and (need.shared or need.every) else role.gpus
 
 
 def memory_of_gpus(cluster: DeviceCluster) -> int:

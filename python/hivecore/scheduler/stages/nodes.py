@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from hivecore._thousandths import Amount
 from hivecore.devices import NodeDevices
-from hivecore.scheduler.stages._cell_nodes import chain_nodes
-from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.cells import CellStage, chain_nodes
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.topology import TopologyStage
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.stages._counting import Dimension, network_domains
+from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, refused
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpu_amount
 from hivecore.topology import (
@@ -305,8 +305,16 @@ class TopologyStage(PlacingStage):
         return _number(resource, dict(self.amounts(role)).get(resource, 0))
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each domain of a layer, by name."""
-        return network_domains(self.part, layer)
+        """The nodes of each domain of a layer; names of outer domains make its name unique."""
+        if layer not in self.part.layers:
+            return {}
+        level, domains = self.part.layers.index(layer) + 1, self.part.domains(layer)
+        paths = [self.part.domain(nodes[0])[:level] for nodes in domains]
+        names = [path[-1] for path in paths]
+        return {
+            path[-1] if names.count(path[-1]) == 1 else "/".join(path): nodes
+            for path, nodes in zip(paths, domains, strict=True)
+        }
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
         """The domains of the layer that has to hold a job."""
