@@ -1,6 +1,6 @@
 """All that a scheduler knows of jobs; the files beside this one change it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from math import inf
 from typing import Any
@@ -337,31 +337,29 @@ class State(Trials):
         """The jobs that do not run and have to start together with a job, in the order of names."""
         if not live.job.together:
             return []
-        found = {live.job.name: live}
-        for one in (known := [live]):
-            for name in one.job.together:
-                other = self.jobs.get(name)
-                if other is not None and name not in found and not other.runs:
-                    found[name] = other
-                    known.append(other)
-        return known[1:]
+        return [*self._linked(live, lambda other: not other.runs)]
 
     def stopping_companion(self, live: Live) -> tuple[str, ...]:
         """Jobs that have to run for a job to start, up to a job that has to stop; empty: none
         has to.
         """
-        if not live.job.together:
-            return ()
-        found = {live.job.name: live}
-        for one in (known := [live]):
-            for name in one.job.together:
-                other = self.jobs.get(name)
-                if other is not None and name not in found:
-                    found[name] = other
-                    if other.for_job:
-                        return (*found,)
-                    known.append(other)
+        names = [live.job.name]
+        for other in self._linked(live, lambda _: True) if live.job.together else ():
+            names.append(other.job.name)
+            if other.for_job:
+                return tuple(names)
         return ()
+
+    def _linked(self, live: Live, counts: Callable[[Live], bool]) -> Iterator[Live]:
+        """The jobs that have to start together with a job, directly or through others."""
+        linked = {live.job.name}
+        for job in (known := [live.job]):
+            for name in job.together:
+                other = self.jobs.get(name)
+                if other is not None and name not in linked and counts(other):
+                    linked.add(name)
+                    known.append(other.job)
+                    yield other
 
     def units(self) -> Iterator[Unit]:
         """The units of all jobs, those on idle cells included."""

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from math import inf
-from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
@@ -40,12 +39,6 @@ class CellStage(PlacingStage):
         self._below_nodes = {
             level for level in levels if not any(_cells_of_level(self.part, level))
         }
-
-    def branch(self) -> Self:
-        """An adapter of a copy."""
-        made = copy.copy(self)
-        made.part = self.part.copy()
-        return made
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
         """The cell of the level that has to hold a job; below nodes: the node."""

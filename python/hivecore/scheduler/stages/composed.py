@@ -56,6 +56,7 @@ _MOST_VERDICTS = 4096  # that are remembered
 class Composed(Trials):
     """The stages, each of them optional.
 
+    :param stages: in the order in which they decide.
     :param tries: how often placement decides on a unit at most.
     :param growing: whether nodes may be added, and totals may grow.
     :param log: undoes changes of the adapters; ``None``: a new one.
@@ -89,32 +90,31 @@ class Composed(Trials):
 
     def __init__(
         self,
-        quotas: QuotaStage | None,
-        place: Place | None,
-        devices: DeviceStage | None,
+        stages: Iterable[Stage],
         tries: int,
-        storage: StorageStage | None = None,
-        sharing: SharingStage | None = None,
         growing: bool = False,
         log: UndoLog | None = None,
     ) -> None:
         self.tries, self.growing, self.log = tries, growing, log or UndoLog()
-        self._quotas, self._place, self._devices = quotas, place, devices
-        self._storage, self._sharing = storage, sharing
-        every: list[Stage | None] = [quotas, place, devices, storage, sharing]
-        self.all = [stage for stage in every if stage is not None]
+        self.all = [*stages]
         self.of_kind: dict[type[Any], Any] = {type(stage): stage for stage in self.all}
+        stage_of = self.of_kind.get
+        self._quotas: QuotaStage | None = stage_of(QuotaStage)
+        self._place: Place | None = stage_of(CellStage) or stage_of(TopologyStage)
+        self._devices: DeviceStage | None = stage_of(DeviceStage)
+        self._storage: StorageStage | None = stage_of(StorageStage)
+        self._sharing: SharingStage | None = stage_of(SharingStage)
         for stage in self.all:
             stage.log = self.log
         #: whether jobs differ by the stages of their iterations, too
-        self.by_stages = sharing is not None
-        self.places_by_cells = isinstance(place, CellStage)
+        self.by_stages = self._sharing is not None
+        self.places_by_cells = isinstance(self._place, CellStage)
         #: whether quotas reclaim what was borrowed, and decide which priorities count
-        self.reclaims = quotas is not None
+        self.reclaims = self._quotas is not None
         #: the resources of roles that pods take from the "host" of their node
-        self.hosts = frozenset[str]() if devices is None else devices.hosts
+        self.hosts = frozenset[str]() if self._devices is None else self._devices.hosts
         #: as of `gpu_amount`
-        self.gpu_memory: int | None = 0 if devices is None else devices.gpu_memory
+        self.gpu_memory: int | None = 0 if self._devices is None else self._devices.gpu_memory
         if self.places_by_cells:
             self.gpu_memory = None
         #: the stages that decide on starts, and those that have nodes
@@ -156,61 +156,40 @@ class Composed(Trials):
 
         :param gpu_memory: of each GPU; ``None``: what the nodes have now.
         """
-        granted = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
-        place: Place | None = None
+        stages: list[Stage] = [] if quotas is None else [QuotaStage(quotas)]
+        gpus = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
         if cells is not None:
-            place = CellStage(cells)
+            stages.append(CellStage(cells))
         elif topology is not None:
-            place = TopologyStage(topology, 0 if granted is None else granted.gpu_memory)
-        sharers, log = None, UndoLog()
+            stages.append(TopologyStage(topology, 0 if gpus is None else gpus.gpu_memory))
+        if gpus is not None:
+            stages.append(gpus)
+        if storage is not None:
+            stages.append(StorageStage(storage))
         if sharing is not None:
-            has_cells = cells is not None
-            sharers = SharingStage(sharing, log, has_quotas=quotas is not None, has_cells=has_cells)
-        made = cls(
-            None if quotas is None else QuotaStage(quotas),
-            place,
-            granted,
-            tries,
-            None if storage is None else StorageStage(storage),
-            sharers,
-            growing,
-            log,
-        )
-        made.note_health()
-        return made
+            stages.append(SharingStage(sharing, quotas is not None, cells is not None))
+        parts = cls(stages, tries, growing)
+        parts.note_health()
+        return parts
 
     def branch(self) -> Self:
         """A copy that shares nothing."""
-        log = UndoLog()
-        return type(self)(
-            self._quotas and self._quotas.branch(),
-            self._place and self._place.branch(),
-            self._devices and self._devices.branch(),
-            self.tries,
-            self._storage and self._storage.branch(log),
-            self._sharing and self._sharing.branch(log),
-            self.growing,
-            log,
-        )
+        return type(self)([stage.branch() for stage in self.all], self.tries, self.growing)
 
     def without_quotas(self) -> Self:
         """The stages without quotas: a job that moves stays admitted."""
-        return self._some(None, self._place, self._devices)
+        return self._without(QuotaStage)
 
     def without_devices(self) -> Self | None:
         """The stages without devices; ``None``: there are no devices."""
-        return None if self._devices is None else self._some(self._quotas, self._place, None)
+        return None if self._devices is None else self._without(DeviceStage)
 
-    def _some(
-        self,
-        quotas: QuotaStage | None,
-        place: Place | None,
-        devices: DeviceStage | None,
-    ) -> Self:
-        """Some of the stages, on the same parts."""
-        made = type(self)(quotas, place, devices, self.tries, None, self._sharing, log=self.log)
-        made.listener = self.listener
-        return made
+    def _without(self, *kinds: type[Stage]) -> Self:
+        """The stages that decide on starts but these, on the same parts."""
+        stages = (one for one in self.all if not isinstance(one, (StorageStage, *kinds)))
+        parts = type(self)(stages, self.tries, log=self.log)
+        parts.listener = self.listener
+        return parts
 
     def find(self, kind: type[_Part]) -> _Part | None:
         """The part of a type; None: there is none."""

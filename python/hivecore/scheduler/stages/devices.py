@@ -1,8 +1,7 @@
 """Devices: the GPUs, NICs and shares that each pod of a unit gets."""
 
-import copy
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +57,6 @@ class DeviceStage(Stage):
         self._order: tuple[tuple[str, ...], tuple[str, ...], npt.NDArray[np.int64]] | None = None
         #: why requests are impossible on idle nodes, by the roles and the allowed nodes
         self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
-
-    def branch(self) -> Self:
-        """An adapter of a copy."""
-        made = copy.copy(self)
-        made.part = self.part.copy()
-        return made
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on idle, healthy nodes, too; "": they would not.

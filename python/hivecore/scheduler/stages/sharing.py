@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from hivecore._arguments import as_bool, as_name
-from hivecore._trial import UndoLog
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role, Where
@@ -62,8 +61,8 @@ class SharingStage(Stage):
     name = "sharing"
     honours = frozenset(("stages",))
 
-    def __init__(self, terms: Sharing, log: UndoLog, *, has_quotas: bool, has_cells: bool) -> None:
-        self.terms, self.log = terms, log
+    def __init__(self, terms: Sharing, has_quotas: bool, has_cells: bool) -> None:
+        self.terms = terms
         self._has_quotas, self._has_cells = has_quotas, has_cells
         self._of: dict[str, Group] = {}
         #: by number
@@ -77,9 +76,9 @@ class SharingStage(Stage):
         #: why kinds that differ only in their stages find no idle GPUs in this round
         self._refused: dict[Any, Refused] = {}
 
-    def branch(self, log: UndoLog) -> Self:
+    def branch(self) -> Self:
         """An independent adapter."""
-        made = type(self)(self.terms, log, has_quotas=self._has_quotas, has_cells=self._has_cells)
+        made = type(self)(self.terms, self._has_quotas, self._has_cells)
         made._unhealthy, made._begun = self._unhealthy, self._begun
         for number in sorted(self._groups):
             made._add(self._groups[number].copy())

@@ -4,9 +4,10 @@ Stages decide in order: what a stage chooses for a unit narrows the `Offer` for 
 methods of the base class do nothing, so that callers need not know which parts exist.
 """
 
+import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
@@ -95,6 +96,12 @@ class Stage:
     keeps_nodes: ClassVar[bool] = False
     #: undoes changes of the adapter itself
     log: UndoLog = UndoLog()
+
+    def branch(self) -> Self:
+        """An adapter of a copy of the part."""
+        branch = copy.copy(self)
+        branch.part = self.part.copy()
+        return branch
 
     # --- constraints
 

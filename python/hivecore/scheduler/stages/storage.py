@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_bool, as_dict, as_float, as_mapping, as_name
 from hivecore._record import Record
-from hivecore._trial import UndoLog
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.stages._readers import Floats, Indices, Readers
@@ -116,8 +115,8 @@ class StorageStage(Stage):
     name = "storage"
     honours = frozenset(("data",))
 
-    def __init__(self, pool: StoragePool, log: UndoLog | None = None) -> None:
-        self.pool, self.log = pool, log or UndoLog()
+    def __init__(self, pool: StoragePool) -> None:
+        self.pool = pool
         self._names = [name for name, _ in pool.datasets_gb]
         self._code = {name: code for code, name in enumerate(self._names)}
         self._size = np.array([gb for _, gb in pool.datasets_gb], dtype=np.float64)
@@ -127,9 +126,9 @@ class StorageStage(Stage):
         self._readers = Readers()
         self.is_stale = False
 
-    def branch(self, log: UndoLog) -> Self:
+    def branch(self) -> Self:
         """An independent adapter."""
-        made = type(self)(self.pool, log)
+        made = type(self)(self.pool)
         made._cache, made._held = self._cache.copy(), self._held.copy()
         made._readers, made.is_stale = self._readers.copy(), self.is_stale
         return made

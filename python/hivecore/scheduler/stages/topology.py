@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from math import inf
-from typing import Any, Self
+from typing import Any
 
 from hivecore._thousandths import Amount, Amounts, counted
 from hivecore.errors import StaleDecisionError
@@ -53,14 +53,6 @@ class TopologyStage(PlacingStage):
         self._is_blank = not self.nodes and not self.known
         #: the requests of units by kind; shared with branches
         self._requests: dict[Kind, TopologyRequest | None] = {}
-
-    def branch(self) -> Self:
-        """An adapter of a copy."""
-        made = object.__new__(type(self))
-        made.part, made._gpu_memory = self.part.copy(), self._gpu_memory
-        made.known, made.nodes, made._requests = self.known, self.nodes, self._requests
-        made._is_blank, made._idle = self._is_blank, self._idle
-        return made
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
         """The domain of the layer that has to hold a job."""

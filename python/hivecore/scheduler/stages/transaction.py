@@ -18,8 +18,11 @@ from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.actions import Move, PlacedPod, SetCache, SetRemoteIO
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages._moving import move_jobs
+from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.composed import NO_NODE, Composed
+from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
+from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.stage import Offer, refused
 from hivecore.scheduler.stages.storage import Observed, StorageStage
@@ -193,11 +196,11 @@ class Stages(Composed):
 
     def refusals(self, unit: Unit) -> Iterator[Refusal]:
         """Why a unit does not start, by quotas, by placement and devices, and by devices alone."""
-        yield from self._some(self._quotas, None, None)._refusal(unit)
-        for refusal in self._some(None, self._place, self._devices)._refusal(unit):
+        yield from self._without(CellStage, TopologyStage, DeviceStage)._refusal(unit)
+        for refusal in self.without_quotas()._refusal(unit):
             yield refusal
             if self._place is not None and refusal.stage == self._place.name:
-                yield from self._some(None, None, self._devices)._refusal(unit)
+                yield from self._without(QuotaStage, CellStage, TopologyStage)._refusal(unit)
 
     def _refusal(self, unit: Unit) -> Iterator[Refusal]:
         with self.trial():
