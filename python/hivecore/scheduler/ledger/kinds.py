@@ -21,18 +21,6 @@ class Kinds:
     :param gpu_memory: as of `gpu_amount`.
     """
 
-    __slots__ = (
-        "_by_stages",
-        "_enforced",
-        "_impossible",
-        "_known",
-        "_log",
-        "_nodes",
-        "_restored",
-        "all_want_gpus",
-        "numbered",
-    )
-
     def __init__(
         self,
         log: UndoLog,

@@ -24,21 +24,7 @@ _values = attrgetter(*_FIELDS)
 class Live:
     """A job, its state and its units."""
 
-    __slots__ = (
-        "attained",
-        "for_job",
-        "has_stopped",
-        "is_ending",
-        "is_reclaimed",
-        "job",
-        "lent",
-        "number",
-        "since",
-        "state",
-        "told",
-        "units",
-        "victims",
-    )
+    __slots__ = ("job", "number", *_FIELDS)
 
     def __init__(self, job: Job, units: list[Unit]) -> None:
         self.job = job

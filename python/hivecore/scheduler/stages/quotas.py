@@ -123,6 +123,21 @@ class QuotaStage(Stage):
         """Note that another unit is charged for what a unit has used."""
         self._stir(unit)
 
+    def exchange(self, holders: Mapping[str, str]) -> None:
+        """Admit each new holder in place of the old holder."""
+        admitted = {old: old for old in holders}  # by place, named after the old holder
+        places = dict(admitted)
+        for place, new in holders.items():
+            before = admitted[place]
+            if before == new:
+                continue
+            self.part.exchange(before, new)
+            other = places.pop(new, None)
+            del places[before]
+            admitted[place], places[new] = new, place
+            if other is not None:
+                admitted[other], places[before] = before, other
+
     def _stir(self, unit: Unit, is_passing: bool = False) -> None:
         """Note that other units run in the quota of a unit.
 

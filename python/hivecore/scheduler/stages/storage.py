@@ -279,41 +279,37 @@ class StorageStage(Stage):
             self._fill_ahead(cache, code)
         elif len(rows) and pool.bandwidth_mbps is None:
             self._keep(cache, np.setdiff1d(np.arange(len(cache)), code)[::-1])
-        less, more = self._told_cache(cache)
+        less, more = self._changed_cache(cache)
         if io is None:
             return [*less, *more]
-        less_io, more_io = self._told_remote_io(rows, io)
+        less_io, more_io = self._changed_remote_io(rows, io)
         return [*less, *less_io, *more, *more_io]
 
-    def _told_cache(self, cache: Floats) -> tuple[list[SetCache], list[SetCache]]:
+    def _changed_cache(self, cache: Floats) -> list[list[SetCache]]:
         """The datasets with less cache and with more, as remote IO counts on all of it."""
         more = cache - self._cache
         self.log.set(self, "_cache", cache)
-        found = [
+        return [
             [
                 SetCache(self._names[at], int(cache[at] * _GB + _ROUNDING))
                 for at in changed.nonzero()[0].tolist()
             ]
             for changed in (more < 0.0, more > 0.0)
         ]
-        return found[0], found[1]
 
-    def _told_remote_io(
-        self, rows: Indices, io: Floats
-    ) -> tuple[list[SetRemoteIO], list[SetRemoteIO]]:
+    def _changed_remote_io(self, rows: Indices, io: Floats) -> list[list[SetRemoteIO]]:
         """The jobs with less remote IO, and those with more if it exceeds the threshold."""
         readers, before = self._readers, self._readers.io[rows]
         more = io - before
         less, grown = more < 0.0, more > before * self.pool.threshold
         readers.io[rows] = np.where(less | grown, io, before)
-        found = [
+        return [
             [
                 SetRemoteIO(readers.names[rows[at]], float(io[at]))
                 for at in changed.nonzero()[0].tolist()
             ]
             for changed in (less, grown)
         ]
-        return found[0], found[1]
 
     def _cached(self) -> Floats:
         """GB of each dataset that are cached: as observed, or else as allocated."""

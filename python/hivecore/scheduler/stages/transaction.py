@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
+from hivecore.interleaving import interleave
 from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.actions import Move, PlacedPod, SetCache, SetRemoteIO
+from hivecore.scheduler.stages._groups import Group
 from hivecore.scheduler.stages._lacks import Lacks
-from hivecore.scheduler.stages._moving import move_jobs
+from hivecore.scheduler.stages._regrouping import Regrouping
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.composed import NO_NODE, Composed
 from hivecore.scheduler.stages.devices import DeviceStage
@@ -251,7 +253,7 @@ class Stages(Composed):
         if left is not None and left.heir:
             if left.held:
                 heir = left.heir
-                self.rename(unit, unit.name, heir, is_placed)
+                self._each("rename", unit, unit.name, heir, is_placed)
                 if self._quotas is not None:
                     self._quotas.part.exchange(unit.name, heir)
                     self._quotas.pass_on(unit)
@@ -280,10 +282,6 @@ class Stages(Composed):
 
     def _vacate(self, unit: Unit, is_placed: bool) -> None:
         self._each("vacate", unit, is_placed)
-
-    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Pass the resources of a job that is like a unit to another job."""
-        self._each("rename", unit, old, new, is_placed)
 
     # --- what is held for a unit until its victims have stopped
 
@@ -363,18 +361,44 @@ class Stages(Composed):
         :param units: the running units by name.
         :param seconds: how long the groups are to last.
         """
-        if self._sharing is None:
+        changes = [] if self._sharing is None else self._sharing.regrouped(seconds)
+        if self._sharing is None or not changes:
             return []
-        tree = None if self._quotas is None else self._quotas.part
-        moves = move_jobs(self, self._sharing, tree, units, seconds)
-        for move in moves:
-            self._tell(units[move.job].kind)
+        before = {
+            name: units[name].placed
+            for group, names in changes
+            for name in names
+            if name not in group.jobs
+        }
+        self._pass_around(units, changes)
+        self._sharing.regroup(changes)
+        for group, names in changes:
+            for name in names:
+                units[name].placed = group.placed
+                units[name].is_placed = group.is_placed and name == names[0]
+        moved = [(group, name) for group, names in changes for name in names if name in before]
+        moves = [_move(group, name, before[name]) for group, name in moved]
+        for _, name in moved:
+            self._tell(units[name].kind)
         return moves
 
-    def empty(self, unit: Unit, is_placed: bool) -> None:
-        """Free the place of a unit that moves with all that share it."""
-        self._vacate(unit, is_placed)
-        self._each("evict", unit, False)
+    def _pass_around(self, units: Mapping[str, Unit], changes: list[Regrouping]) -> None:
+        """Pass what each group has to the job that is to hold it."""
+        passed: list[tuple[str, str, bool]] = []
+        for group, names in changes:
+            holder = next(iter(group.jobs))
+            if not names:
+                self._vacate(units[holder], group.is_placed)
+                self._each("evict", units[holder], False)
+            elif holder != names[0]:
+                passed.append((holder, names[0], group.is_placed))
+        # A new holder may still hold the GPUs of another group.
+        for old, _, is_placed in passed:
+            self._each("rename", units[old], old, f"{old}//", is_placed)
+        for old, new, is_placed in passed:
+            self._each("rename", units[old], f"{old}//", new, is_placed)
+        if self._quotas is not None:
+            self._quotas.exchange({old: new for old, new, _ in passed})
 
     # --- storage
 
@@ -417,3 +441,10 @@ class Stages(Composed):
         if shares_io and self._storage.pool.bandwidth_mbps is None:
             raise ValueError("the network shares out remote IO")
         return self._storage
+
+
+def _move(group: Group, name: str, before: tuple[PlacedPod, ...]) -> Move:
+    """The move of a job to a group that it has joined."""
+    others = tuple(other for other in group.jobs if other != name)
+    order = interleave([group.jobs[name], *(group.jobs[other] for other in others)])
+    return Move(name, group.placed, before, others, order.offsets if others else ())

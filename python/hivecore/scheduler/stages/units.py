@@ -37,7 +37,6 @@ _ANY = "any pod"
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 #: Units of lower priority are opportunistic, as quotas know them.
 LEAST_PRIORITY = -1000
-_new = object.__new__
 #: A change for which units wait.
 Key = tuple[str, str]
 #: A unit has started: others that run may be in the way of those that wait now.
@@ -108,11 +107,9 @@ class Kind:
         if self.like is not None:
             return self.like.devices
         if self._devices is None:
-            self._devices = [
-                one
-                for role, pods in self.sizes
-                for one in [_devices(role, self.job, self._hosts)] * pods
-            ]
+            self._devices = []
+            for role, pods in self.sizes:
+                self._devices += [_devices(role, self.job, self._hosts)] * pods
         return self._devices
 
     @property
@@ -168,22 +165,15 @@ class Refused(NamedTuple):
     is_sure: bool = True
 
 
-_values = attrgetter("departure", "has_quota", "is_placed", "kind", "placed")
+#: The attributes of a unit that change.
+_FIELDS = ("departure", "has_quota", "is_placed", "kind", "placed")
+_values = attrgetter(*_FIELDS)
 
 
 class Unit:
     """Pods that start together."""
 
-    __slots__ = (
-        "departure",
-        "has_quota",
-        "is_placed",
-        "kind",
-        "name",
-        "owner",
-        "placed",
-        "pods",
-    )
+    __slots__ = ("name", "owner", "pods", *_FIELDS)
 
     def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
@@ -211,24 +201,22 @@ class Unit:
 
     def copy(self) -> "Unit":
         """An equal unit for a branch."""
-        made: Unit = _new(Unit)
-        made.name, made.owner, made.kind, made.pods = self.name, self.owner, self.kind, self.pods
-        made.departure, made.placed, made.is_placed = self.departure, self.placed, self.is_placed
-        made.has_quota = self.has_quota
-        return made
+        copy = Unit(self.name, self.owner, self.kind, self.pods)
+        copy.restore(_values(self))
+        return copy
 
     def trial(self, kind: Kind | None = None) -> "Unit":
         """An equal unit for a trial, perhaps of another kind."""
-        made = Unit(self.name, self.owner, kind or self.kind, self.pods)
-        made.has_quota = self.has_quota
-        return made
+        trial = Unit(self.name, self.owner, kind or self.kind, self.pods)
+        trial.has_quota = self.has_quota
+        return trial
 
     def device_owners(self) -> list[str]:
         """The names under which its pods have devices."""
         return [
             f"{self.owner}/{role}/{number}"
-            for (role, number), asked in zip(self.pods, self.kind.devices, strict=True)
-            if asked is not None
+            for (role, number), request in zip(self.pods, self.kind.devices, strict=True)
+            if request is not None
         ]
 
 
