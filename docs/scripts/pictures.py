@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
@@ -21,7 +20,7 @@ from svg import COLOURS, INK, LINE, PALE, Picture
 from hivecore.caching import expected_hit_ratio
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.gangs import Action, Coscheduler, Gangs, GangSpec
+from hivecore.gangs import Action, Coscheduler, GangSpec
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
 from hivecore.queues import QueuedJob, TenantQueues
@@ -83,12 +82,6 @@ def cells() -> Picture:
     picture.box(430, 244, 14, 14, PALE)
     picture.text(452, 256, "idle: kept together for whoever owns it", at="start")
     return picture
-
-
-class _Asked(NamedTuple):
-    gang: str
-    role: str
-    roles: tuple[tuple[str, int], ...] = (("leader", 1), ("worker", 3))
 
 
 def decisions() -> Picture:
@@ -377,37 +370,6 @@ def topology() -> Picture:
     ):
         picture.box(30, 246 + 24 * i, 14, 14, fill, edge)
         picture.text(52, 258 + 24 * i, words, at="start")
-    return picture
-
-
-def gangs() -> Picture:
-    """Roles with slots, and the pods in them."""
-    cluster = _cluster()
-    cluster.commit(cluster.schedule(AffinityGroup("asr", "speech", [(2, 2)])))
-    gang = Gangs(cluster, slot=lambda place: f"{place.node}  GPUs {place.leaf_indices}")
-    request = AffinityGroup("whisper", "speech", [(1, 2), (3, 2)])
-    for pod, role in (("leader-0", "leader"), ("worker-0", "worker"), ("worker-1", "worker")):
-        asked = _Asked("whisper", role)
-        if gang.find(pod, asked) is None:
-            gang.take_up(pod, asked, request, cluster.schedule(request), reserve=False)
-        gang.allocate(pod)
-    gang.delete("worker-0")
-    picture = Picture(720, 230, "The slots of a gang and the pods in them")
-    picture.text(110, 30, "pods")
-    picture.text(430, 30, "slots of the gang `whisper`: fixed while it lives")
-    y = 50.0
-    for role in gang.live["whisper"].roles.values():
-        for slot, pod in zip(role.slots, role.pods, strict=True):
-            picture.box(300, y, 300, 32, PALE)
-            picture.text(450, y + 21, slot)
-            picture.text(690, y + 21, role.name, at="end")
-            if pod is None:
-                picture.text(110, y + 21, "empty: the next worker gets it", fill="#607d8b")
-            else:
-                picture.box(50, y, 120, 32, COLOURS[0], COLOURS[0])
-                picture.text(110, y + 21, pod, fill="white")
-                picture.arrow(175, y + 16, 295, y + 16)
-            y += 42
     return picture
 
 
@@ -701,7 +663,7 @@ def hived() -> Picture:
     picture.arrow(442, 80, 516, 80, "filter")
     picture.arrow(516, 108, 442, 108)
     picture.text(480, 126, "bind, preempt", size=12)
-    picture.text(605, 150, "CellCluster + Gangs", size=12)
+    picture.text(605, 150, "CellCluster", size=12)
     return picture
 
 
@@ -885,7 +847,6 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     devices_curve,
     floors,
     gang_life,
-    gangs,
     hived,
     interleaving,
     kubernetes,

@@ -13,7 +13,6 @@ __all__ = [
     "InvariantError",
     "NoFreeCellError",
     "NoPerfectMatchingError",
-    "NoSlotError",
     "NotAllocatedError",
     "StaleDecisionError",
 ]
@@ -48,21 +47,7 @@ class FullReportNeededError(HivecoreError):
 
 
 class GangError(HivecoreError, ValueError):
-    """A pod is not where it says that it is, or asks for what it was not offered."""
-
-
-class NoSlotError(GangError):
-    """A pod more than its gang was declared with."""
-
-    def __init__(self, gang: str, role: object, slots: int) -> None:
-        super().__init__(gang, role, slots)
-        self.gang, self.role, self.slots = gang, role, slots
-
-    def __str__(self) -> str:
-        return (
-            f"gang {self.gang!r} was declared with {self.slots} pods of role {self.role!r}, "
-            "this is one more"
-        )
+    """A pod of a gang is not in the state that an event needs."""
 
 
 class InvariantError(HivecoreError):

@@ -35,7 +35,6 @@ from hivecore import (
 from hivecore.errors import (
     HivecoreError,
     NoPerfectMatchingError,
-    NoSlotError,
     StaleDecisionError,
 )
 from hivecore.interop import gpushare
@@ -347,25 +346,10 @@ ACTING = {
         lambda it: it.forget("first"),
         lambda it: (it.to_bytes(), it.assumed),
     ),
-    gangs.Role: (
-        lambda: gangs.Role("worker", ["a", "b"]),
-        lambda it: it.pods.__setitem__(0, "p"),
-        lambda it: (it.name, it.slots, tuple(it.pods), it.empty()),
-    ),
-    gangs.Gang: (
-        lambda: gangs.Gang("g", None, None, [gangs.Role("worker", ["a", "b"])]),
-        lambda it: it.fill(it.roles["worker"], 0, "p"),
-        lambda it: (it.name, it.placement(), it.pods(), it.bound),
-    ),
     gangs.Coscheduler: (
         coscheduler,
         lambda it: it.delete_pod("a", 1),
         saved,
-    ),
-    gangs.Gangs: (
-        lambda: hived()._gangs,
-        lambda it: it.delete("default/train"),
-        lambda it: (it.stage.to_bytes(), {n: g.pods() for n, g in it.live.items()}),
     ),
     HivedScheduler: (hived, lambda it: it.delete("default/train"), saved),
     Extender: (
@@ -395,7 +379,6 @@ ACTING = {
 
 ERRORS = {
     NoPerfectMatchingError: ("why", [1], [[0], [2], [3]]),
-    NoSlotError: ("gang", "worker", 2),
     ConfigError: ([("path", "why")],),
     traces.TraceFormatError: ("why", "jobs.csv", 7, "gpus"),
 }

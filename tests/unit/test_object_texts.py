@@ -10,7 +10,7 @@ import pytest
 from hivecore.caching import UniformCache
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.gangs import Coscheduler, Gang, Gangs, GangSpec, Role
+from hivecore.gangs import Coscheduler, GangSpec
 from hivecore.interleaving import Grouper, GroupingCache, group_jobs
 from hivecore.matching import Matcher
 from hivecore.queues import NamespaceQuota, QueuedJob, TenantQueues
@@ -75,12 +75,6 @@ def gangs():
     return subject
 
 
-def gang():
-    subject = Gang("g", None, None, [Role("worker", ["n1", "n2"])])
-    subject.fill(subject.roles["worker"], 0, "p")
-    return subject
-
-
 def scheduler():
     subject = Scheduler(quotas=quotas(1), sharing=Sharing(2))
     subject.submit(Job("job", "q0", 8), now=0.0)
@@ -142,9 +136,6 @@ TEXTS = [
     (queues, "TenantQueues(2 tenants, 3 jobs, order='round-robin')"),
     (namespaces, "NamespaceQuota(1 namespace)"),
     (gangs, "Coscheduler(1 gang, 1 pod)"),
-    (gang, "Gang('g', 1 of 2 pods)"),
-    (lambda: gang().roles["worker"], "Role('worker', 1 of 2 pods)"),
-    (lambda: Gangs(cells()[0], lambda placed: placed), "Gangs(0 gangs)"),
     (scheduler, "Scheduler(quotas, sharing, 1 job, at 2.5 s)"),
     (Scheduler, "Scheduler(0 jobs, at 0 s)"),
     (matcher, "Matcher(2 vertices)"),
@@ -160,7 +151,7 @@ TEXTS = [
 def test_the_text_of_an_object_names_its_class_and_its_contents(make, text):
     subject = make()
     assert repr(subject) == str(subject) == text
-    if not isinstance(subject, (Gangs, GroupingCache)):
+    if not isinstance(subject, GroupingCache):
         assert repr(copy.copy(subject)) == text
 
 

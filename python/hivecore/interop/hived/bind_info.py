@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hivecore.cells import PodPlacement
-from hivecore.gangs import Gang, Role
+from hivecore.interop.hived.placed_groups import PlacedGroup, Seat, Slots
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.kubernetes.pods import RequestError
 
@@ -45,15 +45,15 @@ class BindInfo(NamedTuple):
             record,
         )
 
-    def slot_in(self, role: Role) -> int | None:
+    def index_in(self, slots: Slots) -> int | None:
         """The slot with this node and first leaf cell."""
-        for i, slot in enumerate(role.slots):
-            if slot.node == self.node and slot.leaf_indices[0] == self.leaf_cells[0]:
+        for i, place in enumerate(slots.places):
+            if place.node == self.node and place.leaf_indices[0] == self.leaf_cells[0]:
                 return i
         return None
 
-    def table(self, request: PodRequest) -> Gang:
-        """The group's gang, all of its slots empty; the table must be that of the request."""
+    def table(self, request: PodRequest) -> PlacedGroup:
+        """The group, all of its slots empty; the table must be that of the request."""
         slots: dict[int, list[PodPlacement]] = {number: [] for number, _ in request.roles}
         place = "bind_info: affinityGroupBindInfo"
         for i, member in enumerate(_list(self.record.get("affinityGroupBindInfo"), place)):
@@ -74,8 +74,7 @@ class BindInfo(NamedTuple):
                     f"{place}: {len(slots[number])} pods with {number} leaf cells, the spec has "
                     f"{pods}"
                 )
-        roles = [Role(number, pods) for number, pods in slots.items()]
-        return Gang(request.gang, request, request.as_group(), roles)
+        return PlacedGroup(request, request.as_group(), slots)
 
     def _slot(self, pod: Any, place: str) -> PodPlacement:
         if not isinstance(pod, Mapping):
@@ -94,12 +93,13 @@ class BindInfo(NamedTuple):
         return PodPlacement(self.chain, node, leaf_cells, preassigned, ())
 
 
-def write(gang: Gang, slot: PodPlacement) -> dict[str, Any]:
-    """The record of the pod in this slot."""
+def write(seat: Seat) -> dict[str, Any]:
+    """The record of the pod in this seat."""
+    place = seat.place
     return {
-        "node": slot.node,
-        "leafCellIsolation": list(slot.leaf_indices),
-        "cellChain": slot.chain,
+        "node": place.node,
+        "leafCellIsolation": list(place.leaf_indices),
+        "cellChain": place.chain,
         "affinityGroupBindInfo": [
             {
                 "podPlacements": [
@@ -108,10 +108,10 @@ def write(gang: Gang, slot: PodPlacement) -> dict[str, Any]:
                         "physicalLeafCellIndices": list(other.leaf_indices),
                         "preassignedCellTypes": list(other.preassigned),
                     }
-                    for other in role.slots
+                    for other in slots.places
                 ]
             }
-            for role in gang.roles.values()
+            for slots in seat.group.slots.values()
         ],
     }
 

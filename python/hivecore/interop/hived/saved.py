@@ -1,4 +1,4 @@
-"""The saved state of a `HivedScheduler`: configuration, cluster and who sits where, as JSON."""
+"""The saved state of a `HivedScheduler`: configuration, cluster, groups and pods, as JSON."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells import CellCluster, PodPlacement
 from hivecore.errors import CorruptStateError
-from hivecore.gangs import Gang, Role
+from hivecore.interop.hived.placed_groups import PlacedGroup
 from hivecore.interop.hived.pods import PodRequest
 
 __all__ = ["SavedState", "decode", "encode"]
@@ -26,7 +26,7 @@ class SavedState(NamedTuple):
     reported: dict[str, bool]
     """Node -> its health as last reported."""
     cluster: CellCluster
-    gangs: dict[str, Gang]
+    groups: dict[str, PlacedGroup]
 
 
 def encode(state: SavedState) -> bytes:
@@ -39,11 +39,11 @@ def encode(state: SavedState) -> bytes:
         "cluster": base64.b64encode(state.cluster.to_bytes()).decode(),
         "gangs": [
             [
-                gang.declared,
-                [[role.name, role.slots, role.pods] for role in gang.roles.values()],
-                None if gang.preempting is None else list(gang.preempting),
+                group.declared,
+                [[slots.leaf_number, slots.places, slots.pods] for slots in group.slots.values()],
+                None if group.preempting is None else list(group.preempting),
             ]
-            for gang in state.gangs.values()
+            for group in state.groups.values()
         ],
     }
     return seal(_MAGIC, _VERSION, json.dumps(plain, separators=(",", ":")).encode())
@@ -59,36 +59,31 @@ def decode(data: object) -> SavedState:
         for node, healthy in plain["reported"].items():
             if not isinstance(healthy, bool):
                 raise CorruptStateError(f"data: the health of node {node!r} is {healthy!r}")
-        gangs = [_gang(*gang) for gang in plain["gangs"]]
+        groups = [_group(*group) for group in plain["gangs"]]
         return SavedState(
             plain["config"],
             plain["chains"],
             plain["initially_healthy"],
             plain["reported"],
             CellCluster.from_bytes(base64.b64decode(plain["cluster"])),
-            {gang.name: gang for gang in gangs},
+            {group.name: group for group in groups},
         )
 
 
-def _gang(fields: Any, roles: Any, preempting: Any) -> Gang:
+def _group(fields: Any, sizes: Any, preempting: Any) -> PlacedGroup:
     request = PodRequest._make([*fields[:-1], tuple((number, pods) for number, pods in fields[-1])])
-    gang = Gang(
-        request.gang,
-        request,
-        request.as_group(),
-        [Role(number, [_slot(*slot) for slot in slots]) for number, slots, _ in roles],
-    )
-    for number, _, pods in roles:
-        role = gang.roles[number]
-        if len(pods) != len(role.slots):
-            raise CorruptStateError(f"data: group {gang.name!r} has more pods than slots")
-        for slot, pod in enumerate(pods):
-            if pod is not None:
-                gang.fill(role, slot, str(pod))
+    places = {number: [_place(*place) for place in placed] for number, placed, _ in sizes}
+    group = PlacedGroup(request, request.as_group(), places)
+    for number, _, pods in sizes:
+        slots = group.slots[number]
+        if len(pods) != len(slots.places):
+            raise CorruptStateError(f"data: group {group.name!r} has more pods than slots")
+        slots.pods = [None if pod is None else str(pod) for pod in pods]
+        group.bound += sum(pod is not None for pod in pods)
     if preempting is not None:
-        gang.preempting = {str(pod): None for pod in preempting}
-    return gang
+        group.preempting = {str(pod): None for pod in preempting}
+    return group
 
 
-def _slot(chain: str, node: str, leaves: Any, preassigned: Any, _: Any) -> PodPlacement:
+def _place(chain: str, node: str, leaves: Any, preassigned: Any, _: Any) -> PodPlacement:
     return PodPlacement(chain, node, tuple(leaves), tuple(preassigned), ())

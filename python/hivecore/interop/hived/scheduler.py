@@ -1,11 +1,11 @@
 """HiveD's scheduler as its users know it: pods in, decisions out, over a `CellCluster`.
 
 What a pod asks is read by `pods`, where its group goes is decided by the cluster, which pod of a
-group goes where is kept by `hivecore.gangs`, what all of it looks like is drawn by `inspection`.
+group goes where is kept by `placed_groups`, what all of it looks like is drawn by `inspection`.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, Protocol, Self
@@ -19,24 +19,18 @@ from hivecore.cells import (
     ClusterSpec,
     GroupDecision,
     NodeSet,
-    PodPlacement,
     Reconfiguration,
     Recovery,
 )
 from hivecore.cells.affinity_group import Evictions
 from hivecore.decisions import Outcome
-from hivecore.errors import (
-    CorruptStateError,
-    InvariantError,
-    NoSlotError,
-    StaleDecisionError,
-)
-from hivecore.gangs import Answer, Gang, Gangs
+from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.inspection.groups import describe
 from hivecore.interop.hived.inspection.inspector import Inspector
 from hivecore.interop.hived.inspection.text import StatusText
+from hivecore.interop.hived.placed_groups import PlacedGroup, PlacedGroups, Seat
 from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.kubernetes.messages import show
@@ -127,7 +121,7 @@ class HivedScheduler(Stateful):
         self._initially_healthy = as_bool(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)
         self._cluster = CellCluster(spec, evictions=evictions)
-        self._gangs = Gangs(self._cluster, _without_leaves)
+        self._groups = PlacedGroups(self._cluster)
         self._reported: dict[str, bool] = {}
         self._lock = threading.RLock()
         self._take_up(spec)
@@ -178,36 +172,35 @@ class HivedScheduler(Stateful):
         offered: Any = suggested_nodes
         if offered is not None and not hasattr(offered, "node_set"):
             offered = NodeSet.of(offered, "suggested_nodes")
-        suits = None if offered is None else _is_on(offered)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
         with self._lock, _as_request_error("spec"):
-            answer = self._gangs.find(identity, request, suits)
-            if answer is not None:
-                return _answered(answer)
-            gang = self._gangs.live.get(request.gang)
-            if gang is None:
+            seat = self._groups.find(identity, request, offered)
+            if seat is not None:
+                self._groups.offer(identity, seat)
+                return _answered("bind", seat)
+            live = self._groups.live.get(request.gang)
+            if live is None:
                 self._catalog.check(request)
                 if request.leaves > self._catalog.leaves:
-                    self._gangs.withdraw(identity)
+                    self._groups.offers.pop(identity, None)
                     return PodDecision(
                         "wait", reason=self._catalog.hopeless(request), hopeless=True
                     )
-            declared = request if gang is None else gang.declared
-            group = request.as_group() if gang is None else gang.request
+            declared = request if live is None else live.declared
+            group = request.as_group() if live is None else live.request
             nodes = None
             if offered is not None and not declared.ignore_suggested:
                 nodes = offered if isinstance(offered, NodeSet) else offered.node_set()
             decision = self._decide(group, phase, nodes)
-            answer = self._gangs.take_up(
-                identity, request, group, decision, phase == "Preempting", suits
-            )
-            if decision.outcome == "wait" and gang is None:
+            seat = self._groups.take_up(identity, request, decision, phase == "Preempting", offered)
+            if seat is None and live is None:
                 reason = self._catalog.hopeless(request)
                 if reason:
                     return PodDecision("wait", reason=reason, hopeless=True)
-            return _answered(answer, decision.reason, self._gangs.bound_pods(decision.victims))
+            victims = self._groups.bound_pods(decision.victims)
+            return _answered(decision.outcome, seat, decision.reason, victims)
 
     def _decide(
         self, group: AffinityGroup, phase: str, suggested_nodes: Iterable[str] | NodeSet | None
@@ -225,7 +218,7 @@ class HivedScheduler(Stateful):
     def outlook(self) -> "Outlook":
         """What pods would get that asked now, one after the other; nothing changes here."""
         with self._lock:
-            return Outlook(self._catalog, self._gangs, self._cluster.copy(), self._lock)
+            return Outlook(self._catalog, self._groups, self._cluster.copy(), self._lock)
 
     def allocate(self, pod: str | PodId | Mapping[str, Any]) -> None:
         """Commit the pod's last decision to bind: its cells, and those of its group, are taken.
@@ -236,8 +229,8 @@ class HivedScheduler(Stateful):
         For a bound pod nothing happens.
         """
         identity, _ = identify(pod)
-        with self._lock, _as_request_error():
-            self._gangs.allocate(identity)
+        with self._lock:
+            self._groups.allocate(identity)
 
     def delete(self, pod: str | PodId | Mapping[str, Any]) -> None:
         """Forget a pod: a bound one empties its slot, a preempting one no longer asks.
@@ -247,7 +240,7 @@ class HivedScheduler(Stateful):
         """
         identity, _ = identify(pod)
         with self._lock:
-            self._gangs.delete(identity)
+            self._groups.delete(identity)
 
     def bind_info(self, pod: str | PodId | Mapping[str, Any]) -> dict[str, Any]:
         """HiveD's bind info of a pod that is bound or to be bound, as plain data for JSON or YAML.
@@ -258,10 +251,10 @@ class HivedScheduler(Stateful):
         """
         identity, _ = identify(pod)
         with self._lock:
-            place = self._gangs.place_of(identity)
-            if place is None:
+            seat = self._groups.seats.get(identity) or self._groups.offers.get(identity)
+            if seat is None:
                 raise RequestError(f"pod {identity!r} is not bound")
-            return bind_info.write(*place)
+            return bind_info.write(seat)
 
     def recover(
         self,
@@ -288,48 +281,48 @@ class HivedScheduler(Stateful):
                 f"leafCellNumber={request.leaf_number}"
             )
         with self._lock, _as_request_error("spec"):
-            there = self._gangs.recovered_at(identity, request)
-            if there is not None:
-                if (there.node, there.leaf_indices) != (info.node, info.leaf_cells):
+            seat = self._groups.own_seat(identity, request)
+            if seat is not None:
+                if (seat.place.node, seat.place.leaf_indices) != (info.node, info.leaf_cells):
                     raise RequestError(f"bind_info: pod {identity!r} is bound elsewhere by now")
                 return None
-            live = self._gangs.live.get(request.gang)
+            live = self._groups.live.get(request.gang)
             known = live is not None and live.preempting is None
-            gang = live if live is not None and known else info.table(request)
-            role = gang.roles.get(request.role)
-            slot = None if role is None else info.slot_in(role)
-            if role is None or slot is None:
+            group = live if live is not None and known else info.table(request)
+            slots = group.slots.get(request.leaf_number)
+            index = None if slots is None else info.index_in(slots)
+            if slots is None or index is None:
                 raise RequestError(
-                    f"bind_info: group {gang.name!r} has no slot on node {info.node!r} with leaf "
+                    f"bind_info: group {group.name!r} has no slot on node {info.node!r} with leaf "
                     f"cells {list(info.leaf_cells)}"
                 )
-            if role.pods[slot] is not None:
-                raise RequestError(f"bind_info: pod {role.pods[slot]!r} has this slot")
-            recovery = None if known else self._book(gang)
-            self._gangs.recover(identity, gang, role, slot)
+            if slots.pods[index] is not None:
+                raise RequestError(f"bind_info: pod {slots.pods[index]!r} has this slot")
+            recovery = None if known else self._book(group)
+            self._groups.bind(identity, group, slots, index)
             return recovery
 
-    def _book(self, gang: Gang) -> Recovery:
-        """Recover a gang as its record says; a preemption of the same group gives way."""
-        gangs = self._gangs
-        preempting = gang.name in gangs.live
+    def _book(self, group: PlacedGroup) -> Recovery:
+        """Recover a group as its record says; a preemption of the same group gives way."""
+        groups = self._groups
+        preempting = group.name in groups.live
         cluster = self._cluster.copy() if preempting else self._cluster
         if preempting:
-            cluster.cancel(gang.name)
+            cluster.cancel(group.name)
         try:
-            recovery = cluster.recover(gang.request, [slot for slot, _ in gang.seats()])
+            recovery = cluster.recover(group.request, [place for place, _ in group.taken()])
         except StaleDecisionError:
-            places = set(_places(gang))
+            leaves = set(group.leaves())
             others = [
-                name for name, other in gangs.live.items() if not places.isdisjoint(_places(other))
+                name for name, other in groups.live.items() if not leaves.isdisjoint(other.leaves())
             ]
             raise RequestError(
-                f"bind_info: group {gang.name!r} has leaf cells that are used by {others}"
+                f"bind_info: group {group.name!r} has leaf cells that are used by {others}"
             ) from None
         if preempting:
-            gangs.forget(gang.name)
-            gangs.withdraw_all()
-            self._cluster = gangs.stage = cluster
+            groups.forget(group.name)
+            groups.offers.clear()
+            self._cluster = groups.cluster = cluster
         return recovery
 
     # --- hardware and configuration
@@ -362,9 +355,9 @@ class HivedScheduler(Stateful):
         config, spec = catalog.read(config, chain_order)
         with self._lock:
             change = self._cluster.reconfigure(spec)
-            self._gangs.withdraw_all()
+            self._groups.offers.clear()
             for name in change.cancelled:
-                self._gangs.forget(name)
+                self._groups.forget(name)
             self._config = config
             self._take_up(spec)
             return change
@@ -379,12 +372,12 @@ class HivedScheduler(Stateful):
     def is_live(self, name: str) -> bool:
         """Whether a group of this name is allocated or preempting."""
         with self._lock:
-            return name in self._gangs.live
+            return name in self._groups.live
 
     def pods(self) -> list[str]:
         """The pods that are bound, and then those that ask for a preemption, by identity."""
         with self._lock:
-            return self._gangs.pods()
+            return [*self._groups.seats, *self._groups.waiting]
 
     def used_leaf_cells(self) -> dict[str, tuple[int, int]]:
         """Virtual cluster -> leaf cells in use with a guarantee, and without; O(pods).
@@ -393,11 +386,11 @@ class HivedScheduler(Stateful):
         """
         with self._lock:
             found = dict.fromkeys(self._spec.virtual_clusters, (0, 0))
-            for name, gang in self._gangs.live.items():
-                if gang.preempting is None:
-                    vc = gang.declared.virtual_cluster
+            for name, group in self._groups.live.items():
+                if group.preempting is None:
+                    vc = group.declared.virtual_cluster
                     sure, unsure = found.get(vc, (0, 0))
-                    leaves = sum(len(slot.leaf_indices) for slot, _ in gang.seats())
+                    leaves = sum(len(place.leaf_indices) for place, _ in group.taken())
                     if self._cluster.group(name).guaranteed:
                         found[vc] = sure + leaves, unsure
                     else:
@@ -417,8 +410,8 @@ class HivedScheduler(Stateful):
         """
         name = as_text(name, "name")
         with self._lock:
-            gang = self._gangs.live.get(name)
-            return None if gang is None else describe(gang, self._cluster.group(name))
+            group = self._groups.live.get(name)
+            return None if group is None else describe(group, self._cluster.group(name))
 
     def free_cells(self) -> dict[str, dict[str, list[str]]]:
         """Chain -> cell type -> addresses of the cells that are free as wholes.
@@ -493,8 +486,8 @@ class HivedScheduler(Stateful):
         wanted: Any = part
         if not isinstance(wanted, str | None) or wanted not in _PARTS:
             raise ValueError(f"part={show(wanted)}: allowed are {list(_PARTS)}")
-        inspector, cluster, gangs = self._snapshot()
-        return inspector.write(cluster, gangs, _PARTS[wanted])
+        inspector, cluster, groups = self._snapshot()
+        return inspector.write(cluster, groups, _PARTS[wanted])
 
     def virtual_cluster_json(self, name: str) -> bytes:
         """The JSON of ``virtual_cluster(name)`` as bytes, with what ``status_json`` keeps.
@@ -503,34 +496,34 @@ class HivedScheduler(Stateful):
         :raises TypeError: ``name`` is not a string.
         """
         name = as_text(name, "name")
-        inspector, cluster, gangs = self._snapshot()
-        trees = inspector.write(cluster, gangs, partial(StatusText.virtual_cluster, name=name))
+        inspector, cluster, groups = self._snapshot()
+        trees = inspector.write(cluster, groups, partial(StatusText.virtual_cluster, name=name))
         if trees is None:
             raise _unknown(name, cluster.spec.virtual_clusters)
         return trees
 
     def _trees(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-        inspector, cluster, gangs = self._snapshot()
-        return inspector.trees(cluster, gangs)
+        inspector, cluster, groups = self._snapshot()
+        return inspector.trees(cluster, groups)
 
-    def _snapshot(self) -> tuple[Inspector, CellCluster, dict[str, Gang]]:
-        """What there is now, for a reader who takes its time; of gangs what they have declared."""
+    def _snapshot(self) -> tuple[Inspector, CellCluster, dict[str, PlacedGroup]]:
+        """A state to draw that does not change; of groups only what they have declared."""
         with self._lock:
-            return self._inspector, self._cluster.copy(), dict(self._gangs.live)
+            return self._inspector, self._cluster.copy(), dict(self._groups.live)
 
     def affinity_groups(self) -> dict[str, Any]:
         """HiveD's list of all groups: ``{"items": [...]}`` in the order of their commits."""
         with self._lock:
-            return {"items": self._inspector.groups(self._cluster, self._gangs.live)}
+            return {"items": self._inspector.groups(self._cluster, self._groups.live)}
 
     def affinity_group_status(self, name: str) -> dict[str, Any] | None:
         """HiveD's status of one group, or ``None``."""
         name = as_text(name, "name")
         with self._lock:
-            gang = self._gangs.live.get(name)
-            if gang is None:
+            group = self._groups.live.get(name)
+            if group is None:
                 return None
-            return self._inspector.groups(self._cluster, {name: gang})[0]
+            return self._inspector.groups(self._cluster, {name: group})[0]
 
     # --- state
 
@@ -541,8 +534,8 @@ class HivedScheduler(Stateful):
             other.__dict__.update(self.__dict__)
             other._reported = dict(self._reported)
             other._lock = threading.RLock()
-            other._gangs = self._gangs.copy()
-            other._cluster = other._gangs.stage
+            other._groups = self._groups.copy()
+            other._cluster = other._groups.cluster
             other._inspector = self._inspector.copy()
             return other
 
@@ -559,7 +552,7 @@ class HivedScheduler(Stateful):
                     self._initially_healthy,
                     self._reported,
                     self._cluster,
-                    self._gangs.live,
+                    self._groups.live,
                 )
             )
 
@@ -578,33 +571,18 @@ class HivedScheduler(Stateful):
                 raise CorruptStateError("data: the cluster is not that of the configuration")
             scheduler._cluster = state.cluster
             scheduler._reported = state.reported
-            scheduler._gangs = Gangs(state.cluster, _without_leaves, state.gangs)
+            scheduler._groups = PlacedGroups(state.cluster, state.groups)
             scheduler.check()
         return scheduler
 
     def check(self) -> None:
-        """Audit the cluster, and that gangs and pods agree with it.
+        """Audit the cluster, and that groups and pods agree with it.
 
         :raises InvariantError: something is inconsistent. Cost: O(cells + pods).
         """
         with self._lock:
             self._cluster.check()
-            self._gangs.check()
-            self._check_gangs()
-
-    def _check_gangs(self) -> None:
-        cluster, gangs = self._cluster, self._gangs.live
-        if set(cluster.groups()) != set(gangs):
-            raise InvariantError("the gangs are not the groups of the cluster")
-        for name, gang in gangs.items():
-            status = cluster.group(name)
-            if status.group != gang.request:
-                raise InvariantError(f"gang {name!r} is not the group of the cluster")
-            if (gang.preempting is not None) != (status.state == "Preempting"):
-                raise InvariantError(f"gang {name!r}: its state is not the group's")
-            held = {(pod.node, leaf) for pod in status.placement for leaf in pod.leaf_indices}
-            if not held <= set(_places(gang)):
-                raise InvariantError(f"gang {name!r}: its slots are not where the group is")
+            self._groups.check()
 
 
 class Outlook:
@@ -614,9 +592,9 @@ class Outlook:
     """
 
     def __init__(
-        self, known: catalog.Catalog, gangs: Gangs[CellCluster], cluster: CellCluster, lock: Any
+        self, known: catalog.Catalog, groups: PlacedGroups, cluster: CellCluster, lock: Any
     ) -> None:
-        self._catalog, self._gangs, self._cluster, self._lock = known, gangs, cluster, lock
+        self._catalog, self._groups, self._cluster, self._lock = known, groups, cluster, lock
 
     def outcome(self, pod: str | PodId | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
         """What ``HivedScheduler.schedule`` would answer in phase "Filtering".
@@ -626,12 +604,12 @@ class Outlook:
         identity, name = identify(pod)
         request = PodRequest.read(spec, name)
         with self._lock, _as_request_error("spec"):
-            if self._gangs.has_seat(identity, request):
+            if self._groups.find(identity, request) is not None:
                 return "bind"
-            gang = self._gangs.live.get(request.gang)
-            if gang is None:
+            live = self._groups.live.get(request.gang)
+            if live is None:
                 self._catalog.check(request)
-            group = request.as_group() if gang is None else gang.request
+            group = request.as_group() if live is None else live.request
             decision = self._cluster.schedule(group)
             if decision.outcome == "bind":
                 self._cluster.commit(decision)
@@ -639,19 +617,14 @@ class Outlook:
 
 
 @contextmanager
-def _as_request_error(place: str = "") -> Iterator[None]:
-    """Turn what gangs refuse into the words of HiveD's users."""
+def _as_request_error(place: str) -> Iterator[None]:
+    """Name the place of what can never be served."""
     try:
         yield
-    except NoSlotError as error:
-        raise RequestError(
-            f"spec: affinityGroup: group {error.gang!r} was declared with {error.slots} pods of "
-            f"{error.role} leaf cells, this is one more"
-        ) from None
     except RequestError:
         raise
-    except ValueError as error:  # of gangs, or it can never be served
-        raise RequestError(f"{place}: {error}" if place else str(error)) from None
+    except ValueError as error:
+        raise RequestError(f"{place}: {error}") from None
 
 
 def _unknown(virtual_cluster: str, known: Iterable[str]) -> RequestError:
@@ -659,33 +632,20 @@ def _unknown(virtual_cluster: str, known: Iterable[str]) -> RequestError:
 
 
 def _answered(
-    answer: Answer, reason: str = "", victims: tuple[tuple[PodPlacement, str], ...] = ()
+    outcome: Outcome,
+    seat: Seat | None,
+    reason: str = "",
+    victims: tuple[tuple[str, str], ...] = (),
 ) -> PodDecision:
-    if answer.gang is None or answer.role is None:
+    if seat is None:
         return PodDecision("wait", reason=reason)
-    slot = answer.role.slots[answer.slot]
+    place = seat.place
     return PodDecision(
-        answer.outcome,
-        slot.node,
-        list(slot.leaf_indices),
-        slot.chain,
+        outcome,
+        place.node,
+        list(place.leaf_indices),
+        place.chain,
         reason,
-        answer.gang.placement(),
-        tuple((slot.node, pod) for slot, pod in victims),
+        seat.group.placement(),
+        victims,
     )
-
-
-def _is_on(nodes: NodeSet | OfferedNodes) -> Callable[[PodPlacement], bool]:
-    return lambda place: place.node in nodes
-
-
-def _without_leaves(place: PodPlacement) -> PodPlacement:
-    """Numbers of leaves mean nothing in another configuration."""
-    return place._replace(leaves=())
-
-
-def _places(gang: Gang) -> Iterator[tuple[str, int]]:
-    """(node, leaf cell) of all slots."""
-    for slot, _ in gang.seats():
-        for leaf in slot.leaf_indices:
-            yield slot.node, leaf

@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 
 from hivecore.cells import CellCluster, ClusterSpec, GroupStatus
-from hivecore.gangs import Gang
 from hivecore.interop.hived.inspection.forests import Atlas
+from hivecore.interop.hived.placed_groups import PlacedGroup
 
 __all__ = ["describe", "group_statuses"]
 
 
 def group_statuses(
-    atlas: Atlas, spec: ClusterSpec, cluster: CellCluster, gangs: Mapping[str, Gang]
+    atlas: Atlas, spec: ClusterSpec, cluster: CellCluster, groups: Mapping[str, PlacedGroup]
 ) -> list[dict[str, Any]]:
-    """HiveD's status of these gangs, in the order of the cluster's groups."""
+    """HiveD's status of these groups, in the order of the cluster's groups."""
     virtual = _virtual_leaves(atlas, spec, cluster)
     return [
         {
             "metadata": {"name": name},
-            "status": _group(gangs[name], cluster.group(name), virtual.get(name)),
+            "status": _group(groups[name], cluster.group(name), virtual.get(name)),
         }
         for name in cluster.groups()
-        if name in gangs
+        if name in groups
     ]
 
 
@@ -56,46 +56,48 @@ def _holders(users: list[str | None], reservers: list[str | None]) -> list[str |
     ]
 
 
-def describe(gang: Gang, status: GroupStatus) -> dict[str, Any]:
+def describe(group: PlacedGroup, status: GroupStatus) -> dict[str, Any]:
     """A group in the words of this library."""
     return {
-        "name": gang.name,
-        "virtual_cluster": gang.declared.virtual_cluster,
-        "priority": gang.declared.priority,
+        "name": group.name,
+        "virtual_cluster": group.declared.virtual_cluster,
+        "priority": group.declared.priority,
         "state": status.state,
         "guaranteed": status.guaranteed,
         "lazy_preempted_by": status.lazy_preempted_by,
         "placements": [
             {
-                "leaf_cell_number": role.name,
+                "leaf_cell_number": slots.leaf_number,
                 "pods": [
-                    {"node": slot.node, "leaf_cells": list(slot.leaf_indices), "pod": pod}
-                    for slot, pod in zip(role.slots, role.pods, strict=True)
+                    {"node": place.node, "leaf_cells": list(place.leaf_indices), "pod": pod}
+                    for place, pod in zip(slots.places, slots.pods, strict=True)
                 ],
             }
-            for role in gang.roles.values()
+            for slots in group.slots.values()
         ],
-        "allocated_pods": gang.pods(),
-        "preempting_pods": sorted(gang.preempting or ()),
+        "allocated_pods": group.pods(),
+        "preempting_pods": sorted(group.preempting or ()),
     }
 
 
-def _group(gang: Gang, status: GroupStatus, virtual: dict[str, list[str]] | None) -> dict[str, Any]:
+def _group(
+    group: PlacedGroup, status: GroupStatus, virtual: dict[str, list[str]] | None
+) -> dict[str, Any]:
     physical: dict[str, list[int]] = {}
-    for slot, _ in gang.seats():
-        physical.setdefault(slot.node, []).extend(slot.leaf_indices)
+    for place, _ in group.taken():
+        physical.setdefault(place.node, []).extend(place.leaf_indices)
     drawn: dict[str, Any] = {
-        "vc": gang.declared.virtual_cluster,
-        "priority": gang.declared.priority,
+        "vc": group.declared.virtual_cluster,
+        "priority": group.declared.priority,
         "state": status.state,
         "physicalPlacement": physical,
     }
     if status.guaranteed and virtual:
         drawn["virtualPlacement"] = virtual
-    if gang.bound:
-        drawn["allocatedPods"] = gang.pods()
-    if gang.preempting:
-        drawn["preemptingPods"] = sorted(gang.preempting)
+    if group.bound:
+        drawn["allocatedPods"] = group.pods()
+    if group.preempting:
+        drawn["preemptingPods"] = sorted(group.preempting)
     if status.lazy_preempted_by is not None:
         drawn["lazyPreemptionStatus"] = {"preemptor": status.lazy_preempted_by}
     return drawn

@@ -6,13 +6,13 @@ from typing import Any, Self, TypeVar
 
 from hivecore._stateful import Branching
 from hivecore.cells import CellCluster, ClusterSpec
-from hivecore.gangs import Gang
 from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.inspection import plain
 from hivecore.interop.hived.inspection.forests import Atlas
 from hivecore.interop.hived.inspection.groups import group_statuses
 from hivecore.interop.hived.inspection.scene import Scene, scene_of
 from hivecore.interop.hived.inspection.text import StatusText
+from hivecore.interop.hived.placed_groups import PlacedGroup
 
 __all__ = ["Inspector"]
 
@@ -36,25 +36,27 @@ class Inspector(Branching):
         return other
 
     def trees(
-        self, cluster: CellCluster, gangs: Mapping[str, Gang]
+        self, cluster: CellCluster, placed: Mapping[str, PlacedGroup]
     ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
         """The physical trees, and the trees of every virtual cluster."""
         atlas = self._read()
-        return plain.draw(atlas, self._scene(atlas, cluster, gangs))
+        return plain.draw(atlas, self._scene(atlas, cluster, placed))
 
-    def groups(self, cluster: CellCluster, gangs: Mapping[str, Gang]) -> list[dict[str, Any]]:
-        """The status of these gangs, in the order of the cluster's groups."""
-        return group_statuses(self._read(), self._spec, cluster, gangs)
+    def groups(
+        self, cluster: CellCluster, placed: Mapping[str, PlacedGroup]
+    ) -> list[dict[str, Any]]:
+        """The status of these groups, in the order of the cluster's groups."""
+        return group_statuses(self._read(), self._spec, cluster, placed)
 
     def write(
         self,
         cluster: CellCluster,
-        gangs: Mapping[str, Gang],
+        placed: Mapping[str, PlacedGroup],
         part: Callable[[StatusText, Scene], _T],
     ) -> _T:
         """A part of the trees as JSON. Pieces are kept, so that the next time is faster."""
         atlas = self._read()
-        scene = self._scene(atlas, cluster, gangs)
+        scene = self._scene(atlas, cluster, placed)
         with self._lock:
             if self._text is None:
                 self._text = StatusText(atlas)
@@ -67,5 +69,7 @@ class Inspector(Branching):
                 self._atlas = Atlas(self._config, self._spec)
             return self._atlas
 
-    def _scene(self, atlas: Atlas, cluster: CellCluster, gangs: Mapping[str, Gang]) -> Scene:
-        return scene_of(atlas, self._spec, cluster, gangs)
+    def _scene(
+        self, atlas: Atlas, cluster: CellCluster, placed: Mapping[str, PlacedGroup]
+    ) -> Scene:
+        return scene_of(atlas, self._spec, cluster, placed)

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.cells import CellCluster, ClusterSpec, VirtualTree
-from hivecore.gangs import Gang
 from hivecore.interop.hived.inspection.forests import Atlas, Forest
 from hivecore.interop.hived.inspection.looks import (
     FREE,
@@ -31,6 +30,7 @@ from hivecore.interop.hived.inspection.looks import (
     Looks,
     Numbers,
 )
+from hivecore.interop.hived.placed_groups import PlacedGroup
 
 __all__ = [
     "LOOK",
@@ -90,9 +90,9 @@ class _Groups:
     """The live groups by number, their place in the cluster: priorities and virtual clusters."""
 
     def __init__(
-        self, cluster: CellCluster, gangs: Mapping[str, Gang], tenants: Iterable[str]
+        self, cluster: CellCluster, placed: Mapping[str, PlacedGroup], tenants: Iterable[str]
     ) -> None:
-        declared = [gangs[name].declared for name in cluster.groups()]
+        declared = [placed[name].declared for name in cluster.groups()]
         names = [request.virtual_cluster for request in declared]
         known = tuple(tenants)
         self.tenants = (*known, *sorted(set(names).difference(known)))
@@ -103,10 +103,10 @@ class _Groups:
 
 
 def scene_of(
-    atlas: Atlas, spec: ClusterSpec, cluster: CellCluster, gangs: Mapping[str, Gang]
+    atlas: Atlas, spec: ClusterSpec, cluster: CellCluster, placed: Mapping[str, PlacedGroup]
 ) -> Scene:
     """What the cells of a cluster with these groups look like. O(cells)."""
-    groups = _Groups(cluster, gangs, spec.virtual_clusters)
+    groups = _Groups(cluster, placed, spec.virtual_clusters)
     owned = {vc: cluster.virtual_trees(vc) for vc in spec.virtual_clusters}
     doomed, bad_nodes = cluster.doomed(), set(cluster.bad_nodes())
     scene = Scene(groups.tenants, {})
