@@ -315,7 +315,7 @@ def test_wrong_arguments_are_named():
         preempt_jobs(None, "urgent", [], nodes.slots, nodes=["n1"], priority=1)
     with pytest.raises(ValueError, match="'x' is there twice"):
         preempt_jobs(gangs, "urgent", nodes.running * 2, nodes.slots, nodes=["n1"], priority=1)
-    with pytest.raises(TypeError, match="RunningPods"):
+    with pytest.raises(TypeError, match="RunningPod"):
         preempt_jobs(gangs, "urgent", ["x"], nodes.slots, nodes=["n1"], priority=1)
     with pytest.raises(ValueError, match="node"):
         RunningPod("x", "")

@@ -127,7 +127,7 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
 
 
 def _audit_waits(rounds: Rounds) -> None:
-    graph: WaitGraph[GroupBook, PodBook] = WaitGraph(rounds.named)
+    graph: WaitGraph = WaitGraph(rounds.named)
     live = 0
     for group in rounds.groups.values():
         live += group.time >= 0

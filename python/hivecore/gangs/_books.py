@@ -12,6 +12,7 @@ Invariants: a gang that nobody has defined has pods, and is a group of its own; 
 
 from collections import deque
 from collections.abc import Container
+from dataclasses import dataclass, field
 
 from hivecore.gangs._states import BOUND, ENDED, IDLE, NOT_PLACED, PLACED
 from hivecore.gangs._timers import Timers
@@ -32,112 +33,68 @@ _COUNTS: dict[str | None, tuple[int, int, int]] = {
 }
 
 
+@dataclass(eq=False, slots=True)
 class PodBook:
     """A pod; ``time`` is when it loses its place or is tried again, -1: never."""
 
-    __slots__ = (
-        "doomed",
-        "failures",
-        "gang",
-        "holds",
-        "lacks",
-        "name",
-        "number",
-        "queued",
-        "role",
-        "state",
-        "time",
-    )
-
-    def __init__(self, name: str, gang: "GangBook", role: str, number: int) -> None:
-        self.name = name
-        self.gang = gang
-        self.role = role
-        self.number = number
-        self.state: PodState | None = None
-        self.holds: tuple[str, ...] = ()
-        self.lacks: tuple[str, ...] = ()
-        self.time = -1
-        self.failures = 0
-        self.doomed = False  # its group has failed while it was being tried
-        self.queued = False  # it is in the queue of its group
+    name: str
+    gang: "GangBook"
+    role: str
+    number: int
+    state: PodState | None = None
+    holds: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    time: int = -1
+    failures: int = 0
+    doomed: bool = False  # its group has failed while it was being tried
+    queued: bool = False  # it is in the queue of its group
 
 
+@dataclass(eq=False, slots=True)
 class GangBook:
     """A gang with its counts."""
 
-    __slots__ = (
-        "bound",
-        "collected",
-        "group",
-        "live",
-        "name",
-        "of_role",
-        "placed",
-        "pods",
-        "source",
-        "spec",
-        "valid",
-    )
-
-    group: "GroupBook"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.spec: GangSpec | None = None
-        self.source = ""  # "object", "pod", or "": nobody has defined it
-        self.pods: dict[str, PodBook] = {}
-        self.live = self.placed = self.bound = 0
-        self.of_role: dict[str, list[int]] = {}  # the same three by role
-        self.valid = self.collected = False
+    name: str
+    spec: GangSpec | None = None
+    source: str = ""  # "object", "pod", or "": it is not defined
+    pods: dict[str, PodBook] = field(default_factory=dict)
+    live: int = 0
+    placed: int = 0
+    bound: int = 0
+    of_role: dict[str, list[int]] = field(default_factory=dict)  # the same three by role
+    valid: bool = False
+    collected: bool = False
+    group: "GroupBook" = field(init=False)
 
 
+@dataclass(eq=False, slots=True)
 class GroupBook:
     """Gangs that start together; ``time`` is when it is tried again, -1: not by itself."""
 
-    __slots__ = (
-        "alone",
-        "awaited",
-        "failure",
-        "failures",
-        "id",
-        "idle",
-        "lacking",
-        "live",
-        "members",
-        "members_bound",
-        "names",
-        "number",
-        "once",
-        "open",
-        "queue",
-        "short",
-        "time",
-        "trying",
-        "uncollected",
-        "waiting",
-    )
+    names: tuple[str, ...]
+    number: int
+    id: str = field(init=False)
+    lacking: int = field(init=False)  # gangs that it names and that are not valid
+    uncollected: int = field(init=False)
+    members: dict[str, GangBook] = field(default_factory=dict)
+    short: int = 0  # members that are not valid
+    awaited: int = 0  # how many times other groups name its members
+    live: int = 0
+    once: bool = False
+    members_bound: int = -1  # at the first release; -1: there was none
+    idle: dict[int, PodBook] = field(default_factory=dict)
+    alone: int = 0  # idle pods that have a time of their own
+    waiting: dict[int, PodBook] = field(default_factory=dict)
+    open: bool = False  # a round of tries is under way
+    queue: deque[PodBook] = field(default_factory=deque)
+    trying: PodBook | None = None
+    failure: str = ""
+    failures: int = 0
+    time: int = -1
 
-    def __init__(self, names: tuple[str, ...], number: int) -> None:
-        self.names = names
-        self.id = ",".join(names)
-        self.number = number
-        self.members: dict[str, GangBook] = {}
-        self.lacking = self.uncollected = len(names)
-        self.short = 0  # members that are not valid
-        self.awaited = 0  # how many times other groups name its members
-        self.live = 0
-        self.once = False
-        self.members_bound = -1  # at the first release; -1: there was none
-        self.idle: dict[int, PodBook] = {}
-        self.alone = 0  # idle pods that have a time of their own
-        self.waiting: dict[int, PodBook] = {}
-        self.open = False  # a round of tries is under way
-        self.queue: deque[PodBook] = deque()
-        self.trying: PodBook | None = None
-        self.failure = ""
-        self.failures = 0
-        self.time = -1
+    def __post_init__(self) -> None:
+        self.id = ",".join(self.names)
+        self.lacking = self.uncollected = len(self.names)
 
     @property
     def outside(self) -> int:
@@ -153,7 +110,7 @@ class Books:
         self.gangs: dict[str, GangBook] = {}
         self.groups: dict[tuple[str, ...], GroupBook] = {}
         self.naming: dict[str, dict[tuple[str, ...], GroupBook]] = {}
-        self.graph: WaitGraph[GroupBook, PodBook] = WaitGraph(self.named)
+        self.graph: WaitGraph = WaitGraph(self.named)
         self.timers = Timers()
         self.numbered = 0
         # Groups in which something has changed, to be looked at when the event is booked.
@@ -162,6 +119,11 @@ class Books:
         self.collected: dict[GroupBook, None] = {}  # the last gang that they name is collected now
         self.dropped: dict[GroupBook, None] = {}  # a gang that they name is not any more
         self.suspects: dict[GroupBook, None] = {}  # they may be on a cycle of waits
+
+    @property
+    def changes(self) -> tuple[dict[GroupBook, None], ...]:
+        """The groups to be looked at, by reason."""
+        return self.ready, self.satisfied, self.collected, self.dropped, self.suspects
 
     def has_changes(self) -> bool:
         """Whether there are groups to be looked at."""
@@ -247,8 +209,8 @@ class Books:
             return
         self.timers.clear(group)
         self.graph.mind(group, False)
-        for books in (self.ready, self.satisfied, self.collected, self.dropped, self.suspects):
-            books.pop(group, None)
+        for changed in self.changes:
+            changed.pop(group, None)
         del self.groups[group.names]
         for name in group.names:
             del self.naming[name][group.names]

@@ -1,8 +1,12 @@
-"""The state of all groups as plain data; what follows from the rest is left out."""
+"""The state of all groups as records; what follows from the rest is left out."""
 
-from typing import Any, get_args
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any
 
-from hivecore._arguments import as_bool, as_int, as_name, as_text
+from msgspec import Meta, convert
+
+from hivecore._record import Record
 from hivecore.gangs._books import GangBook, PodBook
 from hivecore.gangs._rounds import Rounds
 from hivecore.gangs._states import IDLE
@@ -11,129 +15,142 @@ from hivecore.gangs.gang_spec import GangSpec
 
 __all__ = ["plain", "rebuilt"]
 
-_MOST = 2**62
-_STATES = get_args(PodState)
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Number = Annotated[int, Meta(ge=1, le=2**62)]
+_Time = Annotated[int, Meta(ge=-1, le=2**62)]
+_Text = Annotated[str, Meta(min_length=1)]
+
+
+class _Settings(Record, frozen=True, array_like=True):
+    backoff: _Number
+    max_backoff: _Number
+    resolve: bool
+
+
+class _Gang(Record, frozen=True, array_like=True):
+    name: _Text
+    source: str
+    spec: GangSpec | None
+
+
+class _Group(Record, frozen=True, array_like=True):
+    names: tuple[_Text, ...]
+    number: _Number
+    once: bool
+    members_bound: _Time
+    open: bool
+    queue: list[int]
+    trying: int | None
+    failure: str
+    failures: _Count
+    time: _Time
+
+
+class _Pod(Record, frozen=True, array_like=True):
+    name: _Text
+    gang: str
+    role: str
+    number: _Number
+    state: PodState
+    holds: tuple[str, ...]
+    lacks: tuple[str, ...]
+    time: _Time
+    failures: _Count
+    doomed: bool
+
+
+class _State(Record, frozen=True):
+    settings: _Settings
+    now: _Count
+    numbered: _Count
+    gangs: list[_Gang]
+    groups: list[_Group]
+    pods: list[_Pod]
+
+
+def _fields(kind: type[Record], **other: str) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the fields of a record, read from a book; some are in other attributes."""
+    return attrgetter(*[other.get(name, name) for name in kind.__struct_fields__])
+
+
+_of_settings, _of_gang, _of_group = _fields(_Settings), _fields(_Gang), _fields(_Group)
+_of_pod = _fields(_Pod, gang="gang.name")
 
 
 def plain(rounds: Rounds) -> dict[str, Any]:
-    """Settings, gangs by name, groups and pods by number."""
+    """Settings, gangs by name, groups and pods by number; each as the row of its fields."""
+    groups = []
+    for group in sorted(rounds.groups.values(), key=lambda group: group.number):
+        names, number, once, members_bound, is_open, queue, trying, *rest = _of_group(group)
+        queued = [pod.number for pod in queue if pod.queued]
+        tried = trying and trying.number
+        groups.append((names, number, once, members_bound, is_open, queued, tried, *rest))
     return {
-        "settings": (rounds.backoff, rounds.max_backoff, rounds.resolve),
+        "settings": _of_settings(rounds),
         "now": rounds.now,
         "numbered": rounds.numbered,
-        "gangs": [(gang.name, gang.source, gang.spec) for _, gang in sorted(rounds.gangs.items())],
-        "groups": [
-            (
-                group.names,
-                group.number,
-                group.once,
-                group.members_bound,
-                group.open,
-                [pod.number for pod in group.queue if pod.queued],
-                group.trying.number if group.trying else None,
-                group.failure,
-                group.failures,
-                group.time,
-            )
-            for group in sorted(rounds.groups.values(), key=lambda one: one.number)
-        ],
-        "pods": [
-            (
-                pod.name,
-                pod.gang.name,
-                pod.role,
-                pod.number,
-                pod.state,
-                pod.holds,
-                pod.lacks,
-                pod.time,
-                pod.failures,
-                pod.doomed,
-            )
-            for pod in rounds.pods.values()
-        ],
+        "gangs": [_of_gang(gang) for _, gang in sorted(rounds.gangs.items())],
+        "groups": groups,
+        "pods": [_of_pod(pod) for pod in rounds.pods.values()],
     }
 
 
 def rebuilt(state: dict[str, Any]) -> Rounds:
-    """The groups of such plain data; it may be somebody's who has no idea."""
-    backoff, most, resolve = state["settings"]
-    least = as_int(backoff, "backoff", 1, _MOST)
-    rounds = Rounds(least, as_int(most, "max_backoff", least, _MOST), as_bool(resolve, "resolve"))
-    rounds.now = as_int(state["now"], "now", 0, _MOST)
-    for names, number, *_ in state["groups"]:
-        key = tuple([as_name(name, "group") for name in names])
-        if key in rounds.groups or key != tuple(sorted(set(key))):
-            raise ValueError(f"group {key} is there twice, or out of order")
-        rounds._new_group(key, as_int(number, "number", 1, _MOST))
-    for name, source, fields in state["gangs"]:
-        if name in rounds.gangs:
-            raise ValueError(f"gang {name!r} is there twice")
-        gang = GangBook(as_name(name, "gang"))
-        gang.spec = spec = _spec(name, fields)
-        gang.source = as_text(source, "source")
-        group = rounds.groups[(name,) if spec is None else spec.groups]
-        rounds.gangs[name] = gang
-        rounds._enter(gang, group)
+    """The groups of such data, which may be damaged.
+
+    :raises ValueError: they are.
+    """
+    saved = convert(state, _State)
+    settings = saved.settings
+    if settings.max_backoff < settings.backoff:
+        raise ValueError(f"max_backoff={settings.max_backoff} is below the backoff")
+    rounds = Rounds(settings.backoff, settings.max_backoff, settings.resolve)
+    rounds.now, rounds.numbered = saved.now, saved.numbered
+    for group in saved.groups:
+        if group.names in rounds.groups or group.names != tuple(sorted(set(group.names))):
+            raise ValueError(f"group {group.names} is there twice, or out of order")
+        rounds._new_group(group.names, group.number)
+    for gang in saved.gangs:
+        if gang.name in rounds.gangs or (gang.spec and gang.spec.name != gang.name):
+            raise ValueError(f"gang {gang.name!r} is there twice, or has another one's definition")
+        book = rounds.gangs[gang.name] = GangBook(gang.name, gang.spec, gang.source)
+        rounds._enter(book, rounds.groups[gang.spec.groups if gang.spec else (gang.name,)])
     numbers: dict[int, PodBook] = {}
-    for name, of, role, number, word, holds, lacks, time, failures, doomed in state["pods"]:
-        if name in rounds.pods or number in numbers or word not in _STATES:
-            raise ValueError(f"pod {name!r} is there twice, or its state is unknown")
-        gang = rounds.gangs[of]
-        pod = PodBook(as_name(name, "pod"), gang, as_text(role, "role"), number)
-        pod.number = as_int(number, "number", 1, _MOST)
-        pod.holds = tuple([as_text(one, "holds") for one in holds])
-        pod.lacks = tuple([as_text(one, "lacks") for one in lacks])
-        pod.failures = as_int(failures, "failures", 0, _MOST)
-        pod.doomed = as_bool(doomed, "doomed")
-        rounds.pods[name] = gang.pods[name] = numbers[number] = pod
-        rounds.move(pod, word)
-        if as_int(time, "time", -1, _MOST) >= 0:
-            if word in IDLE:
-                rounds.put_off(pod, time)
-            else:
-                rounds.timers.set(pod, time)
-    rounds.numbered = as_int(state["numbered"], "numbered", 0, _MOST)
-    for names, _, once, bound, opened, queue, trying, failure, failures, time in state["groups"]:
-        group = rounds.groups[tuple(names)]
-        group.once = as_bool(once, "once")
-        group.members_bound = as_int(bound, "members_bound", -1, _MOST)
-        group.open = as_bool(opened, "open")
-        rounds.mind(group)
-        group.trying = None if trying is None else numbers[trying]
-        group.failure = as_text(failure, "failure")
-        group.failures = as_int(failures, "failures", 0, _MOST)
-        for number in queue:
-            pod = numbers[number]
-            if pod.queued or pod.gang.group is not group:
-                raise ValueError(f"pod {pod.name!r} is in a queue that is not its own")
-            rounds.enqueue(pod)
-            group.queue.append(pod)
-        if as_int(time, "time", -1, _MOST) >= 0:
-            rounds.timers.set(group, time)
-    for gang in rounds.gangs.values():
-        rounds.judge(gang)
-    for changed in (
-        rounds.ready,
-        rounds.satisfied,
-        rounds.collected,
-        rounds.dropped,
-        rounds.suspects,
-    ):
+    for pod in saved.pods:
+        if pod.name in rounds.pods or pod.number in numbers:
+            raise ValueError(f"pod {pod.name!r} is there twice")
+        of = rounds.gangs[pod.gang]
+        restored = PodBook(pod.name, of, pod.role, pod.number)
+        restored.holds, restored.lacks = pod.holds, pod.lacks
+        restored.failures, restored.doomed = pod.failures, pod.doomed
+        rounds.pods[pod.name] = of.pods[pod.name] = numbers[pod.number] = restored
+        rounds.move(restored, pod.state)
+        if pod.time >= 0:
+            (rounds.put_off if pod.state in IDLE else rounds.timers.set)(restored, pod.time)
+    for group in saved.groups:
+        _restore_round(rounds, group, numbers)
+    for known in rounds.gangs.values():
+        rounds.judge(known)
+    for changed in rounds.changes:
         changed.clear()
-    for pod in rounds.pods.values():
+    for restored in rounds.pods.values():
         # Earlier releases tried these in rounds, or forgot them.
-        if pod.state in IDLE and pod.time < 0 and rounds.starts_alone(pod):
-            rounds.put_off(pod, rounds.now)
+        if restored.state in IDLE and restored.time < 0 and rounds.starts_alone(restored):
+            rounds.put_off(restored, rounds.now)
     return rounds
 
 
-def _spec(gang: str, given: Any) -> GangSpec | None:
-    """A definition, or the one of these fields."""
-    if given is None or isinstance(given, GangSpec):
-        return given
-    pairs = {field: dict(given.get(field, ())) for field in ("roles", "multiple")}
-    spec = GangSpec(**{**given, **pairs})
-    if spec.name != gang:
-        raise ValueError(f"gang {gang!r} has the definition of {spec.name!r}")
-    return spec
+def _restore_round(rounds: Rounds, saved: _Group, numbers: dict[int, PodBook]) -> None:
+    group = rounds.groups[saved.names]
+    group.once, group.members_bound, group.open = saved.once, saved.members_bound, saved.open
+    group.failure, group.failures = saved.failure, saved.failures
+    group.trying = None if saved.trying is None else numbers[saved.trying]
+    rounds.mind(group)
+    for number in saved.queue:
+        pod = numbers[number]
+        if pod.queued or pod.gang.group is not group:
+            raise ValueError(f"pod {pod.name!r} is in a queue that is not its own")
+        rounds.enqueue(pod)
+        group.queue.append(pod)
+    if saved.time >= 0:
+        rounds.timers.set(group, saved.time)

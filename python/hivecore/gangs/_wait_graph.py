@@ -13,42 +13,23 @@ Invariants: ``_held[r][g]`` waiting pods of group g hold r, ``_holds[g][r]`` say
 ``_eager_for[r]`` are the eager groups of ``_wanted[r]``.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Container, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["Node", "WaitGraph", "Wanting"]
+if TYPE_CHECKING:
+    from hivecore.gangs._books import GroupBook, PodBook
 
-
-class Node(Protocol):
-    """A group; of two the younger one has the larger number."""
-
-    number: int
-
-    @property
-    def outside(self) -> int:
-        """How many gangs it starts with that are not its own."""
+__all__ = ["WaitGraph"]
 
 
-class Wanting(Protocol):
-    """A pod."""
-
-    @property
-    def holds(self) -> tuple[str, ...]:
-        """What it holds, each once."""
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        """What it lacks, each once."""
-
-
-_G = TypeVar("_G", bound=Node)
-_P = TypeVar("_P", bound=Wanting)
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class WaitGraph(Generic[_G, _P]):
+class WaitGraph:
     """What waiting pods hold and held-up pods lack.
 
     :param named: the groups of the gangs that a group names.
@@ -65,17 +46,17 @@ class WaitGraph(Generic[_G, _P]):
         "_wanted",
     )
 
-    def __init__(self, named: Callable[[_G], Iterable[_G]]) -> None:
+    def __init__(self, named: Callable[[GroupBook], Iterable[GroupBook]]) -> None:
         self._named = named
-        self._holds: dict[_G, dict[str, int]] = {}
-        self._held: dict[str, dict[_G, int]] = {}
-        self._lacking: dict[_G, dict[str, int]] = {}
-        self._stuck: dict[str, dict[_G, None]] = {}
-        self._wanted: dict[str, dict[_G, dict[_P, None]]] = {}
-        self._eager: set[_G] = set()
-        self._eager_for: dict[str, dict[_G, None]] = {}
+        self._holds: dict[GroupBook, dict[str, int]] = {}
+        self._held: dict[str, dict[GroupBook, int]] = {}
+        self._lacking: dict[GroupBook, dict[str, int]] = {}
+        self._stuck: dict[str, dict[GroupBook, None]] = {}
+        self._wanted: dict[str, dict[GroupBook, dict[PodBook, None]]] = {}
+        self._eager: set[GroupBook] = set()
+        self._eager_for: dict[str, dict[GroupBook, None]] = {}
 
-    def hold(self, group: _G, pod: _P) -> None:
+    def hold(self, group: GroupBook, pod: PodBook) -> None:
         """A pod of this group waits with what it holds."""
         if not pod.holds:
             return
@@ -87,7 +68,7 @@ class WaitGraph(Generic[_G, _P]):
             if stuck:
                 self._stuck.setdefault(what, {})[group] = None
 
-    def give_up(self, group: _G, pod: _P) -> None:
+    def give_up(self, group: GroupBook, pod: PodBook) -> None:
         """It does not wait any more."""
         if not pod.holds:
             return
@@ -103,7 +84,7 @@ class WaitGraph(Generic[_G, _P]):
         if not mine:
             del self._holds[group]
 
-    def lack(self, group: _G, pod: _P) -> None:
+    def lack(self, group: GroupBook, pod: PodBook) -> None:
         """A pod of this group is held up for want of what it lacks."""
         if not pod.lacks:
             return
@@ -115,7 +96,7 @@ class WaitGraph(Generic[_G, _P]):
                 self._eager_for.setdefault(what, {})[group] = None
         self.sort(group)
 
-    def lack_no_more(self, group: _G, pod: _P) -> None:
+    def lack_no_more(self, group: GroupBook, pod: PodBook) -> None:
         """It is tried again, or gone."""
         if not pod.lacks:
             return
@@ -131,7 +112,7 @@ class WaitGraph(Generic[_G, _P]):
             del self._lacking[group]
         self.sort(group)
 
-    def sort(self, group: _G) -> None:
+    def sort(self, group: GroupBook) -> None:
         """Note whether a group may be on a cycle, after that has changed."""
         held = self._holds.get(group)
         if not held:
@@ -143,11 +124,11 @@ class WaitGraph(Generic[_G, _P]):
             for what in held:
                 _discard(self._stuck, what, group)
 
-    def may_wait(self, group: _G) -> bool:
+    def may_wait(self, group: GroupBook) -> bool:
         """Whether it lacks something, or starts with others that may."""
         return group in self._lacking or bool(group.outside)
 
-    def waits_for(self, group: _G) -> list[_G]:
+    def waits_for(self, group: GroupBook) -> list[GroupBook]:
         """The groups that a group waits for, the oldest first; it must hold something."""
         if group not in self._holds:
             return []
@@ -157,11 +138,11 @@ class WaitGraph(Generic[_G, _P]):
         found.update(self._holders(self._held, self._below(group, asked), set()))
         return sorted(found, key=lambda one: one.number)
 
-    def with_it(self, group: _G) -> list[_G]:
+    def with_it(self, group: GroupBook) -> list[GroupBook]:
         """A group and all that it starts with."""
         return [group, *self._below(group, {group})]
 
-    def mind(self, group: _G, eager: bool) -> None:
+    def mind(self, group: GroupBook, eager: bool) -> None:
         """Note whether a group is eager: whether it may be of use to it what another one gives up
         for a while.
         """
@@ -177,9 +158,11 @@ class WaitGraph(Generic[_G, _P]):
             else:
                 _discard(self._eager_for, what, group)
 
-    def wanting(self, what: Iterable[str], all_of_them: bool) -> dict[_G, dict[_P, None]]:
+    def wanting(
+        self, what: Iterable[str], all_of_them: bool
+    ) -> dict[GroupBook, dict[PodBook, None]]:
         """The held-up pods that lack any of it, by group, of all groups or of the eager ones."""
-        found: dict[_G, dict[_P, None]] = {}
+        found: dict[GroupBook, dict[PodBook, None]] = {}
         for one in what:
             pods = self._wanted.get(one)
             if pods is None:
@@ -192,23 +175,23 @@ class WaitGraph(Generic[_G, _P]):
         """Whether a held-up pod lacks any of it."""
         return not self._wanted.keys().isdisjoint(what)
 
-    def is_held_up(self, group: _G) -> bool:
+    def is_held_up(self, group: GroupBook) -> bool:
         """Whether its pods lack what a group holds that may wait, too."""
         return any(what in self._stuck for what in self._lacking.get(group, ()))
 
-    def cycle(self, group: _G, ends: Container[_G]) -> list[_G]:
+    def cycle(self, group: GroupBook, ends: Container[GroupBook]) -> list[GroupBook]:
         """The groups of a shortest cycle through one of those that start only with this one, by
         way of what holds this one up; empty: there is none. O(graph).
 
         :param ends: all of those groups that hold something, itself included.
         """
         asked = {group}
-        lacking: dict[str, _G | None] = {}  # by which group of these; None: by several
+        lacking: dict[str, GroupBook | None] = {}  # by which group of these; None: by several
         for one in [group, *self._below(group, asked)]:
             for what in self._lacking.get(one, ()):
                 lacking[what] = None if what in lacking else one
-        found: dict[_G, None] = {}
-        alone: dict[_G, None] = {}  # those that hold what only they lack
+        found: dict[GroupBook, None] = {}
+        alone: dict[GroupBook, None] = {}  # those that hold what only they lack
         for what, lacker in lacking.items():
             for holder in self._stuck.get(what, ()):
                 (alone if holder is lacker else found)[holder] = None
@@ -219,10 +202,10 @@ class WaitGraph(Generic[_G, _P]):
         )
         if len(own) > 1 and not any(one in ends for one in found):
             return own[-2:]
-        path: dict[_G, _G | None] = {}
+        path: dict[GroupBook, GroupBook | None] = {}
         seen = set[str]()
-        ahead: deque[_G] = deque()
-        here: _G | None = None
+        ahead: deque[GroupBook] = deque()
+        here: GroupBook | None = None
         while True:
             for after in sorted(found, key=lambda one: one.number):
                 if after in path:
@@ -244,10 +227,10 @@ class WaitGraph(Generic[_G, _P]):
                 found = self._holders(self._stuck, [here, *self._below(here, asked)], seen)
 
     def _holders(
-        self, held: dict[str, dict[_G, _V]], groups: Iterable[_G], seen: set[str]
-    ) -> dict[_G, None]:
+        self, held: dict[str, dict[GroupBook, _V]], groups: Iterable[GroupBook], seen: set[str]
+    ) -> dict[GroupBook, None]:
         """Who holds what these groups lack, as far as nobody has asked for it yet."""
-        found: dict[_G, None] = {}
+        found: dict[GroupBook, None] = {}
         for group in groups:
             for what in self._lacking.get(group, ()):
                 if what not in seen:
@@ -255,7 +238,7 @@ class WaitGraph(Generic[_G, _P]):
                     found.update(dict.fromkeys(held.get(what, ())))
         return found
 
-    def _below(self, group: _G, asked: set[_G]) -> list[_G]:
+    def _below(self, group: GroupBook, asked: set[GroupBook]) -> list[GroupBook]:
         """The groups that it starts with, and those that these start with, as far as nobody has
         asked them yet; they are asked now.
         """

@@ -1,6 +1,6 @@
 """Actions on pods of gangs, and the status of pods and gangs."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from hivecore._record import Record
 
@@ -20,7 +20,7 @@ PodState = Literal[
 ]
 
 
-class Action(NamedTuple):
+class Action(Record, frozen=True):
     """An action on some pods.
 
     :param kind: "try": look for a place for the pod, then tell `Coscheduler` with ``assume_pod`` or

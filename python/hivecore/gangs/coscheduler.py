@@ -99,9 +99,7 @@ class Coscheduler(PlainState):
             begun end when they were to end.
         """
         _check_spec(spec, "spec")
-        moment = self._moment(now)
-        rounds = self._rounds
-        rounds.now = moment
+        rounds = self._at(now)
         self._define(rounds.gang(spec.name), spec, "object")
         return self._done()
 
@@ -114,8 +112,7 @@ class Coscheduler(PlainState):
         gang = self._rounds.gangs.get(as_text(name, "name"))
         if gang is None or gang.spec is None:
             raise KeyError(f"gang {name!r} is not defined")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         group = gang.group
         waiting = [pod for _, pod in sorted(group.waiting.items()) if pod.gang is gang]
         rounds.reject(waiting, group, f"gang {name!r} is not defined any more")
@@ -177,7 +174,7 @@ class Coscheduler(PlainState):
             raise ValueError(f"pod={name!r}: there is one of this name")
         if held and not bound:
             raise ValueError("holds: only a pod that is bound has something")
-        rounds.now = self._moment(now)
+        self._at(now)
         book = rounds.gang(of)
         if spec is not None and book.spec is None:
             self._define(book, spec, "pod")
@@ -192,8 +189,7 @@ class Coscheduler(PlainState):
     def delete_pod(self, pod: str, now: int) -> tuple[Action, ...]:
         """Forget a pod, wherever it is in its life."""
         book = self._known(pod)
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         self._leave(book, lambda: rounds.remove(book))
         return self._done()
 
@@ -209,8 +205,7 @@ class Coscheduler(PlainState):
         """
         book = self._in(pod, NOT_PLACED, "cannot be given a place")
         held = _names(holds, "holds")
-        rounds = self._rounds
-        rounds.now = moment = self._moment(now)
+        rounds = self._at(now)
         gang, group = book.gang, book.gang.group
         if group.trying is book:
             group.trying = None
@@ -228,7 +223,7 @@ class Coscheduler(PlainState):
             book.holds = held
             rounds.move(book, "waiting")
             book.lacks = ()
-            until = moment + gang.spec.wait_time
+            until = rounds.now + gang.spec.wait_time
             rounds.timers.set(book, until)
             if not group.lacking:
                 rounds.ready[group] = None
@@ -255,8 +250,7 @@ class Coscheduler(PlainState):
         """
         book = self._in(pod, NOT_PLACED, "cannot fail to be placed")
         wanted, why = _names(lacks, "lacks"), as_text(reason, "reason")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         group = book.gang.group
         if group.trying is book:
             group.trying = None
@@ -283,8 +277,7 @@ class Coscheduler(PlainState):
         allowed = NOT_PLACED | PLACED
         others = as_bool(by_others, "by_others")
         book = self._in(pod, allowed if others else {"released"}, "cannot be bound")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         self._leave(book, lambda: rounds.move(book, "bound"), keeps=True)
         return self._done()
 
@@ -296,8 +289,7 @@ class Coscheduler(PlainState):
         """
         book = self._in(pod, {"released"}, "cannot fail to be bound")
         why = as_text(reason, "reason")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         freed, book.holds = book.holds, ()
         group = book.gang.group
         rounds.move(book, "pending")
@@ -314,7 +306,7 @@ class Coscheduler(PlainState):
         :raises GangError: it does not wait.
         """
         book = self._in(pod, {"waiting"}, "cannot time out")
-        self._rounds.now = self._moment(now)
+        self._at(now)
         self._expire(book)
         return self._done()
 
@@ -329,8 +321,7 @@ class Coscheduler(PlainState):
         word = as_choice(state, "state", ("running", "succeeded", "failed"))
         allowed = BOUND if word == "running" else _LIVE
         book = self._in(pod, allowed, f"cannot be {word}")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         if word == "running":
             rounds.move(book, "running")
         else:
@@ -346,8 +337,7 @@ class Coscheduler(PlainState):
         :param what: in the words of `fail_pod`'s ``lacks``.
         """
         freed = _names(what, "what")
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         rounds.wake(freed, True)
         rounds.settle()
         return self._done()
@@ -359,8 +349,7 @@ class Coscheduler(PlainState):
         :raises KeyError: there is no such gang.
         """
         group = self._gang(gang).group
-        rounds = self._rounds
-        rounds.now = self._moment(now)
+        rounds = self._at(now)
         for pod in [pod for _, pod in sorted(group.idle.items())]:
             rounds.call_off(pod)
             if rounds.starts_alone(pod):
@@ -376,14 +365,13 @@ class Coscheduler(PlainState):
 
         What was due first is done first; of equal times, first waits, then tries, the older first.
         """
-        rounds = self._rounds
-        rounds.now = moment = self._moment(now)
+        rounds = self._at(now)
         order = sorted(
-            rounds.timers.due(moment),
+            rounds.timers.due(rounds.now),
             key=lambda one: (one.time, isinstance(one, GroupBook), one.number),  # type: ignore[attr-defined]
         )
         for one in order:
-            if not 0 <= one.time <= moment:
+            if not 0 <= one.time <= rounds.now:
                 continue  # it was called off by what came before it
             if isinstance(one, GroupBook):
                 rounds.timers.clear(one)
@@ -526,10 +514,13 @@ class Coscheduler(PlainState):
 
     # --- what events have in common
 
-    def _moment(self, now: int) -> int:
-        if type(now) is int and self._rounds.now <= now <= _LATEST:
-            return now
-        return as_int(now, "now", self._rounds.now, _LATEST)
+    def _at(self, now: int) -> Rounds:
+        """The rounds at this time."""
+        rounds = self._rounds
+        if type(now) is not int or not rounds.now <= now <= _LATEST:
+            now = as_int(now, "now", rounds.now, _LATEST)
+        rounds.now = now
+        return rounds
 
     def _known(self, pod: str) -> PodBook:
         book = self._rounds.pods.get(pod if type(pod) is str else as_text(pod, "pod"))
