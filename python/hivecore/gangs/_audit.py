@@ -127,7 +127,7 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
 
 
 def _audit_waits(rounds: Rounds) -> None:
-    graph: WaitGraph = WaitGraph(rounds.named)
+    graph = WaitGraph(rounds.named)
     live = 0
     for group in rounds.groups.values():
         live += group.time >= 0
@@ -139,7 +139,7 @@ def _audit_waits(rounds: Rounds) -> None:
                 graph.lack(group, pod)
     live += sum(pod.time >= 0 for pod in rounds.pods.values())
     _require(rounds.timers.live == live, "some time is lost")
-    _require(graph.books() == rounds.graph.books(), "the wait-for graph is another one")
+    _require(graph == rounds.graph, "the wait-for graph is another one")
     if rounds.resolve:
         for group in rounds.groups.values():
             _require(

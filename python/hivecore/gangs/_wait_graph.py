@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -29,32 +30,25 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
+_Counts = dict[str, dict["GroupBook", int]]
+_Groups = dict[str, dict["GroupBook", None]]
+
+
+@dataclass(slots=True)
 class WaitGraph:
     """What waiting pods hold and held-up pods lack.
 
     :param named: the groups of the gangs that a group names.
     """
 
-    __slots__ = (
-        "_eager",
-        "_eager_for",
-        "_held",
-        "_holds",
-        "_lacking",
-        "_named",
-        "_stuck",
-        "_wanted",
-    )
-
-    def __init__(self, named: Callable[[GroupBook], Iterable[GroupBook]]) -> None:
-        self._named = named
-        self._holds: dict[GroupBook, dict[str, int]] = {}
-        self._held: dict[str, dict[GroupBook, int]] = {}
-        self._lacking: dict[GroupBook, dict[str, int]] = {}
-        self._stuck: dict[str, dict[GroupBook, None]] = {}
-        self._wanted: dict[str, dict[GroupBook, dict[PodBook, None]]] = {}
-        self._eager: set[GroupBook] = set()
-        self._eager_for: dict[str, dict[GroupBook, None]] = {}
+    named: Callable[[GroupBook], Iterable[GroupBook]] = field(compare=False)
+    _holds: dict[GroupBook, dict[str, int]] = field(default_factory=dict)
+    _held: _Counts = field(default_factory=dict)
+    _lacking: dict[GroupBook, dict[str, int]] = field(default_factory=dict)
+    _stuck: _Groups = field(default_factory=dict)
+    _wanted: dict[str, dict[GroupBook, dict[PodBook, None]]] = field(default_factory=dict)
+    _eager: set[GroupBook] = field(default_factory=set)
+    _eager_for: _Groups = field(default_factory=dict)
 
     def hold(self, group: GroupBook, pod: PodBook) -> None:
         """A pod of this group waits with what it holds."""
@@ -244,24 +238,12 @@ class WaitGraph:
         """
         ahead, found = [group], []
         while ahead:
-            for other in self._named(ahead.pop()):
+            for other in self.named(ahead.pop()):
                 if other not in asked:
                     asked.add(other)
                     ahead.append(other)
                     found.append(other)
         return found
-
-    def books(self) -> tuple[object, ...]:
-        """All that is known, to be compared with what it should be."""
-        return (
-            self._holds,
-            self._held,
-            self._lacking,
-            self._stuck,
-            self._wanted,
-            self._eager,
-            self._eager_for,
-        )
 
 
 def _discard(index: dict[str, dict[_K, _V]], what: str, key: _K) -> None:
