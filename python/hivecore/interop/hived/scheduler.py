@@ -551,8 +551,8 @@ class HivedScheduler(Stateful):
                     list(self._spec.chains),
                     self._initially_healthy,
                     self._reported,
-                    self._cluster,
-                    self._groups.live,
+                    self._cluster.to_bytes(),
+                    [saved.SavedGroup.of(group) for group in self._groups.live.values()],
                 )
             )
 
@@ -565,13 +565,14 @@ class HivedScheduler(Stateful):
         """
         state = saved.decode(data)
         with corrupt_if_it_fails():
-            scheduler = cls(state.document, state.chains, initially_healthy=state.initially_healthy)
-            spec = state.cluster.spec
+            scheduler = cls(state.config, state.chains, initially_healthy=state.initially_healthy)
+            cluster = CellCluster.from_bytes(state.cluster)
+            spec = cluster.spec
             if spec != scheduler._spec or list(spec.chains) != state.chains:
                 raise CorruptStateError("data: the cluster is not that of the configuration")
-            scheduler._cluster = state.cluster
+            scheduler._cluster = cluster
             scheduler._reported = state.reported
-            scheduler._groups = PlacedGroups(state.cluster, state.groups)
+            scheduler._groups = PlacedGroups(cluster, state.groups)
             scheduler.check()
         return scheduler
 
