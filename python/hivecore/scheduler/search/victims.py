@@ -161,7 +161,7 @@ class _Search:
         """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
         if stage == "cells":  # they do not look for victims in the way of other nodes
-            has_bad = refused.refusal.code == "mapping" or bool(self.stages.unhealthy())
+            has_bad = refused.refusal.code == "mapping" or not self.stages.is_whole
             needs_nodes = has_bad or bool(self.job.where.nodes)
             if not needs_nodes and not (self.job.guaranteed and self._borrowed()):
                 return False

@@ -106,6 +106,8 @@ class Composed(Trials):
         self._sharing: SharingStage | None = stage_of(SharingStage)
         for stage in self.all:
             stage.log = self.log
+        #: see `is_whole`; None: not known since nodes have changed
+        self._is_whole: bool | None = None
         #: whether jobs differ by the stages of their iterations, too
         self.by_stages = self._sharing is not None
         self.places_by_cells = isinstance(self._place, CellStage)
@@ -306,6 +308,7 @@ class Composed(Trials):
 
     def note_health(self) -> None:
         """Note that nodes were added or removed, have failed or recovered."""
+        self._is_whole = None
         if self._devices is not None:
             devices, nodes = self._devices, self._devices.nodes
             devices.unplaced = frozenset() if self._place is None else nodes - self._place.nodes
@@ -313,6 +316,13 @@ class Composed(Trials):
         if self._sharing is not None:
             gone = [node for node in self._sharing.used_nodes() if not self.knows(node)]
             self._sharing.avoid(frozenset([*self.unhealthy(), *gone]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no node is unhealthy."""
+        if self._is_whole is None:
+            self._is_whole = not self.unhealthy()
+        return self._is_whole
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are unhealthy in, or unknown to, a part, sorted; none that are removed."""
@@ -357,10 +367,12 @@ class Composed(Trials):
         for stage in self._noded:
             stage.forget()
         self._verdicts.clear()
+        self._is_whole = None
         self.shun_missing([node])
 
     def remove_node(self, node: str) -> None:
         """Remove a node."""
+        self._is_whole = None
         for stage in self.knowing(node):
             stage.remove_node(node)
 
