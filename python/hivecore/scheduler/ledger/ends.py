@@ -4,9 +4,9 @@ from hivecore.scheduler.actions import Reject, Start, Wait
 from hivecore.scheduler.ledger.lines import (
     lend_no_more,
     offer_idle_cells,
-    rank_anew,
     requeue,
     take_off,
+    update_rank,
     withdraw,
 )
 from hivecore.scheduler.ledger.live import Live
@@ -86,7 +86,7 @@ def stop(state: State, live: Live) -> None:
         give_back(state, lent, end=False, reclaimed=live.is_reclaimed)
         set_admitted(state, live.units[0], False)
         requeue(state, lent)
-        rank_anew(state, live.units[0])
+        update_rank(state, live.units[0])
     state.turn(live, "stop")
     live.has_stopped = live.is_reclaimed = False
     refusal = None if lent is None else state.waiting.refusal(live.units[0].kind)

@@ -13,11 +13,11 @@ __all__ = [
     "push",
     "queue_of",
     "queued_job",
-    "rank_anew",
     "rejoin",
     "requeue",
     "set_apart",
     "take_off",
+    "update_rank",
     "wait",
     "wait_again",
     "wait_apart",
@@ -111,7 +111,7 @@ def rejoin(state: State) -> None:
                 _park(state, unit.kind, refused)
 
 
-def rank_anew(state: State, unit: Unit) -> None:
+def update_rank(state: State, unit: Unit) -> None:
     """Update the rank of a waiting unit after its job ran on idle cells."""
     line = line_of(state, unit.kind)
     line.requeue(line.take(unit.name)._replace(job=queued_job(state, unit)))

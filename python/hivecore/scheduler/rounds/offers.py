@@ -16,7 +16,7 @@ from hivecore.scheduler.rounds.starts import (
     tell_to_stop,
 )
 from hivecore.scheduler.rounds.waking import may_preempt, might_help, refused_beside
-from hivecore.scheduler.search.victims import NAME_NOBODY, Victims, find_victims, where_placed
+from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, Victims, find_victims, where_placed
 from hivecore.scheduler.stages.transaction import Started
 from hivecore.scheduler.stages.units import Key, Refused, Unit
 
@@ -72,7 +72,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         hindered_by: tuple[Key, ...] = ()
         if might_help(state, unit, refused):
             victims, hindered_by = find_victims(state, unit, refused)
-        elif refused.refusal.stage not in NAME_NOBODY:
+        elif refused.refusal.stage not in NAME_NO_VICTIMS:
             hindered_by = where_placed(state.stages.released(unit.kind))
         refused = refused_beside(state, refused, hindered_by)
     if not victims:

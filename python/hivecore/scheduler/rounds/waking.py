@@ -8,7 +8,7 @@ from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
-from hivecore.scheduler.search.victims import NAME_NOBODY, where_placed
+from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, where_placed
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
@@ -36,7 +36,7 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
     stage = refused.refusal.stage
     if refused.quota_victims or refused.cell_victims:
         return True
-    if stage in NAME_NOBODY:
+    if stage in NAME_NO_VICTIMS:
         return might_help(state, unit, refused)
     may = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
     return may and might_help(state, unit, refused)
@@ -44,7 +44,7 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:
     """Whether a unit might start if others left, at a glance."""
-    if refused.refusal.stage not in ("quotas", *NAME_NOBODY) or refused.quota_victims:
+    if refused.refusal.stage not in ("quotas", *NAME_NO_VICTIMS) or refused.quota_victims:
         return True
     if state.relief is None:
         state.relief = Relief(state.stages, state.running)

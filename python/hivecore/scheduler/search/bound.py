@@ -99,8 +99,8 @@ class Relief:
         self._read_jobs()
         lending = self._stages.lending()
         may_leave = [
-            jobs > 0 and one.may_leave_for(job, self._stages, lending)
-            for one, jobs in zip(self._numbers, self._jobs, strict=True)
+            jobs > 0 and standing.may_leave_for(job, self._stages, lending)
+            for standing, jobs in zip(self._numbers, self._jobs, strict=True)
         ]
         if not any(may_leave):
             return True
@@ -132,8 +132,8 @@ class Relief:
                 self._jobs[before] -= 1
             if live is not None:
                 job, may_go = live.job, live.job.preemptible and not live.for_job
-                mine = _Standing(may_go, live.is_weak, job.tenant, job.quota, job.priority)
-                number = self._numbers.setdefault(mine, len(self._jobs))
+                standing = _Standing(may_go, live.is_weak, job.tenant, job.quota, job.priority)
+                number = self._numbers.setdefault(standing, len(self._jobs))
                 if number == len(self._jobs):
                     self._jobs.append(0)
                 self._jobs[number] += 1
@@ -153,24 +153,23 @@ class Relief:
             self._pods[2:, gone] = 0
             self._unused += gone
         read = self._unread & self._running.keys()
-        found: list[tuple[int, ...]] = []
+        pods: list[tuple[int, ...]] = []
         for name in read:
-            mine: list[int] = []
-            self._rows[name] = mine
+            rows = self._rows[name] = []
             for pod in self._pods_of(self._running[name]):
                 if self._unused:
-                    mine.append(self._unused.pop())
+                    rows.append(self._unused.pop())
                 else:
-                    mine.append(self._end)
+                    rows.append(self._end)
                     self._end += 1
-                found.append((self._of_job[name], *pod))
+                pods.append((self._of_job[name], *pod))
         self._unread.clear()
         if self._end > self._pods.shape[1]:
             more = np.zeros((len(self._pods), self._end), np.int64)
             self._pods = np.concatenate([self._pods, more], axis=1)
-        if found:
+        if pods:
             rows = [row for name in read for row in self._rows[name]]
-            self._pods[:, rows] = np.array(found, np.int64).T
+            self._pods[:, rows] = np.array(pods, np.int64).T
 
     def _pods_of(self, live: Live) -> Iterator[tuple[int, ...]]:
         """By pod of a job that holds resources: its node, and what it gives back."""
@@ -190,11 +189,11 @@ class Relief:
                     )
 
     def check(self) -> None:
-        """Compare what is known with what is counted anew, or `InvariantError`."""
-        if self.is_stale or not (self.changed or self._unread):
-            anew = Relief(self._stages, self._running)
-            if self._known() != anew._known():
-                raise InvariantError("what running jobs would free is counted wrongly")
+        """Compare what is known with another count, or `InvariantError`."""
+        if (self.changed or self._unread) and not self.is_stale:
+            return
+        if self._known() != Relief(self._stages, self._running)._known():
+            raise InvariantError("what running jobs would free is counted wrongly")
 
     def _known(self) -> tuple[Any, ...]:
         self._read_jobs()

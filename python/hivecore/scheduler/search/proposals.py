@@ -50,11 +50,6 @@ class _Step(NamedTuple):
     pods: int
 
 
-class _Set(NamedTuple):
-    cost: _Cost
-    names: tuple[str, ...]
-
-
 class Proposals:
     """Sets of candidates for units that start together.
 
@@ -78,14 +73,14 @@ class Proposals:
         self._gone, self._taken = gone, taken
         self._left = [name for name in candidates if name not in gone]
         self._needs = [room.needs(at, units) for at in range(len(room.dimensions))]
-        nodes = frozenset(node for one in room.dimensions for node in one.idle)
+        nodes = frozenset(node for dimension in room.dimensions for node in dimension.idle)
         self._places = [place - closed for place in within] or [nodes - closed]
         self._zero: _Cost = (0.0,) * len(next(iter(candidates.values()), Candidate(())).cost)
         # What a unit of load costs on average.
-        load = sum(one.load for one in candidates.values())
-        cost = sum(one.cost[0] for one in candidates.values() if one.load)
+        load = sum(of.load for of in candidates.values())
+        cost = sum(of.cost[0] for of in candidates.values() if of.load)
         self._unit = cost / load if load else 0.0
-        self._has_budgets = any(one.budget for one in candidates.values())
+        self._has_budgets = any(of.budget for of in candidates.values())
         self._first_steps: dict[tuple[int, int, float], dict[str, _Step | None]] = {}
         self._known_bounds: dict[tuple[int, int], dict[str, _Step]] = {}
         self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
@@ -93,22 +88,22 @@ class Proposals:
     def sets(self) -> Iterator[tuple[str, ...]]:
         """The sets, of few candidates the cheapest first; of many roughly so."""
         if len(self._left) <= FEW:
-            for proposal in sorted(self._all()):
-                yield proposal.names
+            for _, names in sorted(self._all()):
+                yield names
             return
         known = set()
-        for names in self._by_steps() if self.may_do_with_all() else ():
-            if names and names not in known:
-                known.add(names)
-                yield tuple(sorted(names))
+        for some in self._by_steps() if self.may_do_with_all() else ():
+            if some and some not in known:
+                known.add(some)
+                yield tuple(sorted(some))
 
-    def _all(self) -> Iterator[_Set]:
+    def _all(self) -> Iterator[tuple[_Cost, tuple[str, ...]]]:
         names = self._left
         for count in range(len(names) + 1):
             for some in combinations(names, count):
                 if self.may_do(some):
                     costs = [self._candidates[name].cost for name in some]
-                    yield _Set(tuple(map(sum, zip(self._zero, *costs, strict=True))), some)
+                    yield tuple(map(sum, zip(self._zero, *costs, strict=True))), some
 
     # --- whether some jobs are enough
 
@@ -220,7 +215,7 @@ class Proposals:
     ) -> Iterator[frozenset[str]]:
         likely = sorted(places, key=lambda place: self._guess(weight, place))[: 2 * _MOST_VARIANTS]
         grown = [found for place in likely if (found := self._grown(weight, place)) is not None]
-        grown.sort(key=lambda one: (one[0], sorted(one[1])))
+        grown.sort(key=lambda of_place: (of_place[0], sorted(of_place[1])))
         for _, names, _ in grown[:_MOST_VARIANTS]:
             yield names
 
@@ -353,7 +348,7 @@ class Proposals:
             over = self._over_budget([*names, *best.names], best.names)
             if over is None:
                 return best
-            jobs = [one for one in jobs if one[0] != over]
+            jobs = [(name, held) for name, held in jobs if name != over]
 
     def _best(
         self,
@@ -409,5 +404,5 @@ class Proposals:
             if budget:
                 loads.setdefault(budget, []).append(load)
         over = {budget for budget, of in loads.items() if sum(of) - max(of) >= 1.0}
-        mine = [name for name in more if self._candidates[name].budget in over]
-        return max(mine, key=lambda name: (self._candidates[name].load, name)) if mine else None
+        excess = [name for name in more if self._candidates[name].budget in over]
+        return max(excess, key=lambda name: (self._candidates[name].load, name), default=None)

@@ -9,6 +9,7 @@ cheaper set if a few trials find one.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,17 +25,17 @@ if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
     from hivecore.scheduler.ledger.state import State
 
-__all__ = ["NAME_NOBODY", "Victims", "find_victims", "where_placed"]
+__all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "where_placed"]
 
 #: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
 #: The stages that refuse because too little is idle, and propose no victims.
-NAME_NOBODY = ("topology", "devices")
+NAME_NO_VICTIMS = ("topology", "devices")
 _QUOTAS = "quotas"
 _PRIORITIES = 10_000  # more than priorities differ
 #: The reasons to evict a job, the first of which is preferred.
 _REASONS = ("opportunistic", "reclaim", "priority")
-_WHO_PLACE = ("cells", *NAME_NOBODY)
+_PLACING = ("cells", *NAME_NO_VICTIMS)
 _MANY = 64  # candidates of which the first ones are tried before room is counted
 _FIRST = 15
 _MOST_PROPOSALS = 64  # that are tried
@@ -72,25 +73,25 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
 
 def where_placed(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Those of these keys that say where there is room."""
-    return tuple(key for key in keys if key[0] in _WHO_PLACE)
+    return tuple(key for key in keys if key[0] in _PLACING)
 
 
-def _is_on_the_side_of(mine: Job, job: Job, by_quota: bool) -> bool:
+def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
     """Whether priorities count between jobs: of one quota, or without quotas of one tenant."""
-    return mine.quota == job.quota if by_quota else mine.tenant == job.tenant
+    return job.quota == other.quota if by_quota else job.tenant == other.tenant
 
 
 def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
     """A job, and those that have to run for it and for all that start with it."""
-    found = {job.name, *job.after}
-    for one in (known := [job]):
-        for name in one.together:
-            if name not in found and name in jobs:
-                found.add(name)
+    names = {job.name, *job.after}
+    for linked in (known := [job]):
+        for name in linked.together:
+            if name not in names and name in jobs:
+                names.add(name)
                 known.append(jobs[name].job)
                 if not jobs[name].runs:
-                    found.update(jobs[name].job.after)
-    return found
+                    names.update(jobs[name].job.after)
+    return names
 
 
 class _Search:
@@ -108,10 +109,7 @@ class _Search:
         self.hindered_by: tuple[Key, ...] = ()
         #: whether nodes lack room even if all candidates leave
         self.has_no_room = False
-        self._known_candidates: Victims | None = None
-        self._known_borrowed: dict[str, bool] | None = None
         self._costs: dict[str, tuple[int, int, int, float]] = {}
-        self._gpus: dict[int, int] = {}
 
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
@@ -146,11 +144,13 @@ class _Search:
         tried = self._tried(refused, found, stay, named) if found or stay else refused
         if not isinstance(tried, Refused):
             return self._improved(found if tried else self._least(found))
-        if tried.cell_victims and any(one in self.needed or self.jobs[one].for_job for one in stay):
+        if tried.cell_victims and any(
+            name in self.needed or self.jobs[name].for_job for name in stay
+        ):
             self.hindered_by += (BEGUN,)  # cells may propose other victims then
         searched: Victims = {}
         if not (stay and tried.cell_victims) and self._may_help(tried):
-            searched = self._searched(found, self._candidates())
+            searched = self._searched(found, self._candidates)
         if self.has_no_room:
             self.hindered_by += where_placed(self.stages.released(self.unit.kind))
         else:
@@ -163,15 +163,15 @@ class _Search:
         if stage == "cells":  # they do not look for victims in the way of other nodes
             has_bad = refused.refusal.code == "mapping" or not self.stages.is_whole
             needs_nodes = has_bad or bool(self.job.where.nodes)
-            if not needs_nodes and not (self.job.guaranteed and self._borrowed()):
+            if not needs_nodes and not (self.job.guaranteed and self._borrowed):
                 return False
-            reasons = self._candidates().values()
+            reasons = self._candidates.values()
             return "reclaim" in reasons or (needs_nodes and "priority" in reasons)
         if stage == _QUOTAS:
             return self.stages.has_less_important(self.unit) or self.stages.may_be_admitted(
                 self.unit, refused.refusal
             )
-        return stage in NAME_NOBODY
+        return stage in NAME_NO_VICTIMS
 
     def _tried(
         self, refused: Refused, found: Victims, stay: list[str], named: Victims
@@ -245,7 +245,7 @@ class _Search:
             and live.job.priority < self.job.priority
             and self.stages.members(name)[0] == name
             and self._may_leave(name)
-            and self._is_on_my_side(name)
+            and self._priorities_count_with(name)
         ]
         candidates = self._by_importance(dict.fromkeys(weaker, "priority"))
         count = 1
@@ -276,50 +276,49 @@ class _Search:
 
     # --- where no stage proposes victims
 
+    @cached_property
     def _candidates(self) -> Victims:
         """The jobs that may be evicted, and why, the least important first."""
-        if self._known_candidates is None:
-            stages = self.stages
-            borrowed = self._borrowed() if self.job.guaranteed else {}
-            shares, now, needed, above = stages.by_stages, self.now, self.needed, self.above
-            by_kind: dict[tuple[int, str], tuple[str, int, int, int]] = {}
-            ranks: list[tuple[int, float, str, str]] = []
-            for name, live in self.running.items():
-                alike = live.units[0].kind.number, live.state
-                why, importance, reclaimed, gpus = by_kind.get(alike) or by_kind.setdefault(
-                    alike, self._standing(live)
-                )
-                if reclaimed and name in borrowed:
-                    why = "reclaim"
-                    importance = reclaimed + (0 if borrowed[name] else _PRIORITIES)
-                if not why or live.for_job or name in needed or name in above:
-                    continue
-                if not shares or self._may_leave_first(name, why):
-                    ranks.append((importance, (now - live.since) * gpus, name, why))
-            ranks.sort()
-            self._known_candidates = {name: why for _, _, name, why in ranks}
-            if not shares:
-                weak = "opportunistic"
-                self._costs = {
-                    name: (int(why != weak), 1, importance + _PRIORITIES, lost)
-                    for importance, lost, name, why in ranks
-                }
-        return self._known_candidates
+        stages = self.stages
+        borrowed = self._borrowed if self.job.guaranteed else {}
+        shares, now, needed, above = stages.by_stages, self.now, self.needed, self.above
+        by_kind: dict[tuple[int, str], tuple[str, int, int, int]] = {}
+        ranks: list[tuple[int, float, str, str]] = []
+        for name, live in self.running.items():
+            alike = live.units[0].kind.number, live.state
+            why, importance, reclaimed, gpus = by_kind.get(alike) or by_kind.setdefault(
+                alike, self._standing(live)
+            )
+            if reclaimed and name in borrowed:
+                why = "reclaim"
+                importance = reclaimed + (0 if borrowed[name] else _PRIORITIES)
+            if not why or live.for_job or name in needed or name in above:
+                continue
+            if not shares or self._may_leave_first(name, why):
+                ranks.append((importance, (now - live.since) * gpus, name, why))
+        ranks.sort()
+        if not shares:
+            weak = "opportunistic"
+            self._costs = {
+                name: (int(why != weak), 1, importance + _PRIORITIES, lost)
+                for importance, lost, name, why in ranks
+            }
+        return {name: why for _, _, name, why in ranks}
 
     def _standing(self, live: "Live") -> tuple[str, int, int, int]:
         """Why jobs of a kind may be evicted that quotas do not take back, how important they are
         for that reason, and for the other if quotas may take them back; and their GPUs.
         """
-        mine, other, why = self.job, live.job, ""
+        job, other, why = self.job, live.job, ""
         if not (other.preemptible and self._may_lose(live)):
             return "", 0, 0, other.gpus
         if live.is_weak:
-            why = "opportunistic" if mine.guaranteed else ""
-        elif other.priority < mine.priority:
-            is_near = _is_on_the_side_of(other, mine, self.stages.reclaims)
+            why = "opportunistic" if job.guaranteed else ""
+        elif other.priority < job.priority:
+            is_near = _priorities_count(other, job, self.stages.reclaims)
             why = "priority" if is_near or self.stages.by_stages else ""
         importance = self._importance(other.name, why) if why else 0
-        is_other = why != "opportunistic" and other.quota != mine.quota
+        is_other = why != "opportunistic" and other.quota != job.quota
         reclaimed = _PRIORITIES * 2 * _REASONS.index("reclaim") + other.priority
         return why, importance, reclaimed if is_other else 0, other.gpus
 
@@ -327,7 +326,7 @@ class _Search:
         """Whether a job that holds GPUs may be evicted with all that share them."""
         if not self.stages.holds(name) or not self._may_leave(name):
             return False
-        return why != "priority" or self._is_on_my_side(name)
+        return why != "priority" or self._priorities_count_with(name)
 
     def _by_importance(self, found: Victims) -> list[str]:
         """The same, the least important first; of equally important jobs those that lose least."""
@@ -338,48 +337,43 @@ class _Search:
 
     def _importance(self, name: str, why: str) -> int:
         """The rank of a victim by its reason and priority."""
-        is_last = why == "reclaim" and not self._borrowed().get(name, True)
+        is_last = why == "reclaim" and not self._borrowed.get(name, True)
         reason = 2 * _REASONS.index(why) + is_last
         return _PRIORITIES * reason + self.jobs[name].job.priority
 
     def _lost(self, name: str) -> float:
         """The GPU-seconds that a job loses when it leaves."""
         live = self.jobs[name]
-        kind = live.units[0].kind
-        gpus = self._gpus.get(kind.number)
-        if gpus is None:
-            gpus = self._gpus[kind.number] = live.job.gpus
-        return (self.now - live.since) * gpus
+        return (self.now - live.since) * live.job.gpus
 
-    def _is_on_my_side(self, name: str) -> bool:
+    def _priorities_count_with(self, name: str) -> bool:
         """Whether priorities count between the job and all that share the GPUs of another job."""
         by_quota = self.stages.reclaims
         if not self.stages.by_stages:
-            return _is_on_the_side_of(self.jobs[name].job, self.job, by_quota)
-        others = [self.jobs[one].job for one in self.stages.members(name)]
-        return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
+            return _priorities_count(self.jobs[name].job, self.job, by_quota)
+        others = [self.jobs[member].job for member in self.stages.members(name)]
+        return all(_priorities_count(other, self.job, by_quota) for other in others)
 
+    @cached_property
     def _borrowed(self) -> dict[str, bool]:
         """The jobs of quotas that use more than they are entitled to, unless this job would borrow
         itself; and whether the quotas would evict each of them first.
         """
-        if self._known_borrowed is None:
-            self._known_borrowed = {}
-            if self.stages.reclaims and not self._borrows():
-                others = [(live.job.name, live.job.quota) for live in self.running.values()]
-                self._known_borrowed = self.stages.overusers(others)
-        return self._known_borrowed
+        if not self.stages.reclaims or self._borrows():
+            return {}
+        jobs = [(live.job.name, live.job.quota) for live in self.running.values()]
+        return self.stages.overusers(jobs)
 
     def _borrows(self) -> bool:
         """Whether this job would borrow itself, even without less important ones of its quota."""
-        stages, mine = self.stages, self.job
+        stages, job = self.stages, self.job
         if not stages.borrows(self.unit) or not stages.has_less_important(self.unit):
             return stages.borrows(self.unit)
         with stages.trial():
             for name, live in self.running.items():
-                if live.job.quota != mine.quota:
+                if live.job.quota != job.quota:
                     continue
-                is_less = live.is_weak or live.job.priority < mine.priority
+                is_less = live.is_weak or live.job.priority < job.priority
                 if is_less and self._may_leave(name):
                     stages.uncharge(self._requests(name))
             return stages.borrows(self.unit)
@@ -390,7 +384,7 @@ class _Search:
 
     def _is_fair(self, names: Iterable[str]) -> bool:
         """Whether no quota loses more than it has borrowed, up to a part of one job."""
-        stages, candidates = self.stages, self._candidates()
+        stages, candidates = self.stages, self._candidates
         reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
         if not reclaimed:
             return True
@@ -433,7 +427,7 @@ class _Search:
             if not gone:
                 return {}
             fewer = self.fewest.on_its_nodes(self.stages, gone)
-        candidates = self._candidates()
+        candidates = self._candidates
         found = self._least(named | {name: candidates[name] for name in fewer})
         return found if self._is_fair(found) else {}
 
@@ -442,7 +436,7 @@ class _Search:
         rank = self._rank(found)
         if rank <= (0, 1):
             return found
-        candidates = self._candidates()
+        candidates = self._candidates
         has_many = len(candidates) > _MANY
         tries: list[Collection[str]] = [self._weak()] if has_many else []
         if rank[0] or not has_many:
@@ -456,11 +450,11 @@ class _Search:
 
     def _weak(self) -> list[str]:
         """The opportunistic candidates."""
-        return [name for name, why in self._candidates().items() if why == "opportunistic"]
+        return [name for name, why in self._candidates.items() if why == "opportunistic"]
 
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
         """The first of these sets without which the unit starts."""
-        candidates = self._candidates()
+        candidates = self._candidates
         for names in islice(proposals, _MOST_PROPOSALS):
             if self._is_fair(names) and self.fewest.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
@@ -479,7 +473,7 @@ class _Search:
         and the quota.
         """
         found: dict[str, tuple[float, str]] = {}
-        candidates = self._candidates()
+        candidates = self._candidates
         reclaimed = [name for name in names if candidates[name] == "reclaim"]
         over = self.stages.overuse() if reclaimed else {}
         known: dict[tuple[Kind, ...], tuple[float, str]] = {}
@@ -498,7 +492,7 @@ class _Search:
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
-        jobs = [self.jobs[one] for name in names for one in self.stages.members(name)]
+        jobs = [self.jobs[member] for name in names for member in self.stages.members(name)]
         return sum(not live.is_weak for live in jobs), len(jobs)
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
@@ -508,8 +502,8 @@ class _Search:
         cost = self._costs.get(name)
         if cost is None:
             members = self.stages.members(name)
-            guaranteed = sum(not self.jobs[one].is_weak for one in members)
-            importance = self._importance(name, self._candidates().get(name, "priority"))
+            guaranteed = sum(not self.jobs[member].is_weak for member in members)
+            importance = self._importance(name, self._candidates.get(name, "priority"))
             lost = sum(map(self._lost, members))
             cost = self._costs[name] = guaranteed, len(members), importance + _PRIORITIES, lost
         return cost
@@ -521,8 +515,8 @@ class _Search:
         order = self._by_importance(found)
         fewer = _only(found, self.fewest.needed(self.stages, order))
         # It would borrow what others have to give back, while less important ones of its own stay.
-        mine = {name for name, why in found.items() if why != "reclaim"}
-        more = _only(found, fewer.keys() | mine)
+        own = {name for name, why in found.items() if why != "reclaim"}
+        more = _only(found, fewer.keys() | own)
         if len(more) == len(fewer) or self._is_fair(fewer) or not self._is_fair(more):
             return fewer
         for name in reversed(order):

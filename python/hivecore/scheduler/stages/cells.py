@@ -49,11 +49,7 @@ class CellStage(PlacingStage):
         return frozenset(nodes) if found is None else found
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
-
-        :param nodes: the only nodes to use; none: all.
-        :param growing: whether nodes may be added.
-        """
+        """Why units of this kind would wait on an empty, healthy cluster; "": they would not."""
         job = kind.job
         if job.gpus and job.guaranteed and job.priority < 0:
             return f"its priority is {job.priority}, cells know 0 to 1000"
@@ -213,10 +209,6 @@ class CellStage(PlacingStage):
     def rows(self, kind: Kind) -> list[int | None]:
         """Of each role, that its pods are of the only kind, 0; None: they are not placed."""
         return [0 if role.gpus else None for role, _ in kind.sizes]
-
-    def ordered_nodes(self) -> tuple[str, ...]:
-        """The names of the nodes of the cells."""
-        return self.part.nodes
 
     def dimensions(self) -> tuple[Dimension]:
         """The GPUs of nodes that no job uses."""

@@ -188,7 +188,7 @@ class Composed(Trials):
 
     def _without(self, *kinds: type[Stage]) -> Self:
         """The stages that decide on starts but these, on the same parts."""
-        stages = (one for one in self.all if not isinstance(one, (StorageStage, *kinds)))
+        stages = (stage for stage in self.all if not isinstance(stage, (StorageStage, *kinds)))
         parts = type(self)(stages, self.tries, log=self.log)
         parts.listener = self.listener
         return parts
@@ -241,11 +241,12 @@ class Composed(Trials):
         names = {resource for role in job.roles for resource, _ in role.resources}
         return frozenset(name for name in names if any(of.counts(job, name) for of in self.all))
 
-    def impossible(self, kind: Kind) -> str:
-        """Why units of this kind would wait for ever; "": they would not."""
-        return self._impossible(kind, self.growing)
+    def impossible(self, kind: Kind, growing: bool | None = None) -> str:
+        """Why units of this kind would wait for ever; "": they would not.
 
-    def _impossible(self, kind: Kind, growing: bool) -> str:
+        :param growing: as of the scheduler; ``None``: as it is.
+        """
+        growing = self.growing if growing is None else growing
         nodes = self._nodes_for(kind)
         if nodes == () and not growing:
             return NO_NODE
@@ -259,13 +260,13 @@ class Composed(Trials):
             return ""
         if self._place.nodes != self._devices.nodes:
             return ""  # some nodes are to be added yet
-        asked = kind.sizes, kind.job.where, nodes
-        reason = self._verdicts.get(asked)
+        key = kind.sizes, kind.job.where, nodes
+        reason = self._verdicts.get(key)
         if reason is None:
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
             most = self._limits(kind, is_idle=True).most
-            reason = self._verdicts[asked] = self._place.impossible(kind, nodes, False, most)
+            reason = self._verdicts[key] = self._place.impossible(kind, nodes, False, most)
         return reason
 
     def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
@@ -326,12 +327,12 @@ class Composed(Trials):
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are unhealthy in, or unknown to, a part, sorted; none that are removed."""
-        found = {node for stage in self._noded for node in stage.unhealthy()}
+        nodes = {node for stage in self._noded for node in stage.unhealthy()}
         if self._place is not None and self._devices is not None:
             if self._place.keeps_nodes:
-                found = set(filter(self._devices.knows, found))
-            found |= self._devices.unplaced
-        return tuple(sorted(found))
+                nodes = set(filter(self._devices.knows, nodes))
+            nodes |= self._devices.unplaced
+        return tuple(sorted(nodes))
 
     def knowing(self, node: str) -> list[Stage]:
         """The stages that have a node.
@@ -394,7 +395,7 @@ class Composed(Trials):
 
     def available(self, kind: Kind) -> float:
         """See `Stage.available`."""
-        return min([one.available(kind) for one in self.all], default=inf)
+        return min([stage.available(kind) for stage in self.all], default=inf)
 
     # --- the whole state
 
@@ -433,17 +434,17 @@ class Composed(Trials):
 
     def nodes(self) -> tuple[str, ...]:
         """The nodes that some part has."""
-        return tuple(dict.fromkeys(node for one in self.all for node in one.ordered_nodes()))
+        return tuple(dict.fromkeys(node for stage in self.all for node in stage.ordered_nodes()))
 
     def common_nodes(self) -> tuple[str, ...]:
         """The nodes that all parts with nodes have."""
-        known = [nodes for one in self.all if (nodes := one.ordered_nodes())]
+        known = [nodes for stage in self.all if (nodes := stage.ordered_nodes())]
         common = frozenset(self.nodes()).intersection(*known)
         return tuple(node for node in self.nodes() if node in common)
 
     def dimensions(self) -> list[Dimension]:
         """What the parts count by node."""
-        return [dimension for one in self.all for dimension in one.dimensions()]
+        return [dimension for stage in self.all for dimension in stage.dimensions()]
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer, by name; "node": each node alone.
@@ -453,18 +454,18 @@ class Composed(Trials):
 
         :raises KeyError: there is no such layer, or it is below nodes.
         """
-        found: dict[str, tuple[str, ...]] = {}
+        domains: dict[str, tuple[str, ...]] = {}
         if layer == "node":
-            found = {node: (node,) for node in self.nodes()}
-        for one in self.all:
-            found = found or one.domains(layer)
-        if not found:
+            domains = {node: (node,) for node in self.nodes()}
+        for stage in self.all:
+            domains = domains or stage.domains(layer)
+        if not domains:
             raise KeyError(f"layer={layer!r}: there are no such domains of nodes")
-        return found
+        return domains
 
     def domains_for(self, job: Job) -> tuple[frozenset[str], ...]:
         """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
-        groups = [nodes for one in self.all for nodes in one.domains_for(job)]
+        groups = [nodes for stage in self.all for nodes in stage.domains_for(job)]
         if sum(map(len, groups)) > len({node for nodes in groups for node in nodes}):
             groups = []  # chains that share nodes are counted together
         if job.where.nodes:

@@ -59,18 +59,15 @@ class DeviceStage(Stage):
         self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait on idle, healthy nodes, too; "": they would not.
-
-        :param nodes: the only nodes to use; none: all.
-        """
+        """Why units of this kind would wait on idle, healthy nodes, too; "": they would not."""
         if growing:
             return ""
-        asked = kind.sizes, nodes
-        reason = self._verdicts.get(asked)
+        key = kind.sizes, nodes
+        reason = self._verdicts.get(key)
         if reason is None:
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
-            reason = self._verdicts[asked] = self._impossible(kind, nodes)
+            reason = self._verdicts[key] = self._impossible(kind, nodes)
         return reason
 
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
@@ -94,14 +91,12 @@ class DeviceStage(Stage):
             if request is None:
                 taken.append(None)
                 continue
-            mine = request.replace(name=f"{unit.owner}/{role}/{number}")
+            request = request.replace(name=f"{unit.owner}/{role}/{number}")
             node, gpus = places[i] if places is not None else ("", ())
             if not node:
-                decision = part.schedule(mine, nodes=where)
-            elif gpus:
-                decision = part.schedule(mine, nodes=(node,), gpus=gpus)
+                decision = part.schedule(request, nodes=where)
             else:
-                decision = part.schedule(mine, nodes=(node,))
+                decision = part.schedule(request, nodes=(node,), gpus=gpus or None)
             if decision.refusal is not None:
                 for other in taken:
                     if other is not None:
@@ -223,10 +218,6 @@ class DeviceStage(Stage):
                 if (owner in owners) != (unit.name in audited.holders):
                     yield f"pod {owner!r}: its devices"
 
-    def ordered_nodes(self) -> tuple[str, ...]:
-        """The names of the nodes that have devices."""
-        return self.part.nodes
-
     def dimensions(self) -> tuple[Dimension]:
         """The healthy GPUs of which no pod has a share."""
         idle = self.part.capacity(_ONE_GPU, _MOST_PODS).tolist()
@@ -245,10 +236,8 @@ def _whole_gpus(role: Role) -> int:
 
 def memory_of_gpus(cluster: DeviceCluster) -> int:
     """How much memory each GPU has, in bytes; 0: not all of them have as much."""
-    inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}  # equal nodes share
-    gpus = [gpu for of in inventories.values() for gpu in of.of_type("gpu")]
-    found = {dict(gpu.amounts).get("memory", 0) for gpu in gpus}
-    return found.pop() if len(found) == 1 else 0
+    bytes_of = {dict(amounts).get("memory", 0) for amounts in _amounts(cluster, "gpu")}
+    return bytes_of.pop() if len(bytes_of) == 1 else 0
 
 
 def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:
@@ -258,11 +247,11 @@ def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozense
 
     Without nodes it is assumed that later nodes have a host.
     """
+    names = {name for amounts in _amounts(cluster, "host") for name, _ in amounts}
+    return frozenset(names if cluster.nodes else AMOUNTS["host"]).difference(counted)
+
+
+def _amounts(cluster: DeviceCluster, type: str) -> Iterator[tuple[tuple[str, int], ...]]:
+    """What the devices of a type have; nodes that share an inventory count once."""
     inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}
-    names = {
-        name
-        for inventory in inventories.values()
-        for host in inventory.of_type("host")
-        for name, _ in host.amounts
-    }
-    return frozenset(names if inventories else AMOUNTS["host"]).difference(counted)
+    return (device.amounts for of in inventories.values() for device in of.of_type(type))

@@ -50,10 +50,11 @@ class QuotaStage(Stage):
             return f"there is no quota {job.quota!r}"
         for name in self._path(job.quota):
             quota = self.part.quota(name)
-            for what, limits in (("max", quota.max), ("min", () if job.preemptible else quota.min)):
-                if what == "min" and (job.preemptible or name != job.quota):
-                    continue
-                most = dict(limits)
+            limits = [("max", quota.max)]
+            if name == job.quota and not job.preemptible:
+                limits.append(("min", quota.min))
+            for what, amounts in limits:
+                most = dict(amounts)
                 for dimension, amount in kind.amounts.items():
                     if dimension in dict(quota.max) and amount > most.get(dimension, 0):
                         return (
@@ -231,12 +232,8 @@ class QuotaStage(Stage):
         """See that the tree knows the unit."""
         self.part.members(unit.request)
 
-    def requested(self) -> tuple[Key, ...]:
-        """Runtimes move."""
-        return HEADROOM, _ANY, OVERUSED
-
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Runtimes move."""
+        """Runtimes move, as they do when a unit begins or ceases to wait."""
         return HEADROOM, _ANY, OVERUSED
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:

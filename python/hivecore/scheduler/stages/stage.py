@@ -226,7 +226,7 @@ class Stage:
 
     def ordered_nodes(self) -> tuple[str, ...]:
         """The names of the nodes that the part has, in its order."""
-        return ()
+        return () if self.nodes is None else tuple(self.part.nodes)
 
     def dimensions(self) -> Iterable[Dimension]:
         """What the part counts by node."""

@@ -66,8 +66,6 @@ class TopologyStage(PlacingStage):
     ) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
-        :param nodes: the only nodes to use; none: all.
-        :param growing: whether nodes may be added.
         :param most: how many pods each node may get.
         """
         if self._idle is None:
@@ -281,10 +279,6 @@ class TopologyStage(PlacingStage):
         for unit in audited.units:
             if (unit.name in owners) != unit.is_placed:
                 yield f"unit {unit.name!r}: its place"
-
-    def ordered_nodes(self) -> tuple[str, ...]:
-        """The names of the nodes of the network."""
-        return self.part.nodes
 
     def dimensions(self) -> Iterator[Dimension]:
         """Each resource of the network."""

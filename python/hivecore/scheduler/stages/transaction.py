@@ -58,9 +58,9 @@ class Stages(Composed):
         for stage in self.all:
             yield from stage.released(kind)
 
-    def _tell_of_request(self) -> None:
+    def _tell_of_request(self, kind: Kind) -> None:
         if self.listener and self._quotas is not None:
-            self.listener.touch(self._quotas.requested())
+            self.listener.touch(self._quotas.released(kind))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
         """Note that evictions do not help a kind either; add the keys of sharing."""
@@ -116,12 +116,12 @@ class Stages(Composed):
     def submit(self, unit: Unit) -> None:
         """Note that a unit waits."""
         self._each("submit", unit)
-        self._tell_of_request()
+        self._tell_of_request(unit.kind)
 
     def withdraw(self, unit: Unit) -> None:
         """Note that a waiting unit will not run."""
         self._each("withdraw", unit)
-        self._tell_of_request()
+        self._tell_of_request(unit.kind)
 
     def start(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Started:
         """Allocate what a unit requests, or change nothing and return the refusal.
@@ -155,28 +155,28 @@ class Stages(Composed):
         while at < len(stages):
             stage = stages[at]
             try:
-                found = stage.propose(offer)
+                refusal = stage.propose(offer)
             except BaseException as error:
                 reason = ""
                 if isinstance(error, (KeyError, ValueError)):
                     # A unit that was submitted earlier may request what no longer exists.
-                    reason = self._impossible(unit.kind, growing=False)
+                    reason = self.impossible(unit.kind, growing=False)
                 if not reason:
                     error.add_note(f"{stage.name}: decision on {unit.name!r}")
                     raise
                 return refused(stage.name, "impossible", reason, ("scheduler", "made"))
-            if found is None:
+            if refusal is None:
                 at += 1
                 continue
             if stage is self._place or offer.refused_pod < 0:
-                return before or found
-            before, tries = found, tries - 1
+                return before or refusal
+            before, tries = refusal, tries - 1
             if not tries:
-                return found
+                return refusal
             limits = limits or self._limits(unit.kind)
             limits.refuse(offer.places or [], offer.refused_pod)
             offer.most, offer.refused_pod = limits.most, -1
-            at = next(i for i, one in enumerate(stages) if one is self._place)
+            at = stages.index(self._place) if self._place is not None else 0
         return offer
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
@@ -185,9 +185,9 @@ class Stages(Composed):
         """
         placing = self
         if self._quotas is not None:
-            found = self._quotas.first_refused(units)
-            if found is not None:
-                return found
+            first = self._quotas.first_refused(units)
+            if first is not None:
+                return first
             placing = self.without_quotas()
         with placing.trial():
             for at, unit in enumerate(units):
@@ -291,24 +291,22 @@ class Stages(Composed):
         :param leaving: the units of its victims.
         """
         with self.trial():
-            for one in leaving:
-                self.give_back(one, end=False)
+            for victim in leaving:
+                self.give_back(victim, end=False)
             offer = self.propose(unit.trial())
         if isinstance(offer, Refused):
             return
         unit.placed = offer.pods()
-        placed = [one for one in leaving if one.is_placed]
-        self._each("hold", unit, offer, placed)
-        for one in leaving:  # they may leave more than the unit takes
-            self._tell(one.kind)
+        self._each("hold", unit, offer, [victim for victim in leaving if victim.is_placed])
+        for victim in leaving:  # they may leave more than the unit takes
+            self._tell(victim.kind)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Hold nothing for a unit any more; it waits.
 
         :param leaving: the units of its victims that have not left.
         """
-        holding = [one for one in leaving if self.holds(one.name)]
-        self._each("let_go", unit, holding)
+        self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
         self._tell(unit.kind)
 
