@@ -212,7 +212,7 @@ class Waiting:
 
     def branch(self, stages: Stages) -> Self:
         """An equal for a branch with these stages."""
-        made = type(self)(self._lacks and stages.branched_lacks(self._lacks), stages.log)
+        made = type(self)(stages.lacks(self._lacks), stages.log)
         for number, line in self._lines.items():
             twin = made._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys

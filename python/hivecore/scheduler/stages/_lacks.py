@@ -145,10 +145,8 @@ class Lacks:
         #: the quotas that exceeded their runtimes at the last check, and still do
         self._overused: frozenset[str] = frozenset()
 
-    def branch(self, stage: "QuotaStage | None") -> Self | None:
+    def branch(self, stage: "QuotaStage") -> Self:
         """An equal for a branch of the quotas."""
-        if stage is None:
-            return None
         made = copy.copy(self)
         made._stage, made._log = stage, stage.log
         made._tables = {limit: table.copy(stage.log) for limit, table in self._tables.items()}

@@ -77,13 +77,14 @@ class Stages(Composed):
         """Whether a job holds its resources, not another job that shares them."""
         return self.members(job)[0] == job
 
-    def lacks(self) -> Lacks | None:
-        """A table for what quotas refuse; None: there are no quotas."""
-        return None if self._quotas is None else Lacks(self._quotas)
+    def lacks(self, branched: Lacks | None = None) -> Lacks | None:
+        """A table for what quotas refuse; None: there are no quotas.
 
-    def branched_lacks(self, lacks: Lacks) -> Lacks | None:
-        """A copy of lacks for these stages, which are a branch."""
-        return lacks.branch(self._quotas)
+        :param branched: that of the stages of which these are a branch.
+        """
+        if self._quotas is None:
+            return None
+        return Lacks(self._quotas) if branched is None else branched.branch(self._quotas)
 
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         """Why a waiting kind is not worth a try, by the stage that refused; None: it is."""
