@@ -138,7 +138,9 @@ class _Search:
         """
         found: Victims = {}
         stay = self._add_named(found, refused, named)
-        if found and not stay and self._is_enough(refused):
+        # No stage decides after the one that is sure of its victims: they are enough.
+        is_enough = refused.is_sure and self.stages.names[-1] == refused.refusal.stage
+        if found and not stay and is_enough:
             found = self._least(found) if self._may_be_too_many(found, named) else found
             return self._improved(found)
         tried = self._tried(refused, found, stay, named) if found or stay else refused
@@ -207,10 +209,6 @@ class _Search:
                 refused = tried
                 stay[:] = self._add_named(found, refused, self.of_quotas(self.stages, refused))
         return refused
-
-    def _is_enough(self, refused: Refused) -> bool:
-        """Whether no stage decides after the one that proposes victims, so that none can refuse."""
-        return refused.is_sure and self.stages.is_last(refused.refusal.stage)
 
     def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
         """Whether some of the proposed jobs may be unnecessary: quotas propose the jobs beyond an

@@ -187,7 +187,9 @@ class CellStage(PlacingStage):
         return idle >= kind.gpus
 
     def available(self, kind: Kind) -> float:
-        """The GPUs of its tenant's cells, or all that are idle, while all are healthy."""
+        """The GPUs that a unit may get at most, to which a job that leaves adds at most its own:
+        those of its tenant's cells, or all that are idle, while all are healthy; inf: unknown.
+        """
         if not kind.gpus or self.part.bad_leaves():
             return inf
         return self.part.available(kind.affinity_group)

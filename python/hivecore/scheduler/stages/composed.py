@@ -77,6 +77,9 @@ class Composed(Trials):
     uncharge = asks(QuotaStage, QuotaStage.uncharge, None)
     note_passing = asks(QuotaStage, QuotaStage.note_passing, None)
     is_downgraded = asks(CellStage, CellStage.is_downgraded, False)
+    available = asks(CellStage, CellStage.available, inf)
+    room = asks(TopologyStage, TopologyStage.room, inf)
+    may_share = asks(SharingStage, SharingStage.may_share, False)
     able_to_share = asks(SharingStage, SharingStage.able, iter(()))
     known_refusal = asks(SharingStage, SharingStage.known_refusal, None)
     begin_round = asks(SharingStage, SharingStage.forget_refusals, None)
@@ -87,6 +90,7 @@ class Composed(Trials):
     come = asks(StorageStage, StorageStage.come, None)
     go = asks(StorageStage, StorageStage.go, None)
     read = asks(StorageStage, StorageStage.read, None)
+    allot = asks(StorageStage, StorageStage.allot, ())
 
     def __init__(
         self,
@@ -389,14 +393,6 @@ class Composed(Trials):
         job = unit.kind.job
         return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
-    def room(self) -> Amount | float:
-        """The number of idle GPUs at most; inf: unknown."""
-        return self._place.room() if isinstance(self._place, TopologyStage) else inf
-
-    def available(self, kind: Kind) -> float:
-        """See `Stage.available`."""
-        return min([stage.available(kind) for stage in self.all], default=inf)
-
     # --- the whole state
 
     def to_bytes(self) -> list[bytes]:
@@ -472,7 +468,3 @@ class Composed(Trials):
             allowed = frozenset(job.where.nodes)
             return tuple(allowed.intersection(nodes) for nodes in groups) or (allowed,)
         return tuple(map(frozenset, groups))
-
-    def is_last(self, stage: str) -> bool:
-        """Whether no part decides after the part of this name."""
-        return self.names[-1] == stage

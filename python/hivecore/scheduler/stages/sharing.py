@@ -124,13 +124,13 @@ class SharingStage(Stage):
         importance = job.priority, job.preemptible, job.guaranteed
         return _Alike(job.roles, job.where, tenant, quota, *importance)
 
-    def _may_share(self, kind: Kind) -> bool:
+    def may_share(self, kind: Kind) -> bool:
         """Whether a kind may share; units on idle cells may have to leave at any time."""
         return not kind.is_lent and self._alike(kind.job) is not None
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
         """Jobs like a unit of this kind may share its GPUs, or get them."""
-        return ((self.name, str(kind.gpus)),) if self._may_share(kind) else ()
+        return ((self.name, str(kind.gpus)),) if self.may_share(kind) else ()
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
         """Jobs like it may share its GPUs."""
@@ -144,7 +144,7 @@ class SharingStage(Stage):
 
     def note_refusal(self, kind: Kind, refused: Refused) -> None:
         """Note that a kind finds no idle GPUs until a unit starts or stops."""
-        if not kind.is_alone and self._may_share(kind):
+        if not kind.is_alone and self.may_share(kind):
             demand = self._demand(kind.job)
             self.log.keep(self._refused, demand)
             self._refused[demand] = refused

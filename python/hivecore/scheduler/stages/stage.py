@@ -5,8 +5,7 @@ methods of the base class do nothing, so that callers need not know which parts 
 """
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from math import inf
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from hivecore._trial import UndoLog
@@ -113,10 +112,6 @@ class Stage:
         """Whether the part limits how much of a resource the pods of a job take."""
         return False
 
-    def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
-        """The nodes of the domain that holds a job with pods on these nodes; ``None``: all."""
-        return None
-
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait in the empty, healthy part as well; "": they would not.
 
@@ -197,12 +192,6 @@ class Stage:
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
         """Decide on a unit on the resources that are held for it."""
         return None
-
-    def available(self, kind: Kind) -> float:
-        """The GPUs that a unit may get at most, to which a job that leaves adds at most its own;
-        inf: it is not known.
-        """
-        return inf
 
     # --- what waits for what
 

@@ -1,6 +1,6 @@
 """Storage: cache and remote IO are allocated whenever the running jobs have changed (SiloD)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -258,8 +258,13 @@ class StorageStage(Stage):
 
     # --- allocation
 
-    def allot(self, now: float) -> list[SetCache | SetRemoteIO]:
-        """The changes of the allocation; shrinking ones come first, to make room for the others."""
+    def allot(self, now: float) -> Sequence[SetCache | SetRemoteIO]:
+        """Allocate cache and remote IO if other jobs run now, or something was observed.
+
+        :returns: the changes; shrinking ones come first, to make room for the others.
+        """
+        if not self.is_stale:
+            return ()
         if self.log.is_on:
             self.log.set(self, "_readers", self._readers.copy())
         self.log.set(self, "is_stale", False)

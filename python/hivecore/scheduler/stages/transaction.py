@@ -16,7 +16,7 @@ from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.interleaving import interleave
 from hivecore.quotas.explanation import LimitChange, raise_limits
-from hivecore.scheduler.actions import Move, PlacedPod, SetCache, SetRemoteIO
+from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.stages._groups import Group
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages._regrouping import Regrouping
@@ -345,10 +345,6 @@ class Stages(Composed):
 
     # --- sharing
 
-    def may_share(self, kind: Kind) -> bool:
-        """Whether units of a kind may share."""
-        return self._sharing is not None and bool(self._sharing.released(kind))
-
     def share(self, unit: Unit, holder: Unit) -> None:
         """Let a unit share the resources of another unit like it."""
         assert self._sharing is not None
@@ -405,12 +401,6 @@ class Stages(Composed):
     def is_stale(self) -> bool:
         """Whether cache and remote IO have to be allocated again."""
         return self._storage is not None and self._storage.is_stale
-
-    def allot(self, now: float) -> Sequence[SetCache | SetRemoteIO]:
-        """Allocate cache and remote IO if other jobs run now, or something was observed."""
-        if self._storage is None or not self.is_stale:
-            return ()
-        return self._storage.allot(now)
 
     def reading_order(self, now: float) -> list[str]:
         """The jobs that read, the shortest one first; see `Scheduler.reading_order`."""
