@@ -162,8 +162,18 @@ class Kinds:
         return made
 
     def _terms(self, job: Job) -> tuple[Any, ...]:
-        """What else any stage reads of a job."""
-        return (*_terms(job), job.stages) if self._by_stages else _terms(job)
+        """What stages read of a job besides its roles."""
+        data = None if job.data is None else job.data.dataset
+        terms = (
+            job.tenant,
+            job.quota,
+            job.priority,
+            job.preemptible,
+            job.guaranteed,
+            job.where,
+            data,
+        )
+        return (*terms, job.stages) if self._by_stages else terms
 
     def _find(self, key: Any, job: Job, role: Role | None) -> Kind:
         try:  # `dict.get` is slow without the GIL, see `group_search.find`
@@ -199,9 +209,3 @@ def _lent_kind(number: int, job: Job, nodes: Any) -> Kind:
 def least_of(job: Job) -> list[tuple[Role, int]]:
     """The roles, and with how many pods of each a job can start."""
     return [(role, role.min_pods) for role in job.roles if role.min_pods]
-
-
-def _terms(job: Job) -> tuple[Any, ...]:
-    """What all stages but sharing read of a job, besides its roles."""
-    data = None if job.data is None else job.data.dataset
-    return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where, data

@@ -39,7 +39,7 @@ def line_of(state: State, kind: Kind) -> TenantQueues:
 
 
 def push(state: State, unit: Unit) -> None:
-    """Put a unit into its queue, at this time; None: now."""
+    """Put a unit into its queue."""
     line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)

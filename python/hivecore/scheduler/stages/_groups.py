@@ -44,9 +44,9 @@ class Group:
 
     def copy(self) -> "Group":
         """An equal for a branch, in no table."""
-        made = Group(self.number, self.alike, self.placed, self.is_placed)
-        made.jobs, made.is_leaving = self.jobs.copy(), self.is_leaving
-        return made
+        group = Group(self.number, self.alike, self.placed, self.is_placed)
+        group.jobs, group.is_leaving = self.jobs.copy(), self.is_leaving
+        return group
 
     def state(self) -> tuple[Any, ...]:
         """The attributes that may change, for `restore`."""
@@ -95,8 +95,8 @@ class Table:
         count = len(self.groups)
         for at in np.flatnonzero(np.isnan(self._before[:count])).tolist():
             self._find_progress(at)
-        one = np.broadcast_to(np.array(stages), (count, len(stages)))
-        return gains(one, self._rows[:count], self._before[:count], slowdown)
+        joining = np.broadcast_to(np.array(stages), (count, len(stages)))
+        return gains(joining, self._rows[:count], self._before[:count], slowdown)
 
     def gains_of(self, group: Group, stages: list[Durations], slowdown: float | None) -> _Floats:
         """What each of several jobs would bring to a group."""
@@ -115,10 +115,10 @@ def progress(rows: list[Durations]) -> float:
     return len(rows[0]) * interleave(rows).efficiency if len(rows) > 1 else 1.0
 
 
-def gains(one: _Floats, others: _Floats, before: Any, slowdown: float | None) -> _Floats:
+def gains(joining: _Floats, others: _Floats, before: Any, slowdown: float | None) -> _Floats:
     """By how much the progress of groups rises when a job joins each.
 
-    :param one: (n, k) stages of the job that joins.
+    :param joining: (n, k) stages of the job that joins.
     :param others: (n, p, k) stages of the jobs of each group.
     :param before: (n,) their progress.
     :param slowdown: as of `Sharing`; where a job would be slower, the gain is below 0.
@@ -127,11 +127,11 @@ def gains(one: _Floats, others: _Floats, before: Any, slowdown: float | None) ->
     members = np.empty((count, size + 1), dtype=np.int64)
     members[:, 0] = np.arange(count)
     members[:, 1:] = count + np.arange(count * size).reshape(count, size)
-    rows = np.concatenate([one, others.reshape(-1, resources)])
+    rows = np.concatenate([joining, others.reshape(-1, resources)])
     after = resources * efficiencies(rows, members)
-    found: _Floats = after - before
+    rise: _Floats = after - before
     if slowdown is not None:
         alone = rows.sum(axis=1)[members]
         iteration = alone.sum(axis=1) / after
-        found[iteration > slowdown * alone.min(axis=1) * (1.0 + ROUNDING)] = -1.0
-    return found
+        rise[iteration > slowdown * alone.min(axis=1) * (1.0 + ROUNDING)] = -1.0
+    return rise

@@ -147,14 +147,14 @@ class Lacks:
 
     def branch(self, stage: "QuotaStage") -> Self:
         """An equal for a branch of the quotas."""
-        made = copy.copy(self)
-        made._stage, made._log = stage, stage.log
-        made._tables = {limit: table.copy(stage.log) for limit, table in self._tables.items()}
-        made._entitled = self._entitled.copy(stage.log)
-        made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
-        made._own_quota, made._vain = self._own_quota.copy(), self._vain.copy()
-        made._weak, made._seen = self._weak.copy(), self._seen.copy()
-        return made
+        lacks = copy.copy(self)
+        lacks._stage, lacks._log = stage, stage.log
+        lacks._tables = {limit: table.copy(stage.log) for limit, table in self._tables.items()}
+        lacks._entitled = self._entitled.copy(stage.log)
+        lacks._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
+        lacks._own_quota, lacks._vain = self._own_quota.copy(), self._vain.copy()
+        lacks._weak, lacks._seen = self._weak.copy(), self._seen.copy()
+        return lacks
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
         """A kind is refused at a quota, or by the tree of its own.
@@ -202,9 +202,12 @@ class Lacks:
         """Whether evictions did not help a kind when they were tried."""
         return number in self._vain or self._urgent[self._own_quota[number]][number].limit is None
 
-    def _needs(self, asked: Mapping[str, Amount], quota: str) -> list[Amount]:
+    def _needs(self, amounts: Mapping[str, Amount], quota: str) -> list[Amount]:
         managed = self._managed[quota]
-        return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
+        return [
+            amounts.get(dimension, 0) if dimension in managed else 0
+            for dimension in self._dimensions
+        ]
 
     def _used_by_weak(self, quota: str) -> Mapping[str, Amount]:
         """What the opportunistic units of a quota used when that was looked at last."""
@@ -325,9 +328,9 @@ class Lacks:
         before, seen = self._seen, dict.fromkeys(filter(self._is_hindered, entitled))
         self._log.set(self, "_seen", seen)
         return [
-            one
-            for one in entitled
-            if is_new or one not in seen or one not in before or self._is_linked(one)
+            number
+            for number in entitled
+            if is_new or number not in seen or number not in before or self._is_linked(number)
         ]
 
     def _is_linked(self, number: int) -> bool:

@@ -92,17 +92,17 @@ def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
         for place, of in enumerate(new)
     )
     by_number = {group.number: group for group in old}
-    found: dict[int, Regrouping] = {}
+    changed: dict[int, Regrouping] = {}
     taken: set[int] = set()
     for _, number, place in pairs:
-        if number not in found and place not in taken:
+        if number not in changed and place not in taken:
             group = by_number[number]
             stay = [name for name in group.jobs if name in new[place]]
             come = [name for name in new[place] if name not in group.jobs]
-            found[number] = Regrouping(group, (*stay, *come))
+            changed[number] = Regrouping(group, (*stay, *come))
             taken.add(place)
-    gone = [Regrouping(group, ()) for group in old if group.number not in found]
-    return [*gone, *found.values()]
+    gone = [Regrouping(group, ()) for group in old if group.number not in changed]
+    return [*gone, *changed.values()]
 
 
 def _is_allowed(

@@ -45,8 +45,8 @@ class CellStage(PlacingStage):
         if not job.where.within:
             return None
         cells = (frozenset(cell) for _, cell in _cells_of_level(self.part, job.where.within))
-        found = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
-        return frozenset(nodes) if found is None else found
+        domain = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
+        return frozenset(nodes) if domain is None else domain
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on an empty, healthy cluster; "": they would not."""
@@ -102,25 +102,25 @@ class CellStage(PlacingStage):
         decision: GroupDecision | None = offer.decisions.get(self.name)
         if decision is None:
             return
-        chains = self._chains_of(one.name for one in leaving)
-        for one in leaving:
-            self.part.release(one.name)
+        chains = self._chains_of(victim.name for victim in leaving)
+        for victim in leaving:
+            self.part.release(victim.name)
         self.part.commit(copy.copy(decision))
         taken = {(pod.node, gpu) for pod in decision.placement for gpu in pod.leaf_indices}
-        for one in leaving:
-            self._stay(one, chains, taken)
+        for victim in leaving:
+            self._stay(victim, chains, taken)
         unit.is_placed = True
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Take back the cells of a unit, and return to its victims what it took of them."""
         if not unit.is_placed:
             return
-        names = [one.name for one in (unit, *leaving) if one.is_placed]
+        names = [holder.name for holder in (unit, *leaving) if holder.is_placed]
         chains = self._chains_of(names)
         for name in names:
             self.part.release(name)
-        for one in leaving:
-            self._stay(one, chains, frozenset())
+        for holder in leaving:
+            self._stay(holder, chains, frozenset())
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
         """The unit has its cells already."""

@@ -72,9 +72,9 @@ class DeviceStage(Stage):
 
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         try:
-            pods = [one for one in kind.devices if one is not None]
+            pods = [pod for pod in kind.devices if pod is not None]
             reason = why_impossible(self._emptied(), pods, nodes or None)
-            for request in () if reason else {id(one): one for one in pods}.values():
+            for request in () if reason else {id(pod): pod for pod in pods}.values():
                 self.part.fits(request)  # the part remembers the answer
         except (KeyError, ValueError) as error:
             return str(error.args[0])
@@ -127,8 +127,8 @@ class DeviceStage(Stage):
             numbers = {node: i for i, node in enumerate(known)}
             self._order = nodes, known, np.array([numbers.get(node, -1) for node in nodes], int)
         part = self._emptied() if is_idle else self.part
-        found = part.capacity(request, most, after=after)
-        return np.append(found, np.int32(-1 if after else 0))[self._order[2]]
+        counts = part.capacity(request, most, after=after)
+        return np.append(counts, np.int32(-1 if after else 0))[self._order[2]]
 
     def _emptied(self) -> DeviceCluster:
         """The same cluster, idle and healthy."""
@@ -155,10 +155,12 @@ class DeviceStage(Stage):
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Charge pods for what they get when victims have left, which are charged still."""
-        for one in offer.taken:
-            if one is not None:
-                request = one.request
-                self.part.recover(request.name, one.node, one.placement, priority=request.priority)
+        for decision in offer.taken:
+            if decision is not None:
+                request = decision.request
+                self.part.recover(
+                    request.name, decision.node, decision.placement, priority=request.priority
+                )
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Free the devices."""
@@ -171,13 +173,13 @@ class DeviceStage(Stage):
             if request is None:
                 pods.append(pod)
                 continue
-            mine = request.replace(name=f"{unit.owner}/{pod.role}/{pod.index}")
-            held = self.part.allocations(mine.name)
-            self.part.release(mine.name)
+            of_pod = request.replace(name=f"{unit.owner}/{pod.role}/{pod.index}")
+            held = self.part.allocations(of_pod.name)
+            self.part.release(of_pod.name)
             gpus = pod.gpus if "cells" in offer.decisions and pod.gpus else None
-            decision = self.part.schedule(mine, nodes=(pod.node,), gpus=gpus)
+            decision = self.part.schedule(of_pod, nodes=(pod.node,), gpus=gpus)
             if decision.refusal is not None:
-                self.part.recover(mine.name, pod.node, held, priority=mine.priority)
+                self.part.recover(of_pod.name, pod.node, held, priority=of_pod.priority)
                 return Refused(decision.refusal, ())
             self.part.commit(decision)
             pods.append(PlacedPod(pod.role, pod.index, decision.node, decision.minors, decision))
@@ -202,8 +204,10 @@ class DeviceStage(Stage):
 
     def may_start(self, kind: Kind) -> bool:
         """Whether a waiting unit is worth a try: whether a node fits each of its pods."""
-        requests = {id(one): one for one in kind.devices if one is not None}.values()
-        return all(self.part.fits(one) for one in requests)
+        requests = {
+            id(request): request for request in kind.devices if request is not None
+        }.values()
+        return all(self.part.fits(request) for request in requests)
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are unhealthy, at least in part."""

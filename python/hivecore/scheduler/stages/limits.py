@@ -32,40 +32,47 @@ class Limits:
             for (_, pods), row in zip(kind.sizes, place.rows(kind), strict=True)
             for _ in range(pods)
         ]
-        asked: tuple[dict[Any, None], dict[Any, None]] = {}, {}
+        requests: tuple[dict[Any, None], dict[Any, None]] = {}, {}
         for row, request in zip(self._rows, kind.devices, strict=True):
             if row is not None:
-                asked[row][request] = None
+                requests[row][request] = None
         pods = Counter(self._rows)
-        first, others = (self._room(list(of), pods[row]) for row, of in enumerate(asked))
+        first, others = (self._room(list(of), pods[row]) for row, of in enumerate(requests))
         #: int[nodes], or of two kinds int[k, nodes]: of the first beside 0 to k - 1 of the other
         self.most = first
         if pods[1]:
             beside = np.arange(1 + int(others.max(initial=0)))[:, np.newaxis]
             self.most = np.where(beside <= others, first, -1)
-            if len(asked[0]) == len(asked[1]) == 1 and None not in (*asked[0], *asked[1]):
-                (one,), (other,) = asked
+            if len(requests[0]) == len(requests[1]) == 1 and None not in (
+                *requests[0],
+                *requests[1],
+            ):
+                (first_request,), (second_request,) = requests
                 self.most = np.full_like(self.most, -1)
                 for number in range(1 + int(first.max(initial=0))):
-                    left = self._capacity(other, pods[1], self._nodes, (one, number))
+                    left = self._capacity(
+                        second_request, pods[1], self._nodes, (first_request, number)
+                    )
                     self.most = np.where(beside <= left, number, self.most)
 
     def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
         """For how many pods of a kind each node has devices, at most."""
         if None in requests or not requests:
             return np.full(len(self._nodes), pods, np.int32)
-        found = np.zeros(len(self._nodes), np.int32)
-        for one in requests:
-            found += self._capacity(one, pods, self._nodes)
-        return found
+        room = np.zeros(len(self._nodes), np.int32)
+        for request in requests:
+            room += self._capacity(request, pods, self._nodes)
+        return room
 
     def refuse(self, places: Places, pod: int) -> None:
         """Lower the count of a node on which devices have refused a pod."""
         node = places[pod][0]
         number = self._nodes.index(node)
         on_node = (places[i][0] == node for i in range(pod + 1))
-        there = Counter(row for row, is_there in zip(self._rows, on_node, strict=False) if is_there)
+        pods_there = Counter(row for row, on in zip(self._rows, on_node, strict=False) if on)
         lowered = (
-            self.most[there[1] :, number] if self.most.ndim > 1 else self.most[number : number + 1]
+            self.most[pods_there[1] :, number]
+            if self.most.ndim > 1
+            else self.most[number : number + 1]
         )
-        np.minimum(lowered, there[0] - 1, out=lowered)
+        np.minimum(lowered, pods_there[0] - 1, out=lowered)

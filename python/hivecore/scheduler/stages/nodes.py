@@ -64,8 +64,8 @@ def add_node(
 
 def shun_missing(place: Place, devices: DeviceStage, nodes: Iterable[str]) -> None:
     """Mark nodes as bad that devices do not know, and GPUs of cells without a device."""
-    asked = frozenset(nodes)
-    for node in asked:
+    names_given = frozenset(nodes)
+    for node in names_given:
         if place.knows(node) and not devices.knows(node):
             place.part.set_health(node, False)
     if not isinstance(place, CellStage):
@@ -74,9 +74,9 @@ def shun_missing(place: Place, devices: DeviceStage, nodes: Iterable[str]) -> No
         names = chain_nodes(place.part, name)
         rows = chain.leaf_indices or [range(chain.leaves // len(names))] * len(names)
         for node, indices in zip(names, rows, strict=True):
-            if node not in asked or not devices.knows(node):
+            if node not in names_given or not devices.knows(node):
                 continue
-            there = {one.minor for one in devices.part.inventory(node).of_type("gpu")}
+            minors = {gpu.minor for gpu in devices.part.inventory(node).of_type("gpu")}
             for index in indices:
-                if index not in there:
+                if index not in minors:
                     place.part.set_health(node, False, leaf_index=index)

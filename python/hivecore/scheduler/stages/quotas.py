@@ -38,10 +38,10 @@ class QuotaStage(Stage):
 
     def branch(self) -> Self:
         """An adapter of a copy."""
-        made = type(self)(self.part.copy())
-        made.stirred = self.stirred.copy()
-        made._passing = {quota: units.copy() for quota, units in self._passing.items()}
-        return made
+        branch = type(self)(self.part.copy())
+        branch.stirred = self.stirred.copy()
+        branch._passing = {quota: units.copy() for quota, units in self._passing.items()}
+        return branch
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind could never be admitted; "": they could."""
@@ -171,7 +171,7 @@ class QuotaStage(Stage):
 
     def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
         """The first unit that is refused when these are admitted in turn; None: none is."""
-        for at, decision in enumerate(self.part.schedule_many([one.request for one in units])):
+        for at, decision in enumerate(self.part.schedule_many([unit.request for unit in units])):
             if decision.outcome != "bind":
                 return at, self._refused(units[at].kind, decision)
         return None
@@ -225,8 +225,8 @@ class QuotaStage(Stage):
 
     def has_less_important(self, unit: Unit) -> bool:
         """Whether units of lower priority run in the same quota."""
-        asked = unit.kind.quota_request
-        return bool(self.part.used_below(asked.quota, asked.priority))
+        request = unit.kind.quota_request
+        return bool(self.part.used_below(request.quota, request.priority))
 
     def check_holds(self, unit: Unit) -> None:
         """See that the tree knows the unit."""
@@ -242,13 +242,13 @@ class QuotaStage(Stage):
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and its ancestors."""
-        found = self._paths.get(name)
-        if found is None:
+        known = self._paths.get(name)
+        if known is None:
             path = [name]
             while parent := self.part.quota(path[-1]).parent:
                 path.append(parent)
-            found = self._paths[name] = tuple(path)
-        return found
+            known = self._paths[name] = tuple(path)
+        return known
 
     def forget(self) -> None:
         """Quotas may have other parents now."""
@@ -291,12 +291,15 @@ class QuotaStage(Stage):
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """By over-used quota and dimension, the usage above its runtime."""
-        found = {}
+        excess = {}
         for name in self.part.overused():
             status = self.part.status(name)
-            more = {one: used - status.runtime.get(one, 0) for one, used in status.used.items()}
-            found[name] = {one: amount for one, amount in more.items() if amount > 0}
-        return found
+            more = {
+                dimension: used - status.runtime.get(dimension, 0)
+                for dimension, used in status.used.items()
+            }
+            excess[name] = {dimension: amount for dimension, amount in more.items() if amount > 0}
+        return excess
 
     def lending(self) -> frozenset[str]:
         """The quotas that use more than their runtimes, and those below one."""
@@ -323,12 +326,12 @@ class QuotaStage(Stage):
         used, passing = self.part.used_below(quota, priority), self._passing.get(quota)
         if not passing:
             return used
-        found = Counter[str](used)
+        amounts = Counter[str](used)
         for kind in passing.values():
             known = kind.job.priority if kind.is_lent else kind.quota_request.priority
             if known >= priority:  # the others are counted already
-                found.update(kind.amounts)
-        return dict(found)
+                amounts.update(kind.amounts)
+        return dict(amounts)
 
     def entitled_to(self, kind: Kind) -> dict[str, Amount]:
         """What a quota has to be entitled to above its usage, so that others return what a unit

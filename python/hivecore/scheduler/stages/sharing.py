@@ -78,12 +78,12 @@ class SharingStage(Stage):
 
     def branch(self) -> Self:
         """An independent adapter."""
-        made = type(self)(self.terms, self._has_quotas, self._has_cells)
-        made._unhealthy, made._begun = self._unhealthy, self._begun
+        branch = type(self)(self.terms, self._has_quotas, self._has_cells)
+        branch._unhealthy, branch._begun = self._unhealthy, self._begun
         for number in sorted(self._groups):
-            made._add(self._groups[number].copy())
-        made._fresh = self._fresh.copy()
-        return made
+            branch._add(self._groups[number].copy())
+        branch._fresh = self._fresh.copy()
+        return branch
 
     def _add(self, group: Group) -> None:
         self._groups[group.number] = group
@@ -132,9 +132,7 @@ class SharingStage(Stage):
         """Jobs like a unit of this kind may share its GPUs, or get them."""
         return ((self.name, str(kind.gpus)),) if self.may_share(kind) else ()
 
-    def begun(self, kind: Kind) -> tuple[Key, ...]:
-        """Jobs like it may share its GPUs."""
-        return self.released(kind)
+    begun = released
 
     def known_refusal(self, kind: Kind) -> Refused | None:
         """Why a kind finds no idle GPUs, if a kind like it was just refused."""
@@ -171,7 +169,7 @@ class SharingStage(Stage):
 
     def best(self, job: Job) -> Group | None:
         """The group to which a job would bring most; of equal groups the oldest."""
-        best, found = self.terms.min_gain - ROUNDING, None
+        most_so_far, best = self.terms.min_gain - ROUNDING, None
         for table in self._open.get(self._alike(job), ()):
             if not table.groups:
                 continue
@@ -179,14 +177,14 @@ class SharingStage(Stage):
             if self._unhealthy:
                 gains[[group.is_on(self._unhealthy) for group in table.groups]] = -1.0
             most = float(gains.max())
-            if most < best:
+            if most < most_so_far:
                 continue
             equal = [table.groups[at] for at in np.flatnonzero(gains >= most - ROUNDING)]
             first = min(equal, key=lambda group: group.number)
-            if found is None or most > best + ROUNDING or first.number < found.number:
-                found = first
-            best = max(best, most)
-        return found
+            if best is None or most > most_so_far + ROUNDING or first.number < best.number:
+                best = first
+            most_so_far = max(most_so_far, most)
+        return best
 
     def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
         """The numbers of the kinds that can join a group that has changed."""
@@ -223,7 +221,7 @@ class SharingStage(Stage):
         if len(jobs) > self.terms.max_group:
             return f"are {len(jobs)}, and at most {self.terms.max_group} share GPUs"
         first, *others = map(self._alike, jobs)
-        if first is None or any(one != first for one in others):
+        if first is None or any(other != first for other in others):
             return "are not alike, or have no stages"
         return ""
 
@@ -352,7 +350,9 @@ class SharingStage(Stage):
     def regroup(self, changes: Iterable[Regrouping]) -> None:
         """Change the jobs of groups."""
         self.forget_refusals()
-        stages = {name: one for change in changes for name, one in change.group.jobs.items()}
+        stages = {
+            name: durations for change in changes for name, durations in change.group.jobs.items()
+        }
         for group, names in changes:
             self._log(group, *names)
             self._close(group)

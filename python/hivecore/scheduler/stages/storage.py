@@ -128,10 +128,10 @@ class StorageStage(Stage):
 
     def branch(self) -> Self:
         """An independent adapter."""
-        made = type(self)(self.pool)
-        made._cache, made._held = self._cache.copy(), self._held.copy()
-        made._readers, made.is_stale = self._readers.copy(), self.is_stale
-        return made
+        branch = type(self)(self.pool)
+        branch._cache, branch._held = self._cache.copy(), self._held.copy()
+        branch._readers, branch.is_stale = self._readers.copy(), self.is_stale
+        return branch
 
     def plain(self) -> dict[str, Any]:
         """The state as plain data, without which jobs run and wait."""
@@ -230,18 +230,18 @@ class StorageStage(Stage):
         :param amounts: by the names of `Observed`.
         :param knows: gets the name of a job that reads nothing; raises KeyError if it is unknown.
         """
-        found = Observed({}, {}, {}, {})
-        for field, known in zip(Observed._fields, found, strict=True):
-            there = self._code if field == "cached_gb" else self._readers.row
+        observed = Observed({}, {}, {}, {})
+        for field, known in zip(Observed._fields, observed, strict=True):
+            names_known = self._code if field == "cached_gb" else self._readers.row
             for name, amount in as_mapping(amounts[field] or {}, field).items():
-                if name not in there:
-                    if there is self._code:
+                if name not in names_known:
+                    if names_known is self._code:
                         raise KeyError(f"{field}: there is no dataset {name!r}")
                     knows(name)
                     raise ValueError(f"{field}: job {name!r} reads nothing")
                 is_checked = type(amount) is float and 0.0 <= amount <= _MOST
                 known[name] = amount if is_checked else _within(amount, f"{field}[{name!r}]")
-        return found
+        return observed
 
     def observe(self, observed: Observed, now: float) -> None:
         """Store what was observed."""
@@ -278,8 +278,8 @@ class StorageStage(Stage):
             saved = np.bincount(code, readers.rate[rows], len(cache)) / self._size
             cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
         elif len(rows):
-            found = self._shared_out(rows, now)
-            cache[:], io = found.cache_gb, found.remote_io_mbps
+            allocation = self._shared_out(rows, now)
+            cache[:], io = allocation.cache_gb, allocation.remote_io_mbps
         if pool.ahead:
             self._fill_ahead(cache, code)
         elif len(rows) and pool.bandwidth_mbps is None:
@@ -324,9 +324,9 @@ class StorageStage(Stage):
     def _effective(self, rows: Indices) -> Floats | None:
         """GB of its dataset that each job finds cached; None: not observed."""
         code, hit = self._readers.dataset[rows], self._readers.hit[rows]
-        found = np.where(np.isnan(hit), self._held[code], hit)
-        unknown = np.isnan(found)
-        return None if unknown.all() else np.where(unknown, self._size[code], found)
+        gb = np.where(np.isnan(hit), self._held[code], hit)
+        unknown = np.isnan(gb)
+        return None if unknown.all() else np.where(unknown, self._size[code], gb)
 
     def _read_on(self, rows: Indices, now: float) -> None:
         """Count what jobs have read since the last time, by their allocation."""

@@ -89,17 +89,17 @@ class TopologyStage(PlacingStage):
         """
         key = kind.like or kind
         try:
-            found = self._requests[key]
+            model = self._requests[key]
         except KeyError:
             if len(self._requests) >= _MOST:
                 self._requests.clear()
-            found = self._requests[key] = self._model(kind)
-        if found and not found.role and most is not None and most.ndim > 1:
+            model = self._requests[key] = self._model(kind)
+        if model and not model.role and most is not None and most.ndim > 1:
             rows = zip(self.rows(kind), kind.sizes, strict=True)
             others = sum(pods for row, (_, pods) in rows if row == 1)
-            role = TopologyRole("other", others, found.amounts)
-            return found.replace(name=name, pods=found.pods - others, role=role)
-        return found and found.replace(name=name)
+            role = TopologyRole("other", others, model.amounts)
+            return model.replace(name=name, pods=model.pods - others, role=role)
+        return model and model.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:
         """The request of any unit of a kind."""
@@ -164,8 +164,8 @@ class TopologyStage(PlacingStage):
         kinds = list(dict.fromkeys(filter(None, keys)))
         if len(kinds) == 1 and not kind.job.where.multiple:
             starts = accumulate((pods for _, pods in kind.sizes), initial=0)
-            asked = [tuple(kind.devices[at : at + 1]) for at in starts]
-            split = [key and (key, one) for key, one in zip(keys, asked, strict=False)]
+            requests = [tuple(kind.devices[at : at + 1]) for at in starts]
+            split = [key and (key, devices) for key, devices in zip(keys, requests, strict=False)]
             if len(both := list(dict.fromkeys(filter(None, split)))) == 2:
                 kinds, keys = both, split
         return [kinds.index(key) if key else None for key in keys]
@@ -226,12 +226,12 @@ class TopologyStage(PlacingStage):
 
     def _taken(self, units: Iterable[Unit]) -> defaultdict[str, Counter[str]]:
         """The resources that units take of each node."""
-        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for unit in units:
             amounts = self._amounts_by_role(unit)
             for pod in unit.placed:
-                found[pod.node].update(dict(amounts[pod.role]))
-        return found
+                taken[pod.node].update(dict(amounts[pod.role]))
+        return taken
 
     def _amounts_by_role(self, unit: Unit) -> dict[str, Amounts]:
         return {role.name: self.amounts(role) for role, _ in unit.kind.sizes}
@@ -241,15 +241,15 @@ class TopologyStage(PlacingStage):
         if len(unit.pods) == 1:
             return [(decision.placement[0].node, ())]
         ranks = iter(decision.ranks)
-        others = iter([one.node for one in decision.placement for _ in range(one.others)])
+        others = iter([share.node for share in decision.placement for _ in range(share.others)])
         rows = self.rows(unit.kind) if decision.request.role else [0] * len(unit.kind.sizes)
-        found: Places = []
+        places: Places = []
         for (role, pods), row in zip(unit.kind.sizes, rows, strict=True):
             is_placed = bool(self.amounts(role))
             for _ in range(pods):
                 node = "" if not is_placed else next(others if row else ranks)
-                found.append((node, ()))
-        return found
+                places.append((node, ()))
+        return places
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
         """Nodes have more room."""
