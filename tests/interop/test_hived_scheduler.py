@@ -437,6 +437,8 @@ def test_a_pod_of_an_undeclared_size_does_not_join_a_preemption():
     scheduler.schedule("a", spec(group="g", members=[(2, 4)]), "Preempting")
     with pytest.raises(RequestError, match="'g'"):
         scheduler.schedule("b", spec(number=2, group="g"), "Preempting")
+    with pytest.raises(RequestError, match="'g'"):
+        scheduler.outlook().outcome("b", spec(number=2, group="g"))
     scheduler.check()
 
 

@@ -409,7 +409,7 @@ def test_a_label_among_annotations_and_the_other_way_round_is_named(key):
         ("total-number", "1", "must be an integer from 2 to"),
         ("total-number", "many", "must be an integer from 2 to"),
         ("mode", "nonstrict", "must be Strict or NonStrict, not 'nonstrict'"),
-        ("match-policy", "waiting", "must be one of only-waiting"),
+        ("match-policy", "waiting", "must be one of once-satisfied, only-waiting"),
         ("waiting-time", "10", "must be a duration such as 10m, not '10'"),
         ("groups", "x/ps", 'must be a list of gangs, such as ["ai/train"]'),
         ("groups", '["ps"]', "must be names with their namespaces"),

@@ -3,7 +3,7 @@
 from hivecore.errors import InvariantError
 from hivecore.gangs._books import GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
-from hivecore.gangs._states import ENDED, IDLE
+from hivecore.gangs._states import BOUND, ENDED, IDLE, PLACED
 from hivecore.gangs._wait_graph import WaitGraph
 
 __all__ = ["audit"]
@@ -57,22 +57,20 @@ def _audit_pod(rounds: Rounds, pod: PodBook) -> None:
 
 def _audit_gang(rounds: Rounds, gang: GangBook) -> None:
     what = f"gang {gang.name!r}"
-    states = [pod.state for pod in gang.pods.values()]
-    live = sum(state not in ENDED for state in states)
-    placed = states.count("waiting") + states.count("released")
-    bound = states.count("bound") + states.count("running")
-    _require((live, placed, bound) == (gang.live, gang.placed, gang.bound), f"{what}: counts")
+    counts = [0, 0, 0]
     of_role: dict[str, list[int]] = {}
     for pod in gang.pods.values():
-        if pod.role and pod.state not in ENDED:
-            counts = of_role.setdefault(pod.role, [0, 0, 0])
-            counts[0] += 1
-            counts[1] += pod.state in ("waiting", "released")
-            counts[2] += pod.state in ("bound", "running")
+        if pod.state not in ENDED:
+            for row in (counts, of_role.setdefault(pod.role, [0, 0, 0])):
+                row[0] += 1
+                row[1] += pod.state in PLACED
+                row[2] += pod.state in BOUND
+    of_role.pop("", None)
+    _require(counts == [gang.live, gang.placed, gang.bound], f"{what}: counts")
     _require(of_role == gang.of_role, f"{what}: counts by role")
     _require(
         gang.source in ("object", "pod", "") and bool(gang.source) == (gang.spec is not None),
-        f"{what}: who has defined it",
+        f"{what}: source",
     )
     _require(bool(gang.pods) or gang.source == "object", f"{what}: has no pods")
     names = gang.spec.groups if gang.spec else (gang.name,)
@@ -107,7 +105,7 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
     alone = sum(pod.time >= 0 for pod in group.idle.values())
     _require(group.alone == alone, f"{what}: pods that have a time of their own")
     trying = group.trying
-    _require(group.open == (trying is not None), f"{what}: nobody is tried")
+    _require(group.open == (trying is not None), f"{what}: no pod is tried")
     _require(
         trying is None or (trying.state == "trying" and trying.gang.group is group),
         f"{what}: tries another pod",
@@ -118,7 +116,7 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
     queued = [pod for pod in group.queue if pod.queued]
     _require(
         len(set(queued)) == len(queued) and all(pod.gang.group is group for pod in queued),
-        f"{what}: has a pod in its queue twice, or somebody else's",
+        f"{what}: has a pod in its queue twice, or another group's",
     )
     forgotten = [pod for pod in group.idle.values() if pod.time < 0]
     if forgotten and not group.uncollected:

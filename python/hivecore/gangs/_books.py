@@ -6,7 +6,7 @@ needed. Each change of a pod moves the counts of its gang; a gang that turns val
 ceases to be, moves ``lacking`` or ``uncollected`` of the groups that name it. So whether a group
 may start, or be tried, is known without a look at its pods.
 
-Invariants: a gang that nobody has defined has pods, and is a group of its own; a group has members;
+Invariants: a gang that is not defined has pods, and is a group of its own; a group has members;
 ``idle`` are its pods that are pending or held up, ``waiting`` those that hold a place, by number.
 """
 
@@ -20,7 +20,7 @@ from hivecore.gangs._wait_graph import WaitGraph
 from hivecore.gangs.action import PodState
 from hivecore.gangs.gang_spec import GangSpec
 
-__all__ = ["Books", "GangBook", "GroupBook", "PodBook"]
+__all__ = ["Books", "GangBook", "GroupBook", "PodBook", "counted"]
 
 _LISTED = IDLE | {"waiting"}  # what a group has a list of
 # What a pod in a state counts for: it has a place, is bound, has not ended.
@@ -102,8 +102,16 @@ class GroupBook:
         return len(self.names) - len(self.members)
 
 
+def counted(spec: GangSpec, live: int, placed: int, bound: int) -> tuple[int, int]:
+    """How many places and how many pods count toward a minimum, by the gang's policy."""
+    policy = spec.match_policy
+    if policy == "waiting-and-running":
+        return placed + bound, live
+    return placed, live - bound if policy == "only-waiting" else live
+
+
 class Books:
-    """All pods, gangs and groups, and who waits for whom."""
+    """All pods, gangs and groups, and the waits between groups."""
 
     def __init__(self) -> None:
         self.pods: dict[str, PodBook] = {}
@@ -179,7 +187,7 @@ class Books:
         group.short += not gang.valid
         group.live += gang.live
         named_by = self.naming[gang.name]
-        # Before, it was nobody's, and counted for nobody.
+        # Before, it was in no group, and counted for none.
         group.awaited += len(named_by) - 1
         for pod in gang.pods.values():
             self._into(group, pod)
@@ -302,7 +310,7 @@ class Books:
                 self.call_off(pod)
 
     def drop(self, gang: GangBook) -> None:
-        """Forget a gang without pods; nobody counts on it any more."""
+        """Forget a gang without pods; no group counts on it any more."""
         gang.spec = None
         self.judge(gang)
         self.leave(gang)
@@ -335,22 +343,14 @@ class Books:
         if spec is None:
             return False, False
         least = spec.min_members
-        policy = spec.match_policy
-        counted, there = gang.placed, gang.live
-        if policy == "waiting-and-running":
-            counted += gang.bound
-        elif policy == "only-waiting":
-            there -= gang.bound
-        valid, collected = counted >= least, there >= least
+        places, pods = counted(spec, gang.live, gang.placed, gang.bound)
+        valid, collected = places >= least, pods >= least
         for role, number in spec.roles:
-            live, placed, bound = gang.of_role.get(role, (0, 0, 0))
-            if policy == "waiting-and-running":
-                placed += bound
-            elif policy == "only-waiting":
-                live -= bound
-            valid &= placed >= number
-            collected &= live >= number
-        return valid or (policy == "once-satisfied" and gang.group.once), collected
+            places, pods = counted(spec, *gang.of_role.get(role, (0, 0, 0)))
+            valid &= places >= number
+            collected &= pods >= number
+        once = spec.match_policy == "once-satisfied" and gang.group.once
+        return valid or once, collected
 
     def _turn(self, gang: GangBook, valid: bool) -> None:
         gang.valid = valid
@@ -402,21 +402,21 @@ class Books:
         pod.state = state
         if state in _LISTED:
             self._into(group, pod)
-        counted, after = _COUNTS[before], _COUNTS[state]
-        if counted == after:
+        counts, after = _COUNTS[before], _COUNTS[state]
+        if counts == after:
             return
-        placed = after[0] - counted[0]
-        bound = after[1] - counted[1]
-        live = after[2] - counted[2]
+        placed = after[0] - counts[0]
+        bound = after[1] - counts[1]
+        live = after[2] - counts[2]
         gang.placed += placed
         gang.bound += bound
         gang.live += live
         if pod.role:
-            counts = gang.of_role.setdefault(pod.role, [0, 0, 0])
-            counts[0] += live
-            counts[1] += placed
-            counts[2] += bound
-            if not any(counts):
+            of_role = gang.of_role.setdefault(pod.role, [0, 0, 0])
+            of_role[0] += live
+            of_role[1] += placed
+            of_role[2] += bound
+            if not any(of_role):
                 del gang.of_role[pod.role]
         group.live += live
         if live < 0 and not group.live:

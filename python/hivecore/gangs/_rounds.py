@@ -1,4 +1,4 @@
-"""Who is tried next, who may start, and who has to give a place back.
+"""The pods that are tried next, that may start, and that have to give their places back.
 
 A group whose gangs are all collected is *open* for a round: its idle pods are tried one after the
 other, the first one standing for all. Any number of groups are open at once. The round ends when
@@ -18,7 +18,7 @@ What an event has changed stands in the books; `settle` looks at it once the eve
 from collections import deque
 from collections.abc import Collection, Iterable
 
-from hivecore.gangs._books import Books, GangBook, GroupBook, PodBook
+from hivecore.gangs._books import Books, GangBook, GroupBook, PodBook, counted
 from hivecore.gangs._states import IDLE
 from hivecore.gangs.action import Action
 
@@ -142,7 +142,7 @@ class Rounds(Books):
                     if not gang.valid and gang.spec is not None and gang.spec.mode == "strict"
                 ]
                 if strict:
-                    self.close(group, f"nobody is left to try, {_short_of(strict[0])}")
+                    self.close(group, f"no pod is left to try, {_short_of(strict[0])}")
                     return
         self._again_later(group)
 
@@ -154,7 +154,7 @@ class Rounds(Books):
             self.suspect(group)
 
     def _again_later(self, group: GroupBook) -> None:
-        """Set the time of the next round, if there is anybody to be tried."""
+        """Set the time of the next round, if there is a pod to be tried."""
         if group.uncollected or len(group.idle) == group.alone:
             if not group.idle:
                 group.failures = 0
@@ -213,10 +213,10 @@ class Rounds(Books):
         self.put_off(pod, self.now + self._pause(pod.failures))
 
     def wake(self, what: Iterable[str], hard: bool) -> None:
-        """Try those again who lack what is free now.
+        """Try the pods again that lack what is free now.
 
-        :param hard: whether it is free for good; what a group gives back after a failure wakes no
-            group that has failed itself, or they would wake each other for ever.
+        :param hard: whether it stays free. What a group gives back after a failure wakes no group
+            that has failed itself, or they would wake each other for ever.
         """
         found = self.graph.wanting(what, hard)
         if not found:
@@ -344,11 +344,9 @@ class Rounds(Books):
             if gang is None or gang.spec is None:
                 return f"gang {name!r} is not defined"
             if not gang.collected:
-                pods, spec = gang.live, gang.spec
-                if spec.match_policy == "only-waiting":
-                    pods -= gang.bound
-                if pods < spec.min_members:
-                    return f"gang {name!r} has {pods} of {spec.min_members} pods"
+                _, pods = counted(gang.spec, gang.live, gang.placed, gang.bound)
+                if pods < gang.spec.min_members:
+                    return f"gang {name!r} has {pods} of {gang.spec.min_members} pods"
                 return f"gang {name!r} has too few pods of a role"
         return f"{group.uncollected} gangs of the group have too few pods"
 
@@ -362,9 +360,7 @@ def _short_of(gang: GangBook) -> str:
     name, spec = gang.name, gang.spec
     if spec is None:
         return f"gang {name!r} is not defined"
-    counted = gang.placed
-    if spec.match_policy == "waiting-and-running":
-        counted += gang.bound
-    if counted < spec.min_members:
-        return f"gang {name!r} has places for {counted} of {spec.min_members} pods"
+    places, _ = counted(spec, gang.live, gang.placed, gang.bound)
+    if places < spec.min_members:
+        return f"gang {name!r} has places for {places} of {spec.min_members} pods"
     return f"gang {name!r} has places for too few pods of a role"

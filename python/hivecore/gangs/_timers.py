@@ -1,39 +1,38 @@
-"""When something is due: a heap of times in which what was called off stays until it is met.
+"""When pods and groups are due: a heap of times in which stale entries stay for a while.
 
-Invariant: whatever has a ``time`` of 0 or more is in the heap with it. An entry whose time is not
-its thing's any more is stale; the heap is built anew when more than half of it may be.
+Invariant: a pod or group with a ``time`` of 0 or more is in the heap with it. An entry with another
+time is stale; the heap is rebuilt when more than half of it may be stale.
 """
 
+from __future__ import annotations
+
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-__all__ = ["Timed", "Timers"]
+if TYPE_CHECKING:
+    from hivecore.gangs._books import GroupBook, PodBook
 
-
-class Timed(Protocol):
-    """What can be due; ``time`` is -1 while it is not to be."""
-
-    time: int
+__all__ = ["Timers"]
 
 
 class Timers:
-    """The things that are due at some time."""
+    """The pods and groups that are due at some time; ``time`` is -1 for the others."""
 
     __slots__ = ("_heap", "_pushed", "live")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timed]] = []
+        self._heap: list[tuple[int, int, PodBook | GroupBook]] = []
         self._pushed = 0
         self.live = 0
 
-    def set(self, thing: Timed, time: int) -> None:
+    def set(self, thing: PodBook | GroupBook, time: int) -> None:
         """Let it be due then, and at no other time."""
         self.live += thing.time < 0
         thing.time = time
         self._pushed += 1
         heappush(self._heap, (time, self._pushed, thing))
 
-    def clear(self, thing: Timed) -> None:
+    def clear(self, thing: PodBook | GroupBook) -> None:
         """Call it off."""
         if thing.time >= 0:
             thing.time = -1
@@ -49,11 +48,11 @@ class Timers:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def due(self, now: int) -> list[Timed]:
+    def due(self, now: int) -> list[PodBook | GroupBook]:
         """What is due by now, each thing once, the earliest first; it stays in the heap's care
-        until its time is cleared or set anew.
+        until its time is cleared or set again.
         """
-        found: dict[int, Timed] = {}
+        found: dict[int, PodBook | GroupBook] = {}
         while (time := self.next()) is not None and time <= now:
             _, _, thing = heappop(self._heap)
             found[id(thing)] = thing

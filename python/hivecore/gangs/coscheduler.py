@@ -5,6 +5,7 @@ from threading import RLock
 from typing import Any, Literal, Self
 
 from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
+from hivecore._record import check_of
 from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import GangError
@@ -20,14 +21,15 @@ from hivecore.gangs.phases import gang_phase
 __all__ = ["Coscheduler"]
 
 _LATEST = 2**61
+_check_spec = check_of(GangSpec)
 _LIVE = NOT_PLACED | PLACED | BOUND
 
 
 class Coscheduler(PlainState):
     """Gangs start together or not at all, under a scheduler that places pod by pod.
 
-    The scheduler tells what happens, and does what it is told. It tries the pods that it is told to
-    try, and reports for each a place (`assume_pod`) or none (`fail_pod`). A pod that has a place
+    The scheduler reports what happens, and carries out the actions. It tries the pods of an action
+    "try", and reports for each a place (`assume_pod`) or none (`fail_pod`). A pod that has a place
     holds it until its gang and those that it starts with have enough pods; then they are released,
     to be bound. Groups of gangs are tried side by side, any number at once.
 
@@ -178,11 +180,11 @@ class Coscheduler(PlainState):
         book = rounds.gang(of)
         if spec is not None and book.spec is None:
             self._define(book, spec, "pod")
-        made = rounds.add(name, book, role, "bound" if bound else "pending")
-        made.holds = held
+        added = rounds.add(name, book, role, "bound" if bound else "pending")
+        added.holds = held
         rounds.settle()
-        if made.state in IDLE:
-            rounds.admit(made)
+        if added.state in IDLE:
+            rounds.admit(added)
         return self._done()
 
     @in_turn
@@ -198,7 +200,7 @@ class Coscheduler(PlainState):
         """The scheduler has found a place for a pod, which holds it from now on.
 
         :param holds: what others cannot have meanwhile, in the caller's words: the node, or
-            nodes and devices. Pods that lack it are told in these words, too.
+            nodes and devices. `fail_pod` names what a pod lacks in these words, too.
         :raises GangError: it has a place already, or has ended.
 
         If its group has failed while it was being tried, it is rejected at once.
@@ -271,7 +273,7 @@ class Coscheduler(PlainState):
     def bind_pod(self, pod: str, now: int, *, by_others: bool = False) -> tuple[Action, ...]:
         """A pod is bound to its node.
 
-        :param by_others: whether somebody else has bound it, so that it need not be released.
+        :param by_others: whether another scheduler has bound it, so that it need not be released.
         :raises GangError: it was not released.
         """
         allowed = NOT_PLACED | PLACED
@@ -368,21 +370,21 @@ class Coscheduler(PlainState):
         rounds = self._at(now)
         order = sorted(
             rounds.timers.due(rounds.now),
-            key=lambda one: (one.time, isinstance(one, GroupBook), one.number),  # type: ignore[attr-defined]
+            key=lambda due: (due.time, isinstance(due, GroupBook), due.number),
         )
-        for one in order:
-            if not 0 <= one.time <= rounds.now:
+        for due in order:
+            if not 0 <= due.time <= rounds.now:
                 continue  # it was called off by what came before it
-            if isinstance(one, GroupBook):
-                rounds.timers.clear(one)
-                self._look_again(one)
-            elif isinstance(one, PodBook) and one.state == "waiting":
-                self._expire(one)
-            elif isinstance(one, PodBook):
-                rounds.call_off(one)
-                if rounds.starts_alone(one):
-                    rounds._try(one, "it is tried again")
-                self._look_again(one.gang.group)
+            if isinstance(due, GroupBook):
+                rounds.timers.clear(due)
+                self._look_again(due)
+            elif due.state == "waiting":
+                self._expire(due)
+            else:
+                rounds.call_off(due)
+                if rounds.starts_alone(due):
+                    rounds._try(due, "it is tried again")
+                self._look_again(due.gang.group)
         return self._done()
 
     @property
@@ -508,9 +510,9 @@ class Coscheduler(PlainState):
 
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
-        made = cls()
-        made._rounds = rebuilt(state)
-        return made
+        restored = cls()
+        restored._rounds = rebuilt(state)
+        return restored
 
     # --- what events have in common
 
@@ -570,7 +572,7 @@ class Coscheduler(PlainState):
         self._look_again(group)
 
     def _look_again(self, group: GroupBook) -> None:
-        """Go on with a group, or begin a round if there is somebody to be tried."""
+        """Go on with a group, or begin a round if there is a pod to be tried."""
         rounds = self._rounds
         rounds.settle()
         if group.members and (group.open or len(group.idle) > group.alone):
@@ -593,12 +595,6 @@ class Coscheduler(PlainState):
         rounds = self._rounds
         actions, rounds.actions = tuple(rounds.actions), []
         return actions
-
-
-def _check_spec(spec: object, name: str) -> GangSpec:
-    if not isinstance(spec, GangSpec):
-        raise TypeError(f"{name} must be a GangSpec, not {type(spec).__name__}")
-    return spec
 
 
 def _names(given: Iterable[str], name: str) -> tuple[str, ...]:

@@ -4,10 +4,11 @@
 2. A node costs what the jobs on it are worth: the rank of a job's priority, 1 for the lowest.
 3. The pending pods are placed, all of them or none.
 4. Jobs come back while all the placed pods still fit: first those that would exceed a budget, then
-   the more important ones. Who cannot come back is a victim.
+   the more important ones. A job that cannot come back is a victim.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple, tuple_of
@@ -65,7 +66,7 @@ class JobPreemption(Record, frozen=True):
     """What would let a group start.
 
     :param outcome: "bind": all of its pending pods fit as it is. "preempt": after the victims have
-        left. "wait": nothing helps, and nobody is to leave.
+        left. "wait": nothing helps, and no job is to leave.
     :param placement: each pending pod with its node, in the order of their creation.
     :param victims: the jobs that have to leave, the least important first.
     :param cost: the sum of their ranks.
@@ -97,18 +98,18 @@ def preempt_jobs(
 ) -> JobPreemption:
     """Find jobs of lower priority without which all pending pods of a gang's group have places.
 
-    :param gangs: who is pending, who waits, and which running pods start together.
+    :param gangs: its pods that are pending or wait, and the running pods that start together.
     :param gang: any gang of the group.
     :param running: every pod that has a node, those that leave included.
     :param slots: how many of the pending pods fit on a node after these pods have left; places of
         the group's waiting pods are taken. More leaving is never fewer slots.
     :param nodes: those that may be considered: where preemption can help at all.
-    :param priority: the gang's; who has as much or more stays.
+    :param priority: the gang's; pods of this priority or more stay.
     :param place: from slots by node, a number of pods and costs by node, how many pods go to each
         node; ``None`` if it cannot place all. Without it, nodes are filled by cost, then by name.
         `hivecore.topology` can stand here.
     :param budgets: how many of some pods may leave, as (names, number).
-    :param exceed_budgets: whether somebody beyond a budget leaves if nobody else will do.
+    :param exceed_budgets: whether jobs beyond a budget leave if no others will do.
     :param allows: whether quotas let the pending pods run after these pods have left.
     :param leaving: pods that are on their way out for this group already: it has to wait for them.
     :raises KeyError: there is no such gang.
@@ -167,18 +168,16 @@ def _wait(reason: str) -> JobPreemption:
     return JobPreemption("wait", (), (), 0, (), reason)
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """What leaves as a whole."""
 
-    __slots__ = ("beyond", "key", "nodes", "pods", "priority", "rank")
-
-    def __init__(self, key: _Key) -> None:
-        self.key = key
-        self.pods: list[str] = []
-        self.nodes: set[str] = set()
-        self.priority = _PRIORITIES[0]
-        self.rank = 0
-        self.beyond = False
+    key: _Key
+    pods: list[str] = field(default_factory=list)
+    nodes: set[str] = field(default_factory=set)
+    priority: int = _PRIORITIES[0]
+    rank: int = 0
+    beyond: bool = False
 
 
 def _pods_of(jobs: Iterable[_Job]) -> frozenset[str]:
@@ -269,7 +268,7 @@ class _Search:
         gone = _pods_of(jobs)
         if not self.allows(gone):
             return None
-        # Whoever is beyond a budget costs more than all who are not.
+        # A job beyond a budget costs more than all that are not.
         surcharge = sum(job.rank for job in jobs) + 1
         costs = dict.fromkeys(self.nodes, 0)
         for job in jobs:
@@ -291,7 +290,7 @@ class _Search:
     def holds(self, still: set[str], counts: dict[str, int]) -> bool:
         """Whether so many fit on these nodes, and are allowed, with only those still gone."""
         if not counts and self._allows is None:
-            return True  # most jobs are on other nodes: no set is made for nobody
+            return True  # most jobs are on other nodes
         gone = frozenset(still)
         fit = all(self.slots(node, gone) >= count for node, count in counts.items())
         return fit and self.allows(gone)

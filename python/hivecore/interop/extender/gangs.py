@@ -1,17 +1,16 @@
 """The pods of a gang, and which of them has which place of its job."""
 
-import re
 from dataclasses import dataclass
 
 from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
+from hivecore.interop.kubernetes.pods import natural_order
 from hivecore.scheduler import PlacedPod, Scheduler
 
 __all__ = ["Gang", "Member", "Slot"]
 
 Slot = tuple[str, int]
 _NO_RANK = 2**31
-_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 @dataclass(slots=True)
@@ -111,9 +110,4 @@ class Gang:
 
 def _order(member: Member) -> tuple[int, list[tuple[int, str]]]:
     rank = member.request.rank
-    return _NO_RANK if rank is None else rank, _natural(member.name)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    parts = _DIGITS.split(name)
-    return [(int(part) if i % 2 else 0, "" if i % 2 else part) for i, part in enumerate(parts)]
+    return _NO_RANK if rank is None else rank, natural_order(member.name)

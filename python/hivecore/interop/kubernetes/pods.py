@@ -1,5 +1,6 @@
 """What every scheduler reads of a pod: its name, its node, whether it has ended, its amounts."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ __all__ = [
     "binding_of",
     "has_ended",
     "identify",
+    "natural_order",
     "node_of",
     "owner_name",
     "pod_requests",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 _MOST = 2**63 - 1
+_DIGITS = re.compile(r"([0-9]+)")
 _Amount = TypeVar("_Amount", int, Fraction)
 
 
@@ -128,6 +131,19 @@ def binding_of(pod: PodId, node: str, annotations: Mapping[str, str]) -> dict[st
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A key for sorting names that counts numbers in them as numbers.
+
+    >>> sorted(["bert-10", "bert-2"], key=natural_order)
+    ['bert-2', 'bert-10']
+    """
+    words = _DIGITS.split(name)  # digits are at odd places; of two numbers the longer is larger
+    return [
+        (len(word.lstrip("0")), word.lstrip("0")) if i % 2 else (0, word)
+        for i, word in enumerate(words)
+    ]
 
 
 def owner_name(pod: Field) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 from hivecore._arguments import as_bool, as_int, as_mapping
 from hivecore.gangs import BindInfo, GangMode, GangSpec, GangStatus, MatchPolicy
@@ -51,11 +51,7 @@ _MOST = 2**31 - 1
 _LONGEST = 2**60
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _MODES: dict[str, GangMode] = {"Strict": "strict", "NonStrict": "non-strict"}
-_POLICIES: dict[str, MatchPolicy] = {
-    "only-waiting": "only-waiting",
-    "waiting-and-running": "waiting-and-running",
-    "once-satisfied": "once-satisfied",
-}
+_POLICIES: dict[str, MatchPolicy] = {policy: policy for policy in get_args(MatchPolicy)}
 #: The annotations of a PodGroup that are read.
 _OF_GROUP = (TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS, SPEC)
 

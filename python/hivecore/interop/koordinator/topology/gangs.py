@@ -1,6 +1,5 @@
 """What a gang asks of the network, by its annotation, and which of its pods goes where."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from hivecore.interop.koordinator.topology.names import (
 from hivecore.interop.koordinator.topology.rules import GatherRules, read_rules, wishes_of
 from hivecore.interop.kubernetes.documents import Objects, named_object, objects_of
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.pods import has_ended, node_of, owner_name
+from hivecore.interop.kubernetes.pods import has_ended, natural_order, node_of, owner_name
 from hivecore.topology import NetworkTopology, TopologyDecision, TopologyRequest
 
 __all__ = ["TopologyGang", "read_topology_gang"]
 
 _MOST = 2**31
 _Said = TypeVar("_Said", str, GatherRules)
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +131,7 @@ def _ranked(pods: Objects) -> dict[str, Field]:
                 raise field["metadata"]["name"].error("there are two pods of this name")
             index = field["metadata"]["annotations"][POD_INDEX]
             rank = _MOST if index.absent else index.integer_text(0, _MOST - 1)
-            words = _DIGITS.split(name)
-            # Digits are at odd places; longer numbers are larger.
-            natural = [
-                (len(word.lstrip("0")), word.lstrip("0")) if i % 2 else (0, word)
-                for i, word in enumerate(words)
-            ]
-            found[name] = (rank, natural, name), field
+            found[name] = (rank, natural_order(name), name), field
     return {name: field for name, (_, field) in sorted(found.items(), key=lambda one: one[1][0])}
 
 
