@@ -82,12 +82,12 @@ def _audit_gang(rounds: Rounds, gang: GangBook) -> None:
 def _audit_group(rounds: Rounds, group: GroupBook) -> None:
     what = f"group {group.id!r}"
     gangs = [rounds.gangs.get(name) for name in group.names]
-    there = [gang for gang in gangs if gang is not None]
-    members = {gang.name: gang for gang in there if gang.group is group}
+    known = [gang for gang in gangs if gang is not None]
+    members = {gang.name: gang for gang in known if gang.group is group}
     _require(bool(members) and members == group.members, f"{what}: members")
-    missing = len(gangs) - len(there)
-    lacking = missing + sum(not gang.valid for gang in there)
-    uncollected = missing + sum(not gang.collected for gang in there)
+    missing = len(gangs) - len(known)
+    lacking = missing + sum(not gang.valid for gang in known)
+    uncollected = missing + sum(not gang.collected for gang in known)
     _require((lacking, uncollected) == (group.lacking, group.uncollected), f"{what}: readiness")
     _require(group.short == sum(not gang.valid for gang in members.values()), f"{what}: short")
     awaited = sum(len(rounds.naming[name]) - 1 for name in members)

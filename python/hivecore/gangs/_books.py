@@ -232,8 +232,8 @@ class Books:
         """The groups of the gangs that a group names; itself does not matter."""
         if not group.outside:
             return []
-        there = [self.gangs[name] for name in group.names if name in self.gangs]
-        return list(dict.fromkeys([gang.group for gang in there]))
+        gangs = [self.gangs[name] for name in group.names if name in self.gangs]
+        return list(dict.fromkeys([gang.group for gang in gangs]))
 
     def reachable(
         self, group: GroupBook, known: Container[GroupBook] = ()
@@ -244,7 +244,7 @@ class Books:
         """
         if group.lacking:
             return None
-        found = {group: None}
+        reached = {group: None}
         ahead = [group]
         while ahead:
             here = ahead.pop()
@@ -253,10 +253,10 @@ class Books:
                     other = self.gangs[name].group
                     if other.lacking:
                         return None
-                    if other not in found and other not in known:
-                        found[other] = None
+                    if other not in reached and other not in known:
+                        reached[other] = None
                         ahead.append(other)
-        return list(found)
+        return list(reached)
 
     def naming_it(self, group: GroupBook) -> list[GroupBook]:
         """The groups that name a gang of this one."""
@@ -266,14 +266,14 @@ class Books:
 
     def dependents(self, group: GroupBook) -> set[GroupBook]:
         """The groups that start only with this one, itself included."""
-        found = {group}
+        dependents = {group}
         ahead = [group]
         while ahead:
             for other in self.naming_it(ahead.pop()):
-                if other not in found:
-                    found.add(other)
+                if other not in dependents:
+                    dependents.add(other)
                     ahead.append(other)
-        return found
+        return dependents
 
     # --- gangs
 

@@ -17,6 +17,7 @@ What an event has changed stands in the books; `settle` looks at it once the eve
 
 from collections import deque
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 
 from hivecore.gangs._books import Books, GangBook, GroupBook, PodBook, counted
 from hivecore.gangs._states import IDLE
@@ -24,6 +25,7 @@ from hivecore.gangs.action import Action
 
 __all__ = ["Rounds"]
 
+_age = attrgetter("number")
 # So many gangs of a group are looked at to name one that is not ready.
 _NAMED = 16
 
@@ -76,7 +78,7 @@ class Rounds(Books):
             return
         chosen = sorted(
             [pod for pod in pods if pod.time < 0 and pod.state in IDLE],
-            key=lambda pod: pod.number,
+            key=_age,
         )
         if not chosen:
             return
@@ -218,12 +220,12 @@ class Rounds(Books):
         :param hard: whether it stays free. What a group gives back after a failure wakes no group
             that has failed itself, or they would wake each other for ever.
         """
-        found = self.graph.wanting(what, hard)
-        if not found:
+        wanting = self.graph.wanting(what, hard)
+        if not wanting:
             return
         touched: dict[GroupBook, list[PodBook]] = {}
-        for group in _in_order(found):
-            for pod in sorted(found[group], key=lambda one: one.number):
+        for group in _in_order(wanting):
+            for pod in sorted(wanting[group], key=_age):
                 if self.starts_alone(pod):
                     self._try(pod, "what it lacks is free")
                 elif group.open:
@@ -244,26 +246,26 @@ class Rounds(Books):
             group = ahead.popleft()
             if group in started:
                 continue
-            found = self.reachable(group, started)
-            if found is None:
+            starting = self.reachable(group, started)
+            if starting is None:
                 continue
-            started.update(found)
-            self._release([one for one in found if one.waiting])
-            for one in found:
-                ahead.extend([other for other in self.naming_it(one) if not other.lacking])
+            started.update(starting)
+            self._release([each for each in starting if each.waiting])
+            for each in starting:
+                ahead.extend([other for other in self.naming_it(each) if not other.lacking])
 
     def _release(self, groups: list[GroupBook]) -> None:
-        for one in groups:
-            if one.members_bound < 0:
-                one.members_bound = sum(self.gangs[name].placed for name in one.names)
-        for one in _in_order(groups):
-            pods = [one.waiting[number] for number in sorted(one.waiting)]
+        for group in groups:
+            if group.members_bound < 0:
+                group.members_bound = sum(self.gangs[name].placed for name in group.names)
+        for group in _in_order(groups):
+            pods = [group.waiting[number] for number in sorted(group.waiting)]
             for pod in pods:
                 self.call_off(pod)
                 self.move(pod, "released")
                 pod.failures = 0
-            one.failure = ""
-            self.say("release", pods, one, "every gang of the group has enough pods")
+            group.failure = ""
+            self.say("release", pods, group, "every gang of the group has enough pods")
 
     def settle(self) -> None:
         """Look at the groups in which an event has changed something."""
@@ -300,18 +302,18 @@ class Rounds(Books):
 
     def suspect_below(self, group: GroupBook) -> None:
         """The group starts with others than before."""
-        for one in self.graph.with_it(group):
-            self.suspect(one)
+        for below in self.graph.with_it(group):
+            self.suspect(below)
 
     def _break_cycles(self, group: GroupBook) -> None:
         if not self.resolve:
             return
-        ends = {one for one in self.dependents(group) if one.waiting}
+        ends = {other for other in self.dependents(group) if other.waiting}
         if not ends:
             return
         while cycle := self.graph.cycle(group, ends):
-            youngest = max(cycle, key=lambda one: one.number)
-            others = [repr(one.id) for one in cycle if one is not youngest]
+            youngest = max(cycle, key=_age)
+            others = [repr(other.id) for other in cycle if other is not youngest]
             met = f"group {', '.join(others)}" if others else "a group that it starts with"
             self.close(youngest, f"a deadlock with {met}; this group is the youngest that holds")
 
@@ -353,7 +355,7 @@ class Rounds(Books):
 
 def _in_order(groups: Collection[GroupBook]) -> Collection[GroupBook]:
     """The older ones first."""
-    return groups if len(groups) < 2 else sorted(groups, key=lambda one: one.number)
+    return groups if len(groups) < 2 else sorted(groups, key=_age)
 
 
 def _short_of(gang: GangBook) -> str:

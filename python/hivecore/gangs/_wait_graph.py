@@ -1,4 +1,4 @@
-"""Who holds what others lack: the wait-for graph between groups, and its cycles.
+"""The wait-for graph between groups, by what some hold and others lack, and its cycles.
 
 A group that holds places gives them up when it starts, and it starts when no pod that it needs is
 held up. So it waits for another group if a held-up pod, its own or one of a group that it starts
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["WaitGraph"]
 
 
+_age = attrgetter("number")  # of two groups the younger has the larger
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -126,11 +128,11 @@ class WaitGraph:
         """The groups that a group waits for, the oldest first; it must hold something."""
         if group not in self._holds:
             return []
-        asked = {group}
-        found = self._holders(self._held, [group], set())
-        found.pop(group, None)
-        found.update(self._holders(self._held, self._below(group, asked), set()))
-        return sorted(found, key=lambda one: one.number)
+        visited = {group}
+        holders = self._holders(self._held, [group], set())
+        holders.pop(group, None)
+        holders.update(self._holders(self._held, self._below(group, visited), set()))
+        return sorted(holders, key=_age)
 
     def with_it(self, group: GroupBook) -> list[GroupBook]:
         """A group and all that it starts with."""
@@ -156,14 +158,14 @@ class WaitGraph:
         self, what: Iterable[str], all_of_them: bool
     ) -> dict[GroupBook, dict[PodBook, None]]:
         """The held-up pods that lack any of it, by group, of all groups or of the eager ones."""
-        found: dict[GroupBook, dict[PodBook, None]] = {}
-        for one in what:
-            pods = self._wanted.get(one)
+        wanting: dict[GroupBook, dict[PodBook, None]] = {}
+        for resource in what:
+            pods = self._wanted.get(resource)
             if pods is None:
                 continue
-            for group in pods if all_of_them else self._eager_for.get(one, ()):
-                found.setdefault(group, {}).update(pods[group])
-        return found
+            for group in pods if all_of_them else self._eager_for.get(resource, ()):
+                wanting.setdefault(group, {}).update(pods[group])
+        return wanting
 
     def is_wanted(self, what: Iterable[str]) -> bool:
         """Whether a held-up pod lacks any of it."""
@@ -179,29 +181,30 @@ class WaitGraph:
 
         :param ends: all of those groups that hold something, itself included.
         """
-        asked = {group}
+        visited = {group}
         lacking: dict[str, GroupBook | None] = {}  # by which group of these; None: by several
-        for one in [group, *self._below(group, asked)]:
-            for what in self._lacking.get(one, ()):
-                lacking[what] = None if what in lacking else one
-        found: dict[GroupBook, None] = {}
+        for lacker in [group, *self._below(group, visited)]:
+            for what in self._lacking.get(lacker, ()):
+                lacking[what] = None if what in lacking else lacker
+        holders: dict[GroupBook, None] = {}
         alone: dict[GroupBook, None] = {}  # those that hold what only they lack
-        for what, lacker in lacking.items():
+        for what, only in lacking.items():
             for holder in self._stuck.get(what, ()):
-                (alone if holder is lacker else found)[holder] = None
+                (alone if holder is only else holders)[holder] = None
         # Such a group does not wait for itself, but two that start with each other wait for each
-        # other then. Whatever else it waits for is found already.
+        # other then. Whatever else it waits for is known already.
         own = sorted(
-            [one for one in alone if one in ends and one not in found], key=lambda one: one.number
+            [other for other in alone if other in ends and other not in holders],
+            key=_age,
         )
-        if len(own) > 1 and not any(one in ends for one in found):
+        if len(own) > 1 and not any(holder in ends for holder in holders):
             return own[-2:]
         path: dict[GroupBook, GroupBook | None] = {}
         seen = set[str]()
         ahead: deque[GroupBook] = deque()
         here: GroupBook | None = None
         while True:
-            for after in sorted(found, key=lambda one: one.number):
+            for after in sorted(holders, key=_age):
                 if after in path:
                     continue
                 path[after] = here
@@ -214,36 +217,36 @@ class WaitGraph:
             if not ahead:
                 return []
             here = ahead.popleft()
-            if here in asked:
-                found = {}
+            if here in visited:
+                holders = {}
             else:
-                asked.add(here)
-                found = self._holders(self._stuck, [here, *self._below(here, asked)], seen)
+                visited.add(here)
+                holders = self._holders(self._stuck, [here, *self._below(here, visited)], seen)
 
     def _holders(
         self, held: dict[str, dict[GroupBook, _V]], groups: Iterable[GroupBook], seen: set[str]
     ) -> dict[GroupBook, None]:
-        """Who holds what these groups lack, as far as nobody has asked for it yet."""
-        found: dict[GroupBook, None] = {}
+        """The groups that hold what these groups lack and what no group before lacks."""
+        holders: dict[GroupBook, None] = {}
         for group in groups:
             for what in self._lacking.get(group, ()):
                 if what not in seen:
                     seen.add(what)
-                    found.update(dict.fromkeys(held.get(what, ())))
-        return found
+                    holders.update(dict.fromkeys(held.get(what, ())))
+        return holders
 
-    def _below(self, group: GroupBook, asked: set[GroupBook]) -> list[GroupBook]:
-        """The groups that it starts with, and those that these start with, as far as nobody has
-        asked them yet; they are asked now.
+    def _below(self, group: GroupBook, visited: set[GroupBook]) -> list[GroupBook]:
+        """The groups that it starts with, and those that these start with, but for those visited
+        before; they are visited now.
         """
-        ahead, found = [group], []
+        ahead, below = [group], []
         while ahead:
             for other in self.named(ahead.pop()):
-                if other not in asked:
-                    asked.add(other)
+                if other not in visited:
+                    visited.add(other)
                     ahead.append(other)
-                    found.append(other)
-        return found
+                    below.append(other)
+        return below
 
 
 def _discard(index: dict[str, dict[_K, _V]], what: str, key: _K) -> None:
