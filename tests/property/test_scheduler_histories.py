@@ -54,6 +54,7 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("quotas", 600059),
         ("quotas and devices", 600089),
         ("quotas and cells", 600179),
+        ("quotas and cells", 700095),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._thousandths import Amount
+from hivecore._thousandths import Amount, counted
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
@@ -142,8 +142,8 @@ class Lacks:
         self._seen: dict[int, None] = {}
         #: the result of `able`, and the versions of all from which it follows
         self._able: tuple[Any, list[int]] = None, []
-        #: the quotas that exceeded their runtimes at the last check, and still do
-        self._overused: frozenset[str] = frozenset()
+        #: the runtimes, in thousandths, of the quotas that exceeded them at the last check
+        self._overused: dict[str, dict[str, int]] = {}
 
     def branch(self, stage: "QuotaStage") -> Self:
         """An equal for a branch of the quotas."""
@@ -255,12 +255,12 @@ class Lacks:
             if not of_quota:
                 del self._urgent[quota]
 
-    def plain(self) -> dict[str, list[Any]]:
+    def plain(self) -> dict[str, Any]:
         """The state that does not follow from the waiting kinds, as plain data."""
         return {
             "vain": sorted(self._vain),
             "stirred": sorted(self._stage.stirred),
-            "overused": sorted(self._overused),
+            "overused": self._overused,
             "seen": sorted(self._seen),
         }
 
@@ -271,18 +271,38 @@ class Lacks:
             self._set_vain(number, False)
             self._spare(number, quota, self._urgent[quota][number])
         self._stage.stirred = self._quotas.keys() & state["stirred"]
-        self._overused = frozenset(self._quotas.keys() & state["overused"])
+        overused = state["overused"]
+        runtimes = overused if isinstance(overused, dict) else self._runtimes()  # an old state
+        self._overused = {name: runtimes[name] for name in overused if name in runtimes}
         self._seen = dict.fromkeys(self._own_quota.keys() & state.get("seen", self._seen))
+
+    def _runtimes(self) -> dict[str, dict[str, int]]:
+        """The runtimes of the quotas that exceed them, in thousandths."""
+        part = self._stage.part
+        return {
+            name: {one: counted(amount, True) for one, amount in part.runtime(name).items()}
+            for name in part.overused()
+        }
 
     def note_overused(self) -> None:
         """Note that a kind is refused beside the quotas that are over-used now."""
-        self._log.set(self, "_overused", self._overused & frozenset(self._stage.part.overused()))
+        now, before = self._runtimes(), self._overused
+        noted = {
+            name: {one: max(amount, before[name].get(one, 0)) for one, amount in runtime.items()}
+            for name, runtime in now.items()
+            if name in before
+        }
+        self._log.set(self, "_overused", noted)
 
-    def _is_one_more_overused(self) -> bool:
-        """Whether a quota exceeds its runtime that did not at the last check."""
-        before = self._overused
-        self._log.set(self, "_overused", frozenset(self._stage.part.overused()))
-        return not self._overused <= before
+    def _is_more_overused(self) -> bool:
+        """Whether a quota exceeds its runtime that did not at the last check, or was given more."""
+        now, before = self._runtimes(), self._overused
+        self._log.set(self, "_overused", now)
+        return any(
+            name not in before
+            or any(amount < before[name].get(one, 0) for one, amount in runtime.items())
+            for name, runtime in now.items()
+        )
 
     def _refresh(self) -> None:
         """Compute again what evictions may free, where other units run."""
@@ -318,9 +338,9 @@ class Lacks:
 
     def able_to_reclaim(self) -> list[int]:
         """The kinds to which quotas may return something now. Those that were entitled to it when
-        evictions did not help are tried when one more quota exceeds its runtime.
+        evictions did not help are tried when a quota exceeds its runtime by more.
         """
-        is_new = self._is_one_more_overused()
+        is_new = self._is_more_overused()
         if not self._entitled.rows:
             return []
         self._refresh()
