@@ -74,9 +74,9 @@ def _check_units(ledger: State) -> None:
                         right = not is_whole or held.setdefault(at, live) is live
                         _require(right, f"GPU {at} is held for two jobs")
                         continue
-                    mine = f"job {holder}" if is_whole else "several"
-                    owner = gpus.setdefault(at, mine)
-                    _require(owner == mine, f"GPU {at} has two owners")
+                    holds_it = f"job {holder}" if is_whole else "several"
+                    owner = gpus.setdefault(at, holds_it)
+                    _require(owner == holds_it, f"GPU {at} has two owners")
     for at, live in held.items():
         owner = gpus.get(at, "several")
         right = owner == "several" or owner_of(owner.removeprefix("job ")) in live.victims

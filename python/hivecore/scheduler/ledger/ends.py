@@ -152,9 +152,9 @@ def has_stopped(state: State, live: Live) -> None:
     live.note(state.log)
     live.has_stopped = True
     state.stages.read(live.job.name, False)
-    mine = state.jobs.get(live.for_job)
+    winner = state.jobs.get(live.for_job)
     # That job may be gone, and its name that of another job by now.
-    if mine is None or live.job.name not in mine.victims:
+    if winner is None or live.job.name not in winner.victims:
         leave(state, live)
 
 
@@ -186,8 +186,8 @@ def hold_no_more(state: State, live: Live) -> None:
     unit = live.units[0]
     if unit.placed:
         units = leaving(state, live)
-        for one in (unit, *units):
-            one.note(state.log)
+        for holder in (unit, *units):
+            holder.note(state.log)
         state.stages.let_go(unit, units)
 
 

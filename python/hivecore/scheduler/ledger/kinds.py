@@ -43,14 +43,14 @@ class Kinds:
     def of(self, job: Job) -> Kind:
         """The kind of the first unit of a job."""
         if job.after or job.together:
-            return self._made(job, least_of(job), is_alone=True)
-        return self._find(self.asked_by(job), job, None)
+            return self._new(job, least_of(job), is_alone=True)
+        return self._find(self.key_of(job), job, None)
 
     def enforced(self, job: Job) -> Kind | None:
         """The kind of a job if the parts, as they are now, are known to enforce its constraints."""
         if job.after or job.together:
             return None
-        kind = self._known.get(self.asked_by(job))
+        kind = self._known.get(self.key_of(job))
         return kind if kind is not None and kind.number in self._enforced else None
 
     def note_enforced(self, kind: Kind) -> None:
@@ -61,7 +61,7 @@ class Kinds:
             self._log.note(self._enforced.discard, kind.number)
             self._enforced.add(kind.number)
 
-    def asked_by(self, job: Job) -> tuple[Any, ...]:
+    def key_of(self, job: Job) -> tuple[Any, ...]:
         """The key of the kind of jobs that start by themselves."""
         return (job.roles, *self._terms(job))
 
@@ -71,32 +71,32 @@ class Kinds:
         :param is_alone: it is for one unit only.
         """
         if is_alone:
-            return self._made(job, [(role, 1)], is_alone=True)
+            return self._new(job, [(role, 1)], is_alone=True)
         return self._find((role, *self._terms(job)), job, role)
 
     def lent(self, kind: Kind) -> Kind:
         """The kind of units on idle cells while a unit of this kind waits."""
         key = ("lent", kind.number)
-        found = self._known.get(key)
-        if found is None:
-            found = self._keep(key, _lent_kind(self._next_number(), kind.job, self._nodes))
-        return found
+        lent = self._known.get(key)
+        if lent is None:
+            lent = self._keep(key, _lent_kind(self._next_number(), kind.job, self._nodes))
+        return lent
 
     def alone(self, kind: Kind) -> Kind:
         """An equal kind for a unit that waits by itself."""
-        made = self._made(kind.job, list(kind.sizes), is_alone=True, like=kind.like or kind)
+        alone = self._new(kind.job, list(kind.sizes), is_alone=True, like=kind.like or kind)
         known = self._impossible.get(kind.number)
         if known is not None:
-            self._note(made, known)
-        return made
+            self._note(alone, known)
+        return alone
 
     def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
         """Why units of a kind could never start, computed once; "": they could."""
-        found = self._impossible.get(kind.number)
-        if found is None:
-            found = ask(kind)
-            self._note(kind, found)
-        return found
+        reason = self._impossible.get(kind.number)
+        if reason is None:
+            reason = ask(kind)
+            self._note(kind, reason)
+        return reason
 
     def _note(self, kind: Kind, reason: str) -> None:
         if len(self._impossible) >= _MOST:
@@ -111,23 +111,23 @@ class Kinds:
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
         """The kind of this number, while a state is read."""
-        found = self._restored.get(number)
-        if found is None:
+        kind = self._restored.get(number)
+        if kind is None:
             key = (job.roles if role is None else role, *self._terms(job))
             roles = least_of(job) if role is None else [(role, 1)]
-            found = self._noted(Kind(number, job, roles, is_alone, **self._nodes))
-            self._restored[number] = found
+            kind = self._noted(Kind(number, job, roles, is_alone, **self._nodes))
+            self._restored[number] = kind
             if not is_alone:
-                self._known[key] = found
-        return found
+                self._known[key] = kind
+        return kind
 
     def restored_lent(self, number: int, kind: Kind) -> Kind:
         """The kind of this number of units on idle cells while a unit of a kind waits."""
-        found = self._restored.get(number)
-        if found is None:
-            found = self._restored[number] = _lent_kind(number, kind.job, self._nodes)
-            self._known["lent", kind.number] = found
-        return found
+        lent = self._restored.get(number)
+        if lent is None:
+            lent = self._restored[number] = _lent_kind(number, kind.job, self._nodes)
+            self._known["lent", kind.number] = lent
+        return lent
 
     def end_restoring(self, numbered: int) -> None:
         """Note that a state was read in which so many kinds had been numbered."""
@@ -155,11 +155,11 @@ class Kinds:
 
     def branch(self, log: UndoLog) -> Self:
         """An equal, independent object."""
-        made = type(self)(log, self._by_stages, **self._nodes)
-        made.numbered, made.all_want_gpus = self.numbered, self.all_want_gpus
-        made._known, made._impossible = self._known.copy(), self._impossible.copy()
-        made._enforced = self._enforced.copy()
-        return made
+        branch = type(self)(log, self._by_stages, **self._nodes)
+        branch.numbered, branch.all_want_gpus = self.numbered, self.all_want_gpus
+        branch._known, branch._impossible = self._known.copy(), self._impossible.copy()
+        branch._enforced = self._enforced.copy()
+        return branch
 
     def _terms(self, job: Job) -> tuple[Any, ...]:
         """What stages read of a job besides its roles."""
@@ -181,9 +181,9 @@ class Kinds:
         except KeyError:
             pass
         roles = least_of(job) if role is None else [(role, 1)]
-        return self._keep(key, self._made(job, roles))
+        return self._keep(key, self._new(job, roles))
 
-    def _made(
+    def _new(
         self,
         job: Job,
         roles: list[tuple[Role, int]],

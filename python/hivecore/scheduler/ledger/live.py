@@ -83,12 +83,12 @@ class Live:
 
     def copy(self) -> Self:
         """An equal job for a branch."""
-        made: Self = object.__new__(type(self))
-        made.job, made.number = self.job, self.number
-        made.restore(_values(self))
-        made.units = [unit.copy() for unit in self.units]
-        made.lent = self.lent and self.lent.copy()
-        return made
+        copy: Self = object.__new__(type(self))
+        copy.job, copy.number = self.job, self.number
+        copy.restore(_values(self))
+        copy.units = [unit.copy() for unit in self.units]
+        copy.lent = self.lent and self.lent.copy()
+        return copy
 
     def note(self, log: UndoLog) -> None:
         """Let a log restore the job as it is now; its units by themselves."""
@@ -117,7 +117,7 @@ class Live:
         name, where = self.job.name, self.job.where
         # Pods of other jobs that ask for the same may use another domain.
         is_confined = bool(where.must or where.within)
-        made = [
+        joining = [
             Unit(
                 f"{name}/{role.name}/{index}",
                 name,
@@ -127,8 +127,8 @@ class Live:
             for role in self.job.roles
             for index in range(role.min_pods, role.pods)
         ]
-        self.units = [*self.units, *made]
-        return made
+        self.units = [*self.units, *joining]
+        return joining
 
     def unit_of(self, pod: str) -> Unit | None:
         """The unit of a running pod, "role/index"; None: there is none."""

@@ -353,22 +353,23 @@ class State(Trials):
 
     def branch(self) -> "State":
         """A copy that shares nothing."""
-        made = object.__new__(State)
-        made.stages, made.queues = self.stages.branch(), self.queues.copy()
-        made.log, made.has_queues = made.stages.log, self.has_queues
-        made.lending = None if self.lending is None else self.lending.copy()  # empty ones are false
-        made.immediate, made.preemption = self.immediate, self.preemption
-        made.patience = self.patience
-        made.kinds = self.kinds.branch(made.log)
-        made.waiting = made.stages.listener = self.waiting.branch(made.stages)
-        made.came = self.came
-        made.jobs = {name: live.copy() for name, live in self.jobs.items()}
-        made.queued, made.apart, made.reserved, made.running = {}, {}, {}, {}
-        made.relief = made.losses = None
-        made.outbox, made.rejected = list(self.outbox), set(self.rejected)
-        made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
-        made.precedence = self.precedence.branch(made.log)
-        made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
-        made.untold = {name: made.jobs[name] for name in self.waiting_untold()}
-        made.note_states()
-        return made
+        branch = object.__new__(State)
+        branch.stages, branch.queues = self.stages.branch(), self.queues.copy()
+        branch.log, branch.has_queues = branch.stages.log, self.has_queues
+        # Empty queues are false.
+        branch.lending = None if self.lending is None else self.lending.copy()
+        branch.immediate, branch.preemption = self.immediate, self.preemption
+        branch.patience = self.patience
+        branch.kinds = self.kinds.branch(branch.log)
+        branch.waiting = branch.stages.listener = self.waiting.branch(branch.stages)
+        branch.came = self.came
+        branch.jobs = {name: live.copy() for name, live in self.jobs.items()}
+        branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
+        branch.relief = branch.losses = None
+        branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
+        branch.begun, branch.unsaid = dict(self.begun), list(self.unsaid)
+        branch.precedence = self.precedence.branch(branch.log)
+        branch.now, branch.regroup_for, branch.order = self.now, self.regroup_for, self.order
+        branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
+        branch.note_states()
+        return branch

@@ -153,12 +153,10 @@ class Waiting:
     def touch(self, keys: Iterable[Key]) -> None:
         """Note that changes have happened."""
         for key in keys:
-            if (key in self._by_key or self._is_for_lacks(key)) and key not in self._touched:
+            may_return = key == OVERUSED and self._lacks is not None and self._lacks.may_reclaim
+            if (may_return or key in self._by_key) and key not in self._touched:
                 self._log.keep(self._touched, key)
                 self._touched[key] = None
-
-    def _is_for_lacks(self, key: Key) -> bool:
-        return key == OVERUSED and self._lacks is not None and self._lacks.may_reclaim
 
     def touch_all(self) -> None:
         """Note that any change may have happened."""
@@ -176,21 +174,21 @@ class Waiting:
         """
         if not self._touched:
             return []
-        found: set[int] = set()
+        numbers: set[int] = set()
         sharers: list[Kind] = []
         for key in self._touched:
             if key[0] == "sharing":
                 sharers += [self._lines[number].kind for number in self._by_key.get(key, ())]
             elif key == HEADROOM and self._lacks is not None:
-                found.update(self._lacks.able())
+                numbers.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
-                found.update(self._lacks.able_to_reclaim())
+                numbers.update(self._lacks.able_to_reclaim())
             else:
-                found.update(self._by_key.get(key, ()))
+                numbers.update(self._by_key.get(key, ()))
         self._log.set(self, "_touched", {})
         able = set(able_to_share(sharers)) if sharers else set()
         woken = [self._lines[number].kind for number in sorted(able)]
-        for number in sorted(found - able):
+        for number in sorted(numbers - able):
             line = self._lines[number]
             before = line.refusal
             if before is None:
@@ -212,13 +210,13 @@ class Waiting:
 
     def branch(self, stages: Stages) -> Self:
         """An equal for a branch with these stages."""
-        made = type(self)(stages.lacks(self._lacks), stages.log)
+        branch = type(self)(stages.lacks(self._lacks), stages.log)
         for number, line in self._lines.items():
-            twin = made._lines[number] = _Line(line.kind)
+            twin = branch._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys
-        made._by_key = {key: of.copy() for key, of in self._by_key.items()}
-        made._touched = self._touched.copy()
-        return made
+        branch._by_key = {key: of.copy() for key, of in self._by_key.items()}
+        branch._touched = self._touched.copy()
+        return branch
 
     def plain(self) -> dict[str, Any]:
         """The state as plain data."""

@@ -106,7 +106,7 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
         found = _in_turn(
             sorted(order, key=lambda live: not state.stages.is_outside(live.job.quota))
         )
-        asked = tuple(state.kinds.asked_by(one.job) for one in found)
+        asked = tuple(state.kinds.key_of(one.job) for one in found)
         if asked not in known:
             known.add(asked)
             yield found

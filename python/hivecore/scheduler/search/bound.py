@@ -73,7 +73,7 @@ class Relief:
     def _forget_pods(self) -> None:
         """Read the pods of all jobs again."""
         #: the nodes of each dimension
-        self._names: list[list[str]] = [[*one.idle] for one in self._dimensions]
+        self._names: list[list[str]] = [[*dimension.idle] for dimension in self._dimensions]
         self._node_numbers = {
             node: i for i, node in enumerate(dict.fromkeys(chain.from_iterable(self._names)))
         }
@@ -144,10 +144,10 @@ class Relief:
     def _read_pods(self) -> None:
         """Read what is idle, and the pods of the jobs that have changed."""
         dimensions = self._dimensions = self._stages.dimensions()
-        if self._stages.by_stages or [[*one.idle] for one in dimensions] != self._names:
+        if self._stages.by_stages or [[*dimension.idle] for dimension in dimensions] != self._names:
             self._forget_pods()
-        for of_nodes, one, places in zip(self._idle, dimensions, self._places, strict=True):
-            of_nodes[places] = np.fromiter(one.idle.values(), np.int64, len(places))
+        for of_nodes, dimension, places in zip(self._idle, dimensions, self._places, strict=True):
+            of_nodes[places] = np.fromiter(dimension.idle.values(), np.int64, len(places))
         for name in self._unread:
             gone = self._rows.pop(name, [])
             self._pods[2:, gone] = 0
@@ -183,8 +183,8 @@ class Relief:
                     yield (
                         numbers[pod.node],
                         *[
-                            need or (0 if one.held is None else one.held(pod))
-                            for need, one in zip(needs[pod.role], dimensions, strict=True)
+                            need or (0 if dimension.held is None else dimension.held(pod))
+                            for need, dimension in zip(needs[pod.role], dimensions, strict=True)
                         ],
                     )
 

@@ -84,10 +84,10 @@ class Fewest:
         """
 
         def find(parts: Stages) -> list[str]:
-            found: Sequence[str] = self.first(parts, names(), guess)
-            if len(found) > _MANY:
-                found = self.on_its_nodes(parts, found)
-            return self._needed(parts, found)
+            enough: Sequence[str] = self.first(parts, names(), guess)
+            if len(enough) > _MANY:
+                enough = self.on_its_nodes(parts, enough)
+            return self._needed(parts, enough)
 
         return self._search(stages, find)
 

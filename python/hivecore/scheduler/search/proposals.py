@@ -145,13 +145,13 @@ class Proposals:
 
     def _slots(self, at: int, size: int) -> dict[str, int]:
         """For how many pods of a size each node has room, if any."""
-        found = self._known_slots.get((at, size))
-        if found is None:
+        known = self._known_slots.get((at, size))
+        if known is None:
             nodes = frozenset[str]().union(*self._places)
             slots = {node: self._idle(at, node, ()) // size for node in nodes}
-            found = {node: count for node, count in slots.items() if count}
-            self._known_slots[at, size] = found
-        return found
+            known = {node: count for node, count in slots.items() if count}
+            self._known_slots[at, size] = known
+        return known
 
     def _lack(self, at: int, size: int, place: frozenset[str], names: Collection[str]) -> int:
         """For how many pods of a size or more a place has no room when jobs have left."""
@@ -193,10 +193,10 @@ class Proposals:
         banned: dict[float, set[str]] = {weight: set() for weight in weights}
         for _ in range(_MOST_VARIANTS):
             for weight, nodes in banned.items():
-                found = self._grown(weight, places[0] - nodes)
-                if found is not None and found[2]:
-                    yield found[1]
-                    nodes.add(found[2])
+                grown = self._grown(weight, places[0] - nodes)
+                if grown is not None and grown[2]:
+                    yield grown[1]
+                    nodes.add(grown[2])
 
     def _singles(self, weight: float, place: frozenset[str]) -> Iterator[frozenset[str]]:
         """Sets for a single pod that one dimension counts, the cheapest first."""
@@ -298,9 +298,9 @@ class Proposals:
 
     def _bounds(self, at: int, size: int) -> dict[str, _Step]:
         """What the first step of each node costs at least, without names."""
-        found = self._known_bounds.get((at, size))
-        if found is None:
-            found = self._known_bounds[at, size] = {}
+        bounds = self._known_bounds.get((at, size))
+        if bounds is None:
+            bounds = self._known_bounds[at, size] = {}
             pods, candidates = len(self._needs[at]), self._candidates
             nodes = frozenset[str]().union(*self._places)
             for node in nodes.intersection(self._room.on[at]):
@@ -327,8 +327,8 @@ class Proposals:
                         / most
                         * (_LESS if most > 1 else 1)
                     )
-                found[node] = _Step(tuple(rate), node, (), 0)
-        return found
+                bounds[node] = _Step(tuple(rate), node, (), 0)
+        return bounds
 
     def _step(
         self, at: int, size: int, node: str, lack: int, weight: float, names: Collection[str]

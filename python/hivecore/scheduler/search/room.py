@@ -17,7 +17,9 @@ Held = tuple[int, tuple[int, ...]]
 
 def needs_by_role(dimensions: Sequence[Dimension], kind: Kind) -> dict[str, tuple[int, ...]]:
     """What a pod of each role of a kind needs in each dimension."""
-    return {role.name: tuple(one.need(role) for one in dimensions) for role, _ in kind.sizes}
+    return {
+        role.name: tuple(dimension.need(role) for dimension in dimensions) for role, _ in kind.sizes
+    }
 
 
 class Room:
@@ -73,8 +75,8 @@ class Room:
 
     def idle(self, at: int, node: str, gone: Collection[str]) -> int:
         """What is idle on a node when jobs have left."""
-        found = self.dimensions[at].idle.get(node, 0)
+        idle = self.dimensions[at].idle.get(node, 0)
         held = self.on[at].get(node)
         if held and gone:
-            found += sum(held[name][0] for name in gone if name in held)
-        return found
+            idle += sum(held[name][0] for name in gone if name in held)
+        return idle

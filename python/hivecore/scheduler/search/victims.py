@@ -136,23 +136,23 @@ class _Search:
 
         :param named: by quotas.
         """
-        found: Victims = {}
-        stay = self._add_named(found, refused, named)
+        victims: Victims = {}
+        stay = self._add_named(victims, refused, named)
         # No stage decides after the one that is sure of its victims: they are enough.
         is_enough = refused.is_sure and self.stages.names[-1] == refused.refusal.stage
-        if found and not stay and is_enough:
-            found = self._least(found) if self._may_be_too_many(found, named) else found
-            return self._improved(found)
-        tried = self._tried(refused, found, stay, named) if found or stay else refused
+        if victims and not stay and is_enough:
+            victims = self._least(victims) if self._may_be_too_many(victims, named) else victims
+            return self._improved(victims)
+        tried = self._tried(refused, victims, stay, named) if victims or stay else refused
         if not isinstance(tried, Refused):
-            return self._improved(found if tried else self._least(found))
+            return self._improved(victims if tried else self._least(victims))
         if tried.cell_victims and any(
             name in self.needed or self.jobs[name].for_job for name in stay
         ):
             self.hindered_by += (BEGUN,)  # cells may propose other victims then
         searched: Victims = {}
         if not (stay and tried.cell_victims) and self._may_help(tried):
-            searched = self._searched(found, self._candidates)
+            searched = self._searched(victims, self._candidates)
         if self.has_no_room:
             self.hindered_by += where_placed(self.stages.released(self.unit.kind))
         else:
@@ -176,11 +176,11 @@ class _Search:
         return stage in NAME_NO_VICTIMS
 
     def _tried(
-        self, refused: Refused, found: Victims, stay: list[str], named: Victims
+        self, refused: Refused, victims: Victims, stay: list[str], named: Victims
     ) -> Refused | bool:
         """Evict all jobs that stages propose until the unit starts.
 
-        :param found: the jobs that are proposed; more are added.
+        :param victims: the jobs that are proposed; more are added.
         :param stay: at the end, the jobs that are proposed and must not be evicted.
         :returns: whether all of them are needed; or the last refusal.
         """
@@ -188,45 +188,45 @@ class _Search:
         others = self._instead_of_those_of_cells()
         are_least = True
         with self.stages.trial():
-            while found or stay:
+            while victims or stay:
                 if stay:
                     more = next(others, None) if refused.cell_victims else None
                     if more is None:
                         return refused
-                    found |= dict.fromkeys(more, "priority")
+                    victims |= dict.fromkeys(more, "priority")
                     are_least = False
-                leaving = [name for name in found if name not in gone]
+                leaving = [name for name in victims if name not in gone]
                 if not leaving and stay:
                     continue
                 if not leaving:
                     return refused
                 self._leave(self.stages, leaving)
-                are_least &= not gone and not self._may_be_too_many(found, named)
+                are_least &= not gone and not self._may_be_too_many(victims, named)
                 gone += leaving
                 tried = self.stages.start(self.unit.trial())
                 if isinstance(tried, Started):
                     return are_least
                 refused = tried
-                stay[:] = self._add_named(found, refused, self.of_quotas(self.stages, refused))
+                stay[:] = self._add_named(victims, refused, self.of_quotas(self.stages, refused))
         return refused
 
-    def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
+    def _may_be_too_many(self, victims: Victims, named: Victims) -> bool:
         """Whether some of the proposed jobs may be unnecessary: quotas propose the jobs beyond an
         entitlement one after the other, and a job leaves with all of its units.
         """
-        return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in found)
+        return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in victims)
 
-    def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
+    def _add_named(self, victims: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
         """Add the proposed jobs that may be evicted; return those that may not."""
         for name, why in of_quotas.items():
-            found.setdefault(name, why)
+            victims.setdefault(name, why)
         for name in refused.cell_victims:
             owner = owner_of(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
-            found.setdefault(owner, "opportunistic" if weak else "priority")
-        stay = [name for name in found if not self._may_leave(name)]
+            victims.setdefault(owner, "opportunistic" if weak else "priority")
+        stay = [name for name in victims if not self._may_leave(name)]
         for name in stay:
-            del found[name]
+            del victims[name]
         self.hindered_by = tuple(("started", name) for name in stay)
         return stay
 
@@ -326,10 +326,10 @@ class _Search:
             return False
         return why != "priority" or self._priorities_count_with(name)
 
-    def _by_importance(self, found: Victims) -> list[str]:
+    def _by_importance(self, victims: Victims) -> list[str]:
         """The same, the least important first; of equally important jobs those that lose least."""
         ranks = [
-            (self._importance(name, why), self._lost(name), name) for name, why in found.items()
+            (self._importance(name, why), self._lost(name), name) for name, why in victims.items()
         ]
         return [name for _, _, name in sorted(ranks)]
 
@@ -398,23 +398,23 @@ class _Search:
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
         """Victims among the candidates, where those that stages propose are not enough."""
         names = [name for name in candidates if name not in named]
-        found: Victims = {}
+        victims: Victims = {}
         if len(names) > _MANY:
-            found = self._by_turns(named, names[:_FIRST])
-            if found and self._rank(found) <= (0, 1):
-                return found
-            found = {}
+            victims = self._by_turns(named, names[:_FIRST])
+            if victims and self._rank(victims) <= (0, 1):
+                return victims
+            victims = {}
         if len(candidates) > _MANY:  # without guaranteed ones a set is the best
-            found = self._first_of(self._proposals(named, self._weak()).sets())
-            if found and not self._rank(found)[0]:
-                return found
+            victims = self._first_of(self._proposals(named, self._weak()).sets())
+            if victims and not self._rank(victims)[0]:
+                return victims
         proposals = self._proposals(named, candidates)
         if not proposals.may_do_with_all():
             self.has_no_room = True
             return {}
-        found = self._first_of(proposals.sets()) or found
-        if found or len(candidates) <= FEW:
-            return found
+        victims = self._first_of(proposals.sets()) or victims
+        if victims or len(candidates) <= FEW:
+            return victims
         return self._by_turns(named, names)  # counting does not know all that the stages ask for
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
@@ -426,25 +426,25 @@ class _Search:
                 return {}
             fewer = self.fewest.on_its_nodes(self.stages, gone)
         candidates = self._candidates
-        found = self._least(named | {name: candidates[name] for name in fewer})
-        return found if self._is_fair(found) else {}
+        victims = self._least(named | {name: candidates[name] for name in fewer})
+        return victims if self._is_fair(victims) else {}
 
-    def _improved(self, found: Victims) -> Victims:
+    def _improved(self, victims: Victims) -> Victims:
         """A set that costs less, if one is found within a few tries."""
-        rank = self._rank(found)
+        rank = self._rank(victims)
         if rank <= (0, 1):
-            return found
+            return victims
         candidates = self._candidates
         has_many = len(candidates) > _MANY
         tries: list[Collection[str]] = [self._weak()] if has_many else []
         if rank[0] or not has_many:
             tries.append(candidates)
         for some in tries:
-            sets = self._proposals(found, some).sets()
+            sets = self._proposals(victims, some).sets()
             better = self._first_of(names for names in sets if self._rank(names) < rank)
             if better:
                 return better
-        return found
+        return victims
 
     def _weak(self) -> list[str]:
         """The opportunistic candidates."""
@@ -470,7 +470,7 @@ class _Search:
         """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
         and the quota.
         """
-        found: dict[str, tuple[float, str]] = {}
+        loads: dict[str, tuple[float, str]] = {}
         candidates = self._candidates
         reclaimed = [name for name in names if candidates[name] == "reclaim"]
         over = self.stages.overuse() if reclaimed else {}
@@ -483,10 +483,12 @@ class _Search:
                 load = known.get(kinds)
                 if load is None:
                     amounts = sum((Counter(kind.amounts) for kind in kinds), Counter[str]())
-                    part = min(float(amounts[one] / most) for one, most in borrowed.items())
+                    part = min(
+                        float(amounts[dimension] / most) for dimension, most in borrowed.items()
+                    )
                     load = known[kinds] = part, live.job.quota
-                found[name] = load
-        return found
+                loads[name] = load
+        return loads
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
@@ -506,15 +508,15 @@ class _Search:
             cost = self._costs[name] = guaranteed, len(members), importance + _PRIORITIES, lost
         return cost
 
-    def _least(self, found: Victims) -> Victims:
+    def _least(self, victims: Victims) -> Victims:
         """The same without the jobs that need not leave, which include the most important: what one
         stage proposes may not help with another.
         """
-        order = self._by_importance(found)
-        fewer = _only(found, self.fewest.needed(self.stages, order))
+        order = self._by_importance(victims)
+        fewer = _only(victims, self.fewest.needed(self.stages, order))
         # It would borrow what others have to give back, while less important ones of its own stay.
-        own = {name for name, why in found.items() if why != "reclaim"}
-        more = _only(found, fewer.keys() | own)
+        own = {name for name, why in victims.items() if why != "reclaim"}
+        more = _only(victims, fewer.keys() | own)
         if len(more) == len(fewer) or self._is_fair(fewer) or not self._is_fair(more):
             return fewer
         for name in reversed(order):
@@ -524,7 +526,7 @@ class _Search:
         return more
 
 
-def _only(found: Victims, names: Iterable[str]) -> Victims:
+def _only(victims: Victims, names: Iterable[str]) -> Victims:
     """The victims with these names, in the same order."""
     kept = set(names)
-    return {name: why for name, why in found.items() if name in kept}
+    return {name: why for name, why in victims.items() if name in kept}

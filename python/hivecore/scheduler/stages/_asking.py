@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 __all__ = ["asks"]
 
@@ -22,9 +22,8 @@ def asks(
     name = method.__name__
 
     @wraps(method)
-    def ask(stages: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def ask(stages: Any, /, *args: Any) -> Any:
         stage = stages.of_kind.get(kind)
-        answer: _R = otherwise if stage is None else getattr(stage, name)(*args, **kwargs)
-        return answer
+        return otherwise if stage is None else getattr(stage, name)(*args)
 
-    return ask
+    return cast(Callable[Concatenate[Any, _P], _R], ask)
