@@ -129,7 +129,8 @@ class State(Trials):
             raise InvariantError(f"job {name!r} is {before}: no transition {transition!r}")
         live.note(self.log)
         live.state = step.target
-        old, new = self._where(before), self._where(step.target)
+        listed = self._listed()
+        old, new = listed.get(before), listed.get(step.target)
         if old is not new:
             for jobs in (old, new):
                 if jobs is not None:
@@ -185,11 +186,9 @@ class State(Trials):
         self.jobs.clear()
         self.jobs.update(jobs)
 
-    def _where(self, state: str) -> dict[str, Live] | None:
-        """The jobs in a state, as far as they are listed."""
-        if state == RESERVED:
-            return self.reserved
-        return self.running if state in (RUNNING, LENT) else None
+    def _listed(self) -> dict[str, dict[str, Live]]:
+        """The jobs by state, as far as they are listed."""
+        return {RESERVED: self.reserved, RUNNING: self.running, LENT: self.running}
 
     def add(self, live: Live) -> None:
         """Add a job."""
@@ -339,9 +338,7 @@ class State(Trials):
     def note_states(self) -> None:
         """List jobs by state, and queued units, after jobs were read or copied."""
         for name, live in self.jobs.items():
-            listed = self._where(live.state)
-            if listed is not None:
-                listed[name] = live
+            self._listed().get(live.state, {})[name] = live
             if live.state == RESERVED:
                 continue
             for unit in live.all_units:

@@ -65,7 +65,8 @@ class Waiting:
         del line.names[name]
         if line.names:
             return False
-        self.wake(kind)
+        if line.refusal is not None:
+            self.wake(kind)
         del self._lines[kind.number]
         return line.refusal is not None
 
