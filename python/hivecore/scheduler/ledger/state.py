@@ -51,6 +51,36 @@ class State(Trials):
     #: the parts and queues have locks of their own
     _lock = nullcontext()
 
+    __slots__ = (
+        "apart",
+        "begun",
+        "came",
+        "has_queues",
+        "immediate",
+        "jobs",
+        "kinds",
+        "lending",
+        "log",
+        "losses",
+        "now",
+        "order",
+        "outbox",
+        "patience",
+        "precedence",
+        "preemption",
+        "queued",
+        "queues",
+        "regroup_for",
+        "rejected",
+        "relief",
+        "reserved",
+        "running",
+        "stages",
+        "unsaid",
+        "untold",
+        "waiting",
+    )
+
     def __init__(
         self,
         stages: Stages,

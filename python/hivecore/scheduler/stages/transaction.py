@@ -59,7 +59,7 @@ class Stages(Composed):
             yield from stage.released(kind)
 
     def _tell_of_request(self, kind: Kind) -> None:
-        if self.listener and self._quotas is not None:
+        if self._quotas is not None and self.listener:
             self.listener.touch(self._quotas.released(kind))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
