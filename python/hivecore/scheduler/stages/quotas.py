@@ -10,7 +10,15 @@ from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
-from hivecore.scheduler.stages.units import LEAST_PRIORITY, Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import (
+    BEGUN,
+    LEAST_PRIORITY,
+    Key,
+    Kind,
+    Refused,
+    Unit,
+    owner_of,
+)
 
 __all__ = ["QuotaStage"]
 
@@ -183,7 +191,8 @@ class QuotaStage(Stage):
         return Refused(refusal, (_ANY,), decision.victims)
 
     def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
-        return (HEADROOM if refusal.code in LIMITS else _ANY,)
+        # A job that may not borrow again may evict lower jobs of its quota that start.
+        return (HEADROOM,) if refusal.code in LIMITS else (_ANY, BEGUN)
 
     def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
         """Why the unit of this name that waits is refused now; None: it is worth another try.
@@ -346,7 +355,7 @@ class QuotaStage(Stage):
         """
         kind, own = unit.kind, unit.kind.job.quota
         if refusal.code not in LIMITS:
-            return False
+            return refusal.code == "evicted" and self.has_less_important(unit)
         gone = Counter(self.evictable(own, kind.quota_request.priority))
         if self._has_room(own, "runtime", self.entitled_to(kind), gone) and self.part.overused():
             return True
