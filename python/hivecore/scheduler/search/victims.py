@@ -9,7 +9,7 @@ cheaper set if a few trials find one.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -94,10 +94,18 @@ def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
     return names
 
 
+def _leave(jobs: "Mapping[str, Live]", stages: Stages, names: Iterable[str]) -> None:
+    for name in names:
+        for member in reversed(stages.members(name)):
+            for unit in jobs[member].placed:
+                stages.give_back(unit, end=False)
+
+
 class _Search:
     def __init__(self, state: "State", unit: Unit) -> None:
         self.stages, self.jobs, self.running = state.stages, state.jobs, state.running
         self.unit, self.now = unit, state.now
+        self._leave = partial(_leave, self.jobs)  # no method, which would be a cycle
         self.fewest = Fewest(unit, self._leave, self.jobs)
         self.job = self.jobs[unit.owner].job
         self.above = state.precedence.above(self.job.name)
@@ -265,12 +273,6 @@ class _Search:
         """Whether the quota of a job may lose it to that of the job that waits."""
         above = self.above_quota
         return not above or live.is_weak or of_quota(live.job.quota) not in above
-
-    def _leave(self, stages: Stages, names: Iterable[str]) -> None:
-        for name in names:
-            for member in reversed(stages.members(name)):
-                for unit in self.jobs[member].placed:
-                    stages.give_back(unit, end=False)
 
     # --- where no stage proposes victims
 
