@@ -5,8 +5,8 @@ decisions  submit, decide and finish of one gang, with queues, quotas (1,000 lea
 profile    where the time of such a decision goes, by part and method
 waiting    so many jobs wait, for quotas and for cells: an event that changes nothing for them, with
            the decide that follows it
-explain    why a gang waits for its tenant's cells, all of which are in use, and whose end would
-           start it now
+explain    why a gang waits for its tenant's cells, all of which are in use, and which jobs would
+           have to end so that it starts now
 together   ten pairs of gangs that start together wait for cells: a job of their tenant ends, which
            is too little for a pair, with the decide that tries them
 copy       a branch of all of it

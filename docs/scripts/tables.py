@@ -792,7 +792,7 @@ def _scheduler(results: Results) -> str:
     what = f"{pairs['pairs']} pairs of gangs wait that start together: a job ends, and decide"
     rows.append((what, _time(pairs["p50"]), _time(pairs["p99"]), "", ""))
     for row in figures["explain"]:
-        what = f"why a gang of {row['pods']} x 8 GPUs waits, and whose end would start it"
+        what = f"why a gang of {row['pods']} x 8 GPUs waits, and which jobs have to end"
         rows.append((what, _time(row["p50"]), _time(row["p99"]), "", ""))
     rows.append(("a branch of all of it", _time(figures["copy seconds"]), "", "", ""))
     log = figures["log"]["seconds"]

@@ -61,7 +61,7 @@ def _lease(text: str) -> tuple[str, str]:
 
 
 def add_binding(group: Any) -> None:
-    """Who binds pods, for the extenders."""
+    """How pods are bound, for the extenders."""
     group.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="this process, at the cluster of this file"
     )

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PREFIX = "pods:"
-"""What the names of jobs begin with whose pods are Kubernetes': so a restart knows them."""
+"""How the names of jobs begin that consist of pods of Kubernetes; a restart knows them by it."""
 _MOST_PODS = 65_536  # of a job
 _LONGEST_NAME = 1000  # characters
 _HIVED = SPEC.partition("/")[0] + "/"

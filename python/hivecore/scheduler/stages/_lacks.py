@@ -295,7 +295,7 @@ class Lacks:
         self._log.set(self, "_overused", noted)
 
     def _is_more_overused(self) -> bool:
-        """Whether a quota exceeds its runtime that did not at the last check, or was given more."""
+        """Whether a quota exceeds its runtime that did not at the last check, or was larger."""
         now, before = self._runtimes(), self._overused
         self._log.set(self, "_overused", now)
         return any(

@@ -146,7 +146,7 @@ def demo_report(demo: Demo) -> Report:
 
 
 def _notes(demo: Demo) -> list[str]:
-    """Who owns and asks for what."""
+    """What each tenant owns and requests."""
     work, trace = demo.made, demo.made.trace
     window = float(trace.submit[-1])
     nodes = sum(work.nodes.values())

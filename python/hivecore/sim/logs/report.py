@@ -1,4 +1,4 @@
-"""What a decision log tells: who ran and waited, and what another configuration would have done."""
+"""A decision log as a report: which jobs ran and waited, and what other parts would have done."""
 
 from functools import partial
 from math import isinf, nan

@@ -1,4 +1,4 @@
-"""Pictures of training jobs: completion times under all policies, and who shared GPUs with whom."""
+"""Pictures of training jobs: completion times under all policies, and which jobs shared GPUs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

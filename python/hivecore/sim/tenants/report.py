@@ -67,7 +67,7 @@ def tenants_report(replay: Replay) -> Report:
 
 
 def _notes(work: Workload) -> list[str]:
-    """Who owns what, and what was changed or left out before the replay."""
+    """What each tenant owns, and what was changed or left out before the replay."""
     owned = ", ".join(
         f"{name} owns {nodes:,}" for name, nodes in zip(work.trace.tenants, work.nodes, strict=True)
     )
