@@ -197,3 +197,19 @@ def test_a_job_whose_victims_stop_for_another_is_tried_again_when_cells_propose_
     assert submit(scheduler, Job("wants", "a", [Role("w", 2, gpus=2)])) == []
     more = Job("more", "a", 2, guaranteed=False)
     assert submit(scheduler, more) == [("Start", "more"), ("Preempt", "large")]
+
+
+def test_a_job_that_cells_would_refuse_as_before_takes_no_attempt():
+    chain = Chain(["gpu", "node"], [2], 2, nodes=["n0", "n1"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    scheduler = Scheduler(cells=cells)
+    submit(scheduler, *[Job(f"small-{i}", "a", 1) for i in range(4)])
+    assert submit(scheduler, Job("wide", "a", 2), Job("narrow", "a", 1)) == []
+    node = {i: cells.group(f"small-{i}").placement[0].node for i in range(4)}
+    scheduler.finish("small-0", 1.0)
+    assert [(type(one).__name__, one.job) for one in scheduler.decide(1.0, most=1)] == [
+        ("Start", "narrow")
+    ]
+    for name in ["narrow", *[f"small-{i}" for i in (1, 2, 3) if node[i] == node[0]]]:
+        scheduler.finish(name, 1.0)
+    assert decide(scheduler) == [("Start", "wide")]

@@ -1,5 +1,6 @@
 """The queues of units: that of their tenant, or that for idle cells."""
 
+from hivecore._record import force_setattr
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.live import Live
@@ -51,16 +52,16 @@ def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
     if job is None:
         live = state.jobs[unit.owner]
         job, attained = live.job, live.attained
-    run_time = None if job.run_time is None else max(1, int(job.run_time * MICRO))
-    return QueuedJob(
-        unit.name,
-        queue_of(state, job),
-        max(1, kind.gpus),
-        job.priority,
-        run_time,
-        kind.number,
-        int(attained * MICRO),
-    )
+    if kind.queued is None:
+        queue, size = queue_of(state, kind.job), max(1, kind.gpus)
+        kind.queued = QueuedJob(unit.name, queue, size, kind.job.priority, kind=kind.number)
+    queued: QueuedJob = kind.queued.__copy__()  # type: ignore[attr-defined]
+    force_setattr(queued, "name", unit.name)
+    if job.run_time is not None:
+        force_setattr(queued, "run_time", max(1, int(job.run_time * MICRO)))
+    if attained:
+        force_setattr(queued, "attained", int(attained * MICRO))
+    return queued
 
 
 def requeue(state: State, unit: Unit) -> None:

@@ -159,8 +159,7 @@ class State(Trials):
             raise InvariantError(f"job {name!r} is {before}: no transition {transition!r}")
         live.note(self.log)
         live.state = step.target
-        listed = self._listed()
-        old, new = listed.get(before), listed.get(step.target)
+        old, new = self._listed(before), self._listed(step.target)
         if old is not new:
             for jobs in (old, new):
                 if jobs is not None:
@@ -216,9 +215,11 @@ class State(Trials):
         self.jobs.clear()
         self.jobs.update(jobs)
 
-    def _listed(self) -> dict[str, dict[str, Live]]:
-        """The jobs by state, as far as they are listed."""
-        return {RESERVED: self.reserved, RUNNING: self.running, LENT: self.running}
+    def _listed(self, state: str) -> dict[str, Live] | None:
+        """The list of the jobs in a state; None: they are not listed."""
+        if state in (RUNNING, LENT):
+            return self.running
+        return self.reserved if state == RESERVED else None
 
     def add(self, live: Live) -> None:
         """Add a job."""
@@ -368,7 +369,9 @@ class State(Trials):
     def note_states(self) -> None:
         """List jobs by state, and queued units, after jobs were read or copied."""
         for name, live in self.jobs.items():
-            self._listed().get(live.state, {})[name] = live
+            listed = self._listed(live.state)
+            if listed is not None:
+                listed[name] = live
             if live.state == RESERVED:
                 continue
             for unit in live.all_units:

@@ -8,7 +8,7 @@ from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
-from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, where_placed
+from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, needs_other_nodes, where_placed
 from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
@@ -28,7 +28,11 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
     if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
         return again
     # Too little is idle, but evictions may free enough.
-    return None if might_have_victims(state, unit, again) else again
+    if again.refusal.stage == "cells":
+        might = state.stages.reclaims or needs_other_nodes(state.stages, kind.job, again.refusal)
+    else:
+        might = might_have_victims(state, unit, again)
+    return None if might else again
 
 
 def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:

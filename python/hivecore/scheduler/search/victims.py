@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.precedence import OUTSIDE, of_quota
 from hivecore.scheduler.search.fewest import Fewest
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
     from hivecore.scheduler.ledger.state import State
 
-__all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "where_placed"]
+__all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "needs_other_nodes", "where_placed"]
 
 #: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
@@ -50,7 +51,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     """
     stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
-    later = (*[("started", owner_of(name)) for name in stopping], BEGUN)
+    later = (*_changes_of(map(owner_of, stopping)), BEGUN)
     if not stopping:
         victims = search.victims(refused, search.of_quotas(stages, refused))
     else:
@@ -67,13 +68,25 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
         if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
-    keys = (OUTSIDE,) if search.above or search.above_quota else ()
+    keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
+    if state.reserved:  # which may be evicted once they run
+        keys += (BEGUN,)
     return whole, (*search.hindered_by, *keys)
 
 
 def where_placed(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Those of these keys that say where there is room."""
     return tuple(key for key in keys if key[0] in _PLACING)
+
+
+def needs_other_nodes(stages: Stages, job: Job, refusal: Refusal) -> bool:
+    """Whether jobs may be in the way of one on nodes where cells that refused it do not look."""
+    return refusal.code == "mapping" or not stages.is_whole or bool(job.where.nodes)
+
+
+def _changes_of(names: Iterable[str]) -> list[Key]:
+    """The keys that are touched when one of these jobs starts, ends or has stopped."""
+    return [(event, name) for name in names for event in ("started", "stopped")]
 
 
 def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
@@ -170,9 +183,8 @@ class _Search:
     def _may_help(self, refused: Refused) -> bool:
         """Whether evicting other candidates than the stages propose might help, at a glance."""
         stage = refused.refusal.stage
-        if stage == "cells":  # they do not look for victims in the way of other nodes
-            has_bad = refused.refusal.code == "mapping" or not self.stages.is_whole
-            needs_nodes = has_bad or bool(self.job.where.nodes)
+        if stage == "cells":
+            needs_nodes = needs_other_nodes(self.stages, self.job, refused.refusal)
             if not needs_nodes and not (self.job.guaranteed and self._borrowed):
                 return False
             reasons = self._candidates.values()
@@ -235,7 +247,7 @@ class _Search:
         stay = [name for name in victims if not self._may_leave(name)]
         for name in stay:
             del victims[name]
-        self.hindered_by = tuple(("started", name) for name in stay)
+        self.hindered_by = tuple(_changes_of(stay))
         return stay
 
     def _instead_of_those_of_cells(self) -> Iterator[list[str]]:

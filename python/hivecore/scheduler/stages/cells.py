@@ -177,14 +177,13 @@ class CellStage(PlacingStage):
             return ()
         return (_ANY, ("cells", kind.job.tenant)) if kind.job.guaranteed else (_ANY,)
 
-    def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether as many GPUs are idle."""
-        if kind.job.guaranteed:
-            return True
-        idle = 0
-        for chain in self._chains:
-            idle += int(self.part.idle_leaves(chain).sum())
-        return idle >= kind.gpus
+    def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
+        """Whether cells would let a unit wait for the same reason on any of the nodes."""
+        try:
+            decision = self.part.schedule(kind.affinity_group)
+        except (KeyError, ValueError):
+            return False  # the error is for the unit that is offered
+        return decision.outcome == "wait" and decision.reason == refusal.reason
 
     def available(self, kind: Kind) -> float:
         """The GPUs that a unit may get at most, to which a job that leaves adds at most its own:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision, DeviceRequest
 from hivecore.devices.device import AMOUNTS
 from hivecore.devices.together import why_impossible
@@ -202,12 +203,12 @@ class DeviceStage(Stage):
         """Devices are free."""
         return (_ANY,)
 
-    def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether a node fits each of its pods."""
+    def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
+        """Whether there is a pod that no node fits."""
         requests = {
             id(request): request for request in kind.devices if request is not None
         }.values()
-        return all(self.part.fits(request) for request in requests)
+        return not all(self.part.fits(request) for request in requests)
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are unhealthy, at least in part."""

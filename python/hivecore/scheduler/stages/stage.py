@@ -203,9 +203,9 @@ class Stage:
         """The keys to touch when a unit of a kind starts."""
         return ()
 
-    def may_start(self, kind: Kind) -> bool:
-        """Whether a unit that this stage has refused is worth another try, at a glance."""
-        return True
+    def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
+        """Whether this stage would refuse waiting units of a kind as before, at a glance."""
+        return False
 
     # --- the whole state
 

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from hivecore._thousandths import Amount, Amounts, counted
+from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
@@ -255,13 +256,13 @@ class TopologyStage(PlacingStage):
         """Nodes have more room."""
         return (_ANY,)
 
-    def may_start(self, kind: Kind) -> bool:
-        """Whether a waiting unit is worth a try: whether a domain has slots for its pods."""
+    def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
+        """Whether no domain has slots for all pods."""
         request = self.request(kind, "anybody")
         if request is None or kind.job.where.nodes:
-            return True
+            return False
         slots = self.part.slots(request.must, amounts=request.amounts)
-        return max(slots.values(), default=0) >= request.pods
+        return max(slots.values(), default=0) < request.pods
 
     def room(self) -> Amount | float:
         """The idle GPUs on healthy nodes; inf: the network does not count them."""

@@ -93,7 +93,7 @@ class Stages(Composed):
             again = self._quotas.still_refused(kind, refusal, request)
             return again and self._or_shares(kind, again)
         for stage in self.all:
-            if stage.name == refusal.stage and not stage.may_start(kind):
+            if stage.name == refusal.stage and stage.still_refuses(kind, refusal):
                 return Refused(refusal, ())
         return None
 

@@ -15,7 +15,7 @@ from hivecore._trial import UndoLog
 from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
-from hivecore.queues import Departure
+from hivecore.queues import Departure, QueuedJob
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
@@ -67,6 +67,7 @@ class Kind:
         "job",
         "like",
         "number",
+        "queued",
         "sizes",
     )
 
@@ -97,6 +98,8 @@ class Kind:
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
         #: what quotas count; see `gpu_amount` for ``gpu_memory``
         self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
+        #: the entry of a unit in its queue, but for name and times; None: there was none yet
+        self.queued: QueuedJob | None = None
         self._devices: list[DeviceRequest | None] | None = None
         self._group: AffinityGroup | None = None
         self._quota: QuotaRequest | None = None
