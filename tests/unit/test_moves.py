@@ -23,7 +23,6 @@ from hivecore.scheduler import (
     Where,
     action_of_plain,
     plain_record,
-    plan_moves,
     read_log,
     replay,
 )
@@ -165,7 +164,7 @@ def test_few_jobs_or_little_lost():
     scheduler.submit(make_job("new", "b", "four", guaranteed=False), 103.0)
     plan = scheduler.plan_moves(Fit("new"))
     assert [move.job for move in plan.moves] == ["old"] and plan.optimal
-    plan = plan_moves(scheduler, Fit("new"), cost="gpu_seconds")
+    plan = scheduler.plan_moves(Fit("new"), cost="gpu_seconds")
     assert {move.job for move in plan.moves} == {"young", "baby"}
     assert plan.cost == plan.lower_bound == 6.0
 

@@ -20,7 +20,7 @@ from hivecore.scheduler.history.standing import JobStanding, LogStanding, explai
 from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log.reader import LogRecord, read_log
 from hivecore.scheduler.log.replay import recover, replay
-from hivecore.scheduler.moves.plan import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
+from hivecore.scheduler.moves.plan import Fit, FreeDomain, FreeNodes, MovePlan
 from hivecore.scheduler.plain import action_of_plain, plain_record, record_of_plain
 from hivecore.scheduler.scheduler import Scheduler
 from hivecore.scheduler.sharing import Sharing
@@ -69,7 +69,6 @@ __all__ = [
     "explain_log",
     "log_standing",
     "plain_record",
-    "plan_moves",
     "read_log",
     "record_of_plain",
     "recover",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, takewhile
 from math import inf
-from typing import TYPE_CHECKING
 
 from hivecore._record import Record
 from hivecore.decisions import Refusal
@@ -19,9 +18,6 @@ from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Kind, Refused, Unit
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["JobChange", "JobExplanation", "explain", "first_start"]
 
@@ -107,30 +103,33 @@ class JobExplanation(Record, frozen=True):
         return "\n".join(lines)
 
 
-def explain(
-    scheduler: "Scheduler", job: Job, unit: Unit | None, position: int, held: str = ""
-) -> JobExplanation:
-    """Of a job that waits in a queue; it is the caller's turn.
-
-    :param unit: what it starts with; None: it does not wait there.
-    :param held: why it is not offered, though no stage may refuse it.
-    """
-    state = scheduler.state(job.name)
-    if unit is None:
-        return JobExplanation(job.name, state, (), 0, ())
-    search = _Search(scheduler, job, unit)
+def explain(state: State, live: Live) -> JobExplanation:
+    """Why a job waits; it is the caller's turn."""
+    job = live.job
+    if live.state != "pending":
+        return JobExplanation(job.name, live.state, (), 0, ())
+    unit = live.units[0]
+    standing = state.queues.explain(unit.name, state.microseconds)
+    held = ""
+    if state.order is not None:
+        if job.name not in state.order.place:
+            held = "is not named in the order that was told"
+    elif not state.waiting.refusal(unit.kind):
+        held = standing.reason
+    search, position = _Search(state, job, unit), standing.position
     refusals = tuple(search.refusals())
     if held and not refusals:
-        return JobExplanation(job.name, state, (Refusal("queues", "order", held),), position, ())
+        refusals = (Refusal("queues", "order", held),)
+        return JobExplanation(job.name, live.state, refusals, position, ())
     # What it needs itself would not let it start while it waits for other jobs.
     alone = not (search.missing or search.companions)
     changes = tuple(search.changes()) if refusals and alone else ()
-    return JobExplanation(job.name, state, refusals, position, changes)
+    return JobExplanation(job.name, live.state, refusals, position, changes)
 
 
 class _Search:
-    def __init__(self, scheduler: "Scheduler", job: Job, unit: Unit) -> None:
-        state = self.state = scheduler._state
+    def __init__(self, state: State, job: Job, unit: Unit) -> None:
+        self.state = state
         self.stages: Stages = state.stages
         self.jobs, self.running, self.now = state.jobs, state.running, state.now
         self.job, self.unit = job, unit

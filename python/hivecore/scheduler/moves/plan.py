@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
 from hivecore._arguments import as_choice, as_int
 from hivecore._record import Name, Record, distinct
 from hivecore.scheduler.actions import Move
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.bounds import Counting, Problem
 from hivecore.scheduler.moves.moving import may_move, placed_pods
 from hivecore.scheduler.moves.trial import Failed, Steps, Trial
 from hivecore.scheduler.search.proposals import Candidate, Proposals
 from hivecore.scheduler.search.room import Room
-
-if TYPE_CHECKING:
-    from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["Fit", "FreeDomain", "FreeNodes", "Goal", "MoveCost", "MovePlan", "plan_moves"]
 
@@ -124,54 +122,16 @@ class MovePlan(Record, frozen=True):
         return self.cost == self.lower_bound
 
 
-def plan_moves(
-    scheduler: "Scheduler", goal: Goal, *, cost: MoveCost = "jobs", most_tries: int = 64
-) -> MovePlan:
-    """The cheapest moves that were found, each feasible when its turn comes; nothing changes.
-
-    :param goal: `FreeNodes`, `FreeDomain` or `Fit`.
-    :param cost: what is to be little: the number of jobs that move, or the GPU-seconds since they
-        started, which they lose if they save nothing.
-    :param most_tries: how many sets of jobs may be tried, 1 to 1,000,000.
-    :raises KeyError: there is no such node, layer, domain or job.
-    :raises ValueError: the job does not wait in a queue; an argument is out of range.
-    :raises TypeError: an argument is of a wrong type.
-
-    Jobs that are not ``preemptible``, have to stop, share GPUs or run on idle cells for now stay
-    where they are. A job that moves stays admitted by its quota; cells, network and devices agree
-    to its new place. `Fit` says that the job could start after the moves, if no job in front of it
-    in the queue takes the room.
-
-    The lower bound counts GPUs, slots and other resources node by node: whatever the stages choose,
-    nothing is cheaper. Sets of jobs that are cheaper than the plan are gone through as far as there
-    are tries, which raises the bound. Wishes as to the network, devices other than GPUs, and what
-    tenants are promised in cells may make plans dearer than it says. Of equal plans the one that is
-    found first is taken: the jobs that have to move, then those that make room for a job that finds
-    none, by cost, GPUs and names. Cost: for each try about two branches and one decision a job, and
-    a pass over the pods of all jobs.
-
-    >>> from hivecore.scheduler import FreeNodes, Job, Scheduler, plan_moves
-    >>> from hivecore.topology import NetworkTopology
-    >>> network = NetworkTopology(["rack"], {node: {"rack": "r1"} for node in ("n1", "n2")})
-    >>> network.set_free("n1", {"gpu": 8}); network.set_free("n2", {"gpu": 8})
-    >>> scheduler = Scheduler(topology=network)
-    >>> scheduler.submit(Job("train", "vision", 4), now=0.0)
-    >>> [pod.node for action in scheduler.decide(now=0.0) for pod in action.pods]
-    ['n1']
-    >>> plan = plan_moves(scheduler, FreeNodes(["n1"]))
-    >>> [(move.job, move.pods[0].node) for move in plan.moves], plan.cost, plan.optimal
-    ([('train', 'n2')], 1, True)
-    """
+def plan_moves(state: State, goal: Goal, cost: MoveCost, most_tries: int) -> MovePlan:
+    """See `Scheduler.plan_moves`; it is the caller's turn."""
     as_choice(cost, "cost", get_args(MoveCost))
-    tries = as_int(most_tries, "most_tries", 1, 1_000_000)
-    with scheduler._lock:
-        planning = _Planning(scheduler, cost, tries)
-        if isinstance(goal, FreeNodes):
-            return planning.free(goal, goal.nodes)
-        if isinstance(goal, FreeDomain):
-            return planning.free_domain(goal)
-        if isinstance(goal, Fit):
-            return planning.fit(goal)
+    planning = _Planning(state, cost, as_int(most_tries, "most_tries", 1, 1_000_000))
+    if isinstance(goal, FreeNodes):
+        return planning.free(goal, goal.nodes)
+    if isinstance(goal, FreeDomain):
+        return planning.free_domain(goal)
+    if isinstance(goal, Fit):
+        return planning.fit(goal)
     raise TypeError(f"goal must be FreeNodes, FreeDomain or Fit, not {type(goal).__name__}")
 
 
@@ -192,9 +152,8 @@ class _Found(NamedTuple):
 class _Planning:
     """Plans for one scheduler as it is now."""
 
-    def __init__(self, scheduler: "Scheduler", cost: MoveCost, tries: int) -> None:
-        state, self.tries, self.cost_of = scheduler._state, tries, cost
-        self.scheduler, now = scheduler, scheduler.now
+    def __init__(self, state: State, cost: MoveCost, tries: int) -> None:
+        self.state, self.tries, self.cost_of = state, tries, cost
         self.on: dict[str, list[str]] = {}
         costs = {}
         for name, live in state.jobs.items():
@@ -202,7 +161,9 @@ class _Planning:
                 self.on.setdefault(node, []).append(name)
             if may_move(state.stages, live):
                 gpus = sum(unit.kind.gpus for unit in live.placed)
-                costs[name] = 1 if cost == "jobs" else round((now - live.since) * _MICRO) * gpus
+                costs[name] = (
+                    1 if cost == "jobs" else round((state.now - live.since) * _MICRO) * gpus
+                )
         self.stages, self.jobs, self.costs = state.stages, state.jobs, costs
         self.room = Room(self.stages, self.jobs, costs)
         self.bad = frozenset(self.stages.unhealthy())
@@ -266,7 +227,10 @@ class _Planning:
 
     def fit(self, goal: Fit) -> MovePlan:
         """See `Fit`."""
-        live, state = self.scheduler._live(goal.job), self.scheduler._state
+        state = self.state
+        live = state.jobs.get(goal.job)
+        if live is None:
+            raise KeyError(f"there is no job {goal.job!r}")
         if live.state != "pending":
             raise ValueError(f"job={goal.job!r}: it is {live.state}, and does not wait in a queue")
         if first := state.missing(live):

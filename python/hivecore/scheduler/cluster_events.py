@@ -1,0 +1,220 @@
+"""What a scheduler is told of nodes, quotas and cells."""
+
+from collections.abc import Mapping
+
+from hivecore._arguments import (
+    as_bool,
+    as_dict,
+    as_name,
+    as_text,
+)
+from hivecore._thousandths import AmountsLike, as_fractions
+from hivecore.cells import ClusterSpec, Reconfiguration
+from hivecore.devices import NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
+from hivecore.scheduler.plain import plain_record
+from hivecore.scheduler.scheduler_ledger import SchedulerLedger
+from hivecore.scheduler.stages.constraints import check_counted, check_names
+
+__all__ = ["ClusterEvents"]
+
+
+class ClusterEvents(SchedulerLedger):
+    """A scheduler that is told what happens to its parts."""
+
+    def set_node(self, node: str, healthy: bool, now: float) -> None:
+        """A node fails or recovers; jobs that run there stay until they `fail` or end.
+
+        :raises KeyError: no part knows the node.
+        :raises ValueError: the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        node, healthy = as_text(node, "node"), as_bool(healthy, "healthy")
+        with self._lock:
+            moment = self._state.moment(now)
+            with self._changing(moment):
+                self._state.stages.set_health(node, healthy)
+                if not healthy:
+                    hold_on_good_nodes(self._state, (node,))
+                self._state.waiting.touch_all()
+            self._note("set_node", node=node, healthy=healthy)
+
+    def add_node(
+        self,
+        node: str,
+        now: float,
+        *,
+        labels: Mapping[str, str] | None = None,
+        free: AmountsLike | None = None,
+        inventory: NodeDevices | None = None,
+    ) -> None:
+        """Add a node, perhaps again; all waiting jobs are tried again.
+
+        :param labels: with a network: the name of its domain in each layer, as of
+            `NetworkTopology.add_node`; ``None``: it has none.
+        :param free: with a network: what is free on it, by resource, such as {"gpu": 8} or
+            {"slots": 8}; ``None``: nothing.
+        :param inventory: with devices: its devices.
+        :raises KeyError: the cells have no such node: `reconfigure` them first.
+        :raises ValueError: the node exists, no part has nodes, an argument is missing for a part or
+            is for a part that the scheduler does not have; a network would count nothing; or the
+            time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cells keep the nodes of their specification: a removed node is made healthy again. Totals of
+        quotas do not change, see `set_total`.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> from hivecore.topology import NetworkTopology
+        >>> scheduler = Scheduler(topology=NetworkTopology(["rack"], {}), growing=True)
+        >>> scheduler.add_node("n1", now=5.0, labels={"rack": "r0"}, free={"slots": 1})
+        >>> scheduler.submit(Job("train", "vision", 1), now=5.0)
+        >>> scheduler.decide(now=5.0)[0].pods[0].node
+        'n1'
+        """
+        node = as_name(node, "node")
+        labels = None if labels is None else as_dict(labels, "labels")
+        free = None if free is None else dict(as_fractions(free, "free", 0, 2**62))
+        with self._lock:
+            moment = self._state.moment(now)
+            topology = self.topology
+            if topology is not None and not self._is_rerun:
+                check_counted({*topology.resources, *(free or ())}, "free")
+            with self._changing(moment):
+                self._state.stages.add_node(node, labels, free, inventory)
+                renew(self._state)
+            told = {
+                "labels": labels and dict(labels),
+                "free": free,
+                "inventory": inventory and plain_record(inventory),
+            }
+            told = {name: value for name, value in told.items() if value is not None}
+            self._note("add_node", node=node, **told)
+
+    def remove_node(self, node: str, now: float) -> None:
+        """A node is gone, with all pods on it.
+
+        :raises KeyError: no part knows the node.
+        :raises ValueError: the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Jobs that started with a pod there have failed: they wait again, at their old places. A pod
+        that has joined its job later waits by itself. The next `decide` returns `Stop` for their
+        pods elsewhere, holds nothing, and expects no `stopped`. A job for which others have to
+        leave that node waits again, too. A job that can never start without the node is rejected.
+
+        Owners in a network or in devices that the scheduler does not know are gone as well. In
+        cells guarantees stay as they are: the node is bad until `add_node`.
+        """
+        node = as_text(node, "node")
+        with self._lock:
+            moment = self._state.moment(now)
+            self._state.stages.knowing(node)
+            with self._changing(moment):
+                stop_on(self._state, node)
+                self._state.stages.remove_node(node)
+                renew(self._state)
+            self._note("remove_node", node=node)
+
+    def set_quota(self, quota: Quota, now: float) -> None:
+        """Change the limits or the parent of a quota, or add a quota.
+
+        :raises KeyError: its parent is missing.
+        :raises ValueError: as of `QuotaTree.set_quota`; no job can request a resource, such as
+            "gpus"; there are no quotas; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Running jobs stay, whatever the limits are: what exceeds a runtime is reclaimed when a job
+        waits that is entitled to it. A waiting job that requests more than it can ever get now is
+        rejected by the next `decide`.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> quota = Quota("vision", max={"gpu": 8})
+        >>> scheduler = Scheduler(quotas=QuotaTree([quota], total={"gpu": 16}))
+        >>> for name in ("train", "tune"):
+        ...     scheduler.submit(Job(name, "vision", 8), now=0.0)
+        >>> [type(action).__name__ for action in scheduler.decide(now=0.0)]
+        ['Start', 'Wait']
+        >>> scheduler.set_quota(quota.replace(max={"gpu": 16}), now=5.0)
+        >>> [action.job for action in scheduler.decide(now=5.0)]
+        ['tune']
+        """
+        with self._lock:
+            moment = self._state.moment(now)
+            tree = self._tree("quota")
+            if not self._is_rerun and isinstance(quota, Quota):
+                check_names(dict(quota.max), f"quota={quota.name!r}")
+            with self._changing(moment):
+                tree.set_quota(quota)
+                hold_nothing(self._state)
+                renew(self._state)
+            self._note("set_quota", quota=plain_record(quota))
+
+    def set_total(
+        self, total: AmountsLike, now: float, *, tree: str = "", carved: bool = False
+    ) -> None:
+        """Change the total of a tree of quotas, such as when nodes are added.
+
+        :param total: by dimension; what is not named is 0.
+        :param tree: its name; a new tree if there is none.
+        :param carved: whether the total is taken off that of the default tree.
+        :raises ValueError: as of `QuotaTree.set_total`; there are no quotas; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Running jobs stay, as with `set_quota`.
+        """
+        with self._lock:
+            moment = self._state.moment(now)
+            given = dict(as_fractions(total, "total", 0, 2**62))
+            quotas = self._tree("total")
+            with self._changing(moment):
+                quotas.set_total(given, tree=tree, carved=carved)
+                hold_nothing(self._state)
+                renew(self._state)
+            more = {"tree": tree, "carved": carved}
+            self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
+
+    def _tree(self, argument: str) -> QuotaTree:
+        tree = self._state.stages.find(QuotaTree)
+        if tree is None:
+            raise ValueError(f"{argument}: there are no quotas")
+        return tree
+
+    def reconfigure(self, spec: ClusterSpec, now: float) -> Reconfiguration:
+        """Change the specification of the cells, and the guarantees of tenants.
+
+        :returns: what has changed for running jobs, by their names in the cells.
+        :raises InfeasibleAssignmentError: the tenants' cells do not fit.
+        :raises ValueError: as of `CellCluster.reconfigure`; there are no cells; or the time goes
+            back.
+        :raises TypeError: an argument is of a wrong type.
+
+        All running jobs stay where they are. A job whose guarantee no longer exists runs on as an
+        opportunistic job, as in HiveD. A waiting job that requests what does not exist is rejected
+        by the next `decide`; so is a running job when it has to wait again. Nodes and GPUs that
+        devices do not have are bad until `add_node`.
+        """
+        with self._lock:
+            moment = self._state.moment(now)
+            cells = self.cells
+            if cells is None:
+                raise ValueError("spec: there are no cells")
+            with self._changing(moment):
+                hold_nothing(self._state)
+                changes = cells.reconfigure(spec)
+                self._state.stages.forget()
+                self._state.stages.shun_missing(cells.nodes)
+                renew(self._state)
+            self._note("reconfigure", spec=plain_record(spec))
+            return changes
+
+    def touch(self) -> None:
+        """A part was changed from outside: all waiting jobs are tried again, or rejected."""
+        with self._lock:
+            with self._changing(self._state.now):
+                renew(self._state)
+            if self._log is not None:
+                self._logged += 1
+                self._log.state("state", self.to_bytes())

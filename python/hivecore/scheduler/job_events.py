@@ -1,0 +1,217 @@
+"""What a scheduler is told of jobs."""
+
+from collections.abc import Iterable
+
+from hivecore._arguments import (
+    as_text,
+    as_tuple,
+)
+from hivecore.scheduler.actions import Move, Reject
+from hivecore.scheduler.cluster_events import ClusterEvents
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
+from hivecore.scheduler.ledger.lines import offer_idle_cells, push, requeue
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.moving import carry_out, may_move
+from hivecore.scheduler.plain import plain_record
+from hivecore.scheduler.rounds.reservations import give_up_late
+from hivecore.scheduler.stages.units import Kind
+
+__all__ = ["JobEvents"]
+
+
+class JobEvents(ClusterEvents):
+    """A scheduler that is told of jobs that come, end, fail, stop and move."""
+
+    def submit(self, job: Job, now: float) -> None:
+        """A job arrives.
+
+        :raises ValueError: there is a job of this name, or the next `decide` rejects such a job; no
+            part enforces a constraint of the job; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        A job that could not run on the empty, healthy cluster is rejected by the next `decide`.
+        Constraints are all of `Where` but ``prefer``, `Role.resources`, `Role.devices` beyond whole
+        GPUs, and a `Job.quota` that is not its tenant's. Other fields without a part are ignored.
+        """
+        if not isinstance(job, Job):
+            raise TypeError(f"job must be a Job, not {type(job).__name__}")
+        with self._lock:
+            state = self._state
+            moment = state.moment(now)
+            if job.name in state.jobs or job.name in state.rejected:
+                raise ValueError(f"job={job.name!r}: there is one of this name")
+            kind = self._submit(state, job, moment)
+            if self._log is not None:
+                self._logged += 1
+                self._log.submit(job, kind.number, moment)
+
+    def _submit(self, state: State, job: Job, moment: float) -> Kind:
+        """Let a job wait, or reject it."""
+        kind = state.kinds.enforced(job)
+        if kind is None:
+            if not self._is_rerun and (reason := state.stages.unenforced(job)):
+                raise ValueError(f"job={job.name!r}: {reason}")
+            kind = state.kinds.of(job)
+            if not self._is_rerun:
+                state.kinds.note_enforced(kind)
+        reason = state.kinds.impossible(kind, state.stages.impossible)
+        if reason:
+            state.happens(moment)
+            state.outbox.append(Reject(job.name, reason))
+            state.rejected.add(job.name)
+            return kind
+        live, before = Live.submitted(job, kind), state.now
+        state.add(live)
+        try:  # which costs less than a transaction
+            state.stages.submit(live.units[0])
+            state.now = moment
+            try:
+                push(state, live.units[0])
+            except BaseException:
+                state.stages.withdraw(live.units[0])
+                raise
+        except BaseException:
+            state.now = before
+            del state.jobs[job.name]
+            raise
+        state.happens(moment)
+        state.stages.come(job)
+        offer_idle_cells(state, live)
+        refusal = state.waiting.refusal(kind)
+        if refusal is not None:
+            state.tell(live, refusal)
+        return kind
+
+    def finish(self, job: str, now: float) -> None:
+        """A running job has ended.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: it does not run, or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._state.moment(now)
+            if not live.runs:
+                raise ValueError(f"job={job!r}: it is {live.state}, not running")
+            if ends_alone(self._state, live):
+                self._state.stages.check_holds(live.units[0])
+                self._state.happens(moment)
+                end(self._state, live)
+            else:
+                with self._state.transaction():
+                    self._state.happens(moment)
+                    end(self._state, live)
+            self._note("finish", job=job)
+
+    def cancel(self, job: str, now: float) -> None:
+        """Remove a job, whether it runs or waits.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._state.moment(now)
+            with self._state.transaction():
+                self._state.happens(moment)
+                end(self._state, live)
+            self._note("cancel", job=job)
+
+    def fail(self, job: str, now: float, pod: str | None = None) -> None:
+        """A running job has failed: it waits again, at its old place in the queue.
+
+        :param pod: "role/index" of a pod that has failed. If it has joined its job later, it alone
+            waits again, and the others run on. ``None``: the whole job.
+        :raises KeyError: there is no such job, or it has no such pod.
+        :raises ValueError: it does not run, or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._state.moment(now)
+            if not live.runs:
+                raise ValueError(f"job={job!r}: it is {live.state}, not running")
+            unit = None
+            if pod is not None:
+                name = as_text(pod, "pod")
+                unit = live.unit_of(name)
+                if unit is None:
+                    raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
+            with self._state.transaction():
+                self._state.happens(moment)
+                if live.for_job:
+                    has_stopped(self._state, live)
+                elif unit is None or unit in (live.units[0], live.lent):
+                    stop(self._state, live)
+                else:
+                    give_back(self._state, unit, end=False)
+                    requeue(self._state, unit)
+            self._note("fail", job=job, pod=pod)
+
+    def stopped(self, job: str, now: float) -> None:
+        """A job that `decide` preempted has stopped.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: it does not have to stop, or has stopped already; or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._state.moment(now)
+            if not live.for_job or live.has_stopped:
+                raise ValueError(f"job={job!r}: it was not to stop")
+            with self._state.transaction():
+                self._state.now = moment
+                has_stopped(self._state, live)
+            self._note("stopped", job=job)
+
+    def move(self, moves: Move | Iterable[Move], now: float) -> None:
+        """Jobs have stopped and continue elsewhere, as a plan of `plan_moves` says.
+
+        :param moves: a move, or those of a step of a plan: all jobs stop before the first starts
+            again.
+        :raises KeyError: there is no such job.
+        :raises ValueError: a job does not run, is not preemptible, has to stop, or is named twice;
+            there are no moves; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+        :raises StaleDecisionError: something has changed since the plan was made, so that a job is
+            not where its move says, or would not get what it says.
+
+        The jobs count as started now. Their quotas do not change.
+        """
+        given = (moves,) if isinstance(moves, Move) else as_tuple(moves, "moves")
+        with self._lock:
+            moment = self._state.moment(now)
+            lives = [self._movable(one) for one in given]
+            if not lives or len({live.job.name for live in lives}) < len(lives):
+                raise ValueError("moves: must be of one job at least, and of each but once")
+            with self._state.transaction():
+                for live in lives:
+                    live.note(self._state.log)
+                    for unit in live.units:
+                        unit.note(self._state.log)
+                carry_out(self._state.stages.without_quotas(), lives, given)
+                self._state.happens(moment)
+                for live in lives:
+                    self._state.restart(live, moment)
+            self._note("move", moves=[plain_record(one) for one in given])
+
+    def _movable(self, move: Move) -> Live:
+        if not isinstance(move, Move):
+            raise TypeError(f"moves must hold Moves, not {type(move).__name__}")
+        live = self._live(move.job)
+        if not may_move(self._state.stages, live):
+            raise ValueError(f"moves: job {move.job!r} does not run, has to stop, or has to stay")
+        return live
+
+    def advance(self, now: float) -> None:
+        """Time has passed: give up jobs that have waited too long for their victims.
+
+        :raises ValueError: it goes back.
+        """
+        with self._lock:
+            moment = self._state.moment(now)
+            with self._state.transaction():
+                self._state.now = moment
+                give_up_late(self._state)
+            self._note("advance")
