@@ -14,8 +14,10 @@ from hivecore import _devices
 from hivecore._arguments import as_text
 from hivecore._trial import UndoLog
 from hivecore.devices._numbers import Masks, Numbers, healthy_masks
+from hivecore.devices._owners import Charges
 from hivecore.devices._queries import Queries
 from hivecore.devices.device import TYPES
+from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.node_devices import NodeDevices
 
@@ -74,10 +76,6 @@ class Nodes:
         assert inventory is not None
         return inventory
 
-    def shape(self, number: int) -> int:
-        """The number of what it has in common with nodes of equal inventory."""
-        return self._known(self.inventory(number))[1]
-
     def unhealthy(self) -> tuple[str, ...]:
         """The names of those that have a device which is not healthy."""
         return tuple([name for number in sorted(self._bad) if (name := self.names[number])])
@@ -111,6 +109,15 @@ class Nodes:
                 raise KeyError(f"gpus: node {self.names[number]!r} has no GPU {minor}")
             mask |= bits[minor]
         return (mask, *masks[1:])
+
+    def named(self, number: int, charges: Charges) -> tuple[DeviceAllocation, ...]:
+        """What these charges are on a node."""
+        return self.numbers.allocations(charges, self.inventories[number])
+
+    def held(self, number: int) -> list[DeviceAllocation]:
+        """What the owners on a node have."""
+        charges = map(self.core.charges_of, self.core.owners(number))
+        return [one for some in charges for one in self.numbers.allocations(some, None)]
 
     def query(self, request: DeviceRequest) -> Any:
         """The request in numbers."""

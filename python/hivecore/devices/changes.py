@@ -3,14 +3,13 @@ that it gives up, fewer devices or smaller amounts. Every change was tried.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivecore.decisions import Change
 from hivecore.devices.device import Device
+from hivecore.devices.device_ledger import Policy
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster, Policy
+from hivecore.devices.placer import DevicePlacer
 
 __all__ = ["other_changes"]
 
@@ -31,9 +30,9 @@ _OF_ALL: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def other_changes(
-    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy", nodes: Iterable[str]
+    cluster: DevicePlacer, request: DeviceRequest, policy: Policy, nodes: Iterable[str]
 ) -> tuple[Change, ...]:
-    """The changes that admit the request, the cheapest first; it is the caller's turn.
+    """The changes that admit the request, the cheapest first.
 
     :param nodes: those that come nearest first.
     """
@@ -42,7 +41,7 @@ def other_changes(
 
 
 def _healed(
-    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy", nodes: Iterable[str]
+    cluster: DevicePlacer, request: DeviceRequest, policy: Policy, nodes: Iterable[str]
 ) -> Change | None:
     """The fewest devices of a node that have to be healthy again."""
     types = {need.type for need in request.needs}
@@ -62,9 +61,9 @@ def _healed(
 
 
 def _needed(
-    cluster: "DeviceCluster",
+    cluster: DevicePlacer,
     request: DeviceRequest,
-    policy: "Policy",
+    policy: Policy,
     name: str,
     unhealthy: list[Device],
 ) -> int:
@@ -92,9 +91,7 @@ def _needed(
     return needed
 
 
-def _relaxed(
-    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy"
-) -> Iterator[Change]:
+def _relaxed(cluster: DevicePlacer, request: DeviceRequest, policy: Policy) -> Iterator[Change]:
     for wishes, variants in _variants(cluster, request):
         for variant in variants:
             if cluster.schedule(variant, policy=policy).outcome == "bind":
@@ -103,7 +100,7 @@ def _relaxed(
 
 
 def _variants(
-    cluster: "DeviceCluster", request: DeviceRequest
+    cluster: DevicePlacer, request: DeviceRequest
 ) -> Iterator[tuple[str, Iterable[DeviceRequest]]]:
     """What is given up, and the requests without it, the one that asks for most first."""
     for name, without in _OF_ALL:

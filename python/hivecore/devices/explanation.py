@@ -1,27 +1,28 @@
-"""Why a request waits, what is missing where it nearly fits, and who would have to leave.
+"""Why a request waits, what is missing where it nearly fits, and the owners to release.
 
-A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`); who
-would have to, see `hivecore.devices.preemption`.
+A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`). Which
+have to, `hivecore.devices.preemption` finds.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from hivecore._record import Record
 from hivecore.decisions import Change, Explanation, Refusal
+from hivecore.devices._nodes import Nodes
+from hivecore.devices._owners import Owners
 from hivecore.devices._room import has_function, times_free
 from hivecore.devices.changes import other_changes
 from hivecore.devices.device import TYPES, Device
 from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_ledger import POLICIES, Policy
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
 from hivecore.devices.label_expression import is_selected, rule_text
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.placer import DevicePlacer
 from hivecore.devices.preemption import cheapest_leavers
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster, Policy
 
 __all__ = ["DeviceExplanation", "NodeShortage", "explain"]
 
@@ -68,30 +69,32 @@ class DeviceExplanation(Explanation, frozen=True):
 
 
 def explain(
-    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy"
+    cluster: DevicePlacer, nodes: Nodes, owners: Owners, request: DeviceRequest, policy: Policy
 ) -> DeviceExplanation:
-    """What `DeviceCluster.explain` answers; it is the caller's turn."""
+    """What `DeviceCluster.explain` answers, by its nodes and owners."""
     decision = cluster.schedule(request, policy=policy)
     if decision.outcome == "bind":
         return DeviceExplanation("bind", "", (), (), (), ())
-    query, number = cluster._nodes.query(request), cluster._policy_number(policy)
-    numbers = np.array(sorted(cluster._nodes.by_name.values()), dtype=np.int64)
-    codes, types, resolvable, _ = cluster._core.filter(query, number, numbers)
+    query, policy_number = nodes.query(request), POLICIES.index(policy)
+    numbers = np.array(sorted(nodes.by_name.values()), dtype=np.int64)
+    codes, types, resolvable, _ = nodes.core.filter(query, policy_number, numbers)
     order = np.lexsort((numbers, -codes, ~resolvable))
-    shortages = tuple(
-        _shortage(cluster, request, int(numbers[i]), CODES[codes[i]], TYPES[types[i]])
-        for i in order[:_SHORTAGES]
-    )
+    nearest = [(int(numbers[i]), i) for i in order[:_TRIED]]
+    names = [nodes.names[number] or "" for number, _ in nearest]
+    shortages = []
+    for name, (number, i) in zip(names, nearest[:_SHORTAGES], strict=False):
+        code, type = CODES[codes[i]], TYPES[types[i]]
+        lack = _Lack(request, nodes.inventory(number), nodes.held(number), type)
+        shortages.append(NodeShortage(name, code, type, _DETAILS.get(code, _apart)(lack)))
     refusals = tuple(
-        Refusal("devices", one.code, f"{REASONS[one.code]}: {one.detail}", one.node)
-        for one in shortages
+        Refusal("devices", lack.code, f"{REASONS[lack.code]}: {lack.detail}", lack.node)
+        for lack in shortages
     )
-    candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
-    found = cheapest_leavers(cluster, query, number, candidates)
+    candidates = [number for number, i in nearest if resolvable[i]]
+    found = cheapest_leavers(owners, query, policy_number, candidates)
     if found is not None:
         changes: tuple[Change, ...] = (Change("release", found.names, found.held, (), request),)
     else:
-        names = [cluster._nodes.names[int(numbers[i])] or "" for i in order[:_TRIED]]
         changes = other_changes(cluster, request, policy, names)
     return DeviceExplanation(
         "wait",
@@ -99,126 +102,144 @@ def explain(
         refusals,
         changes,
         count_codes(codes),
-        shortages,
+        tuple(shortages),
         decision.impossible,
     )
 
 
-def _shortage(
-    cluster: "DeviceCluster", request: DeviceRequest, node: int, code: str, type: str
-) -> NodeShortage:
-    name = cluster._nodes.names[node] or ""
-    inventory = cluster._nodes.inventory(node)
-    held = cluster._held_on(node)
-    detail = _detail(request, inventory, held, code, type)
-    return NodeShortage(name, code, type, detail)
+class _Lack:
+    """What a node lacks of the devices of one type that a request needs."""
+
+    def __init__(
+        self,
+        request: DeviceRequest,
+        inventory: NodeDevices,
+        held: list[DeviceAllocation],
+        type: str,
+    ) -> None:
+        need = request.need(type)
+        assert need is not None
+        self.request, self.inventory, self.held, self.need = request, inventory, held, need
+        self.wanted = f"{'all' if need.every else need.count} {type}"
+        self.amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
+        self.devices = inventory.of_type(type)
+        self.selected = [one for one in self.devices if is_selected(need.selector, one.labels)]
+        self.healthy = [one for one in self.selected if one.healthy]
+        self.idle = self._unused(self.healthy)
+
+    def _unused(self, devices: Iterable[Device]) -> list[Device]:
+        used = {(one.type, one.minor) for one in self.held}
+        return [one for one in devices if (one.type, one.minor) not in used]
+
+    def of_shares(self, devices: list[Device], held: list[DeviceAllocation]) -> str:
+        """How many shares fit on these devices, where one may give several."""
+        need = self.need
+        shares = sum(times_free(one, self.inventory, held, need) for one in devices)
+        text = f"{len(devices)} of them have room for {shares} such shares"
+        return f"{self.wanted} with {self.amounts} wanted, {text}"
+
+    def switches(self) -> tuple[list[str], list[str]]:
+        """On which the idle devices of the type are, and those of the types that join it."""
+        joint = set(self.request.joint) - {self.need.type}
+        others = self._unused(
+            one for one in self.inventory.devices if one.type in joint and one.healthy
+        )
+        mine, theirs = ({str(one.pcie) for one in some} for some in (self.idle, others))
+        return sorted(mine), sorted(theirs)
 
 
-def _detail(
-    request: DeviceRequest,
-    inventory: NodeDevices,
-    held: list[DeviceAllocation],
-    code: str,
-    type: str,
-) -> str:
-    need = request.need(type)
-    assert need is not None
-    wanted = f"{'all' if need.every else need.count} {type}"
-    devices = inventory.of_type(type)
-    healthy = [one for one in devices if one.healthy and is_selected(need.selector, one.labels)]
-    used = {one.minor for one in held if one.type == type}
-    idle = [device for device in healthy if device.minor not in used]
-    if code == "no devices":
-        return f"{wanted} wanted, {len(healthy)} healthy there"
-    if code in ("too few", "no match", "too small", "no functions", "unhealthy"):
-        return f"{wanted} {_unsuited(need, inventory, code)}"
-    if code == "capacity":
-        return f"{wanted} {_lacking_room(need, inventory, healthy, held)}"
-    if code == "model":
-        return f"one of {', '.join(request.models)} wanted, it has {inventory.model!r}"
-    if code == "isolation":
-        return f"{request.isolation_provider!r} wanted, it has {inventory.isolation_provider!r}"
-    if code == "unshareable":
-        return f"{wanted} with {_amounts(need)} wanted, it gives whole ones"
-    if code == "template":
-        names = [one.name for one in inventory.templates.templates] if inventory.templates else []
-        return f"{wanted} with {_amounts(need)} wanted, it has {', '.join(names) or 'no template'}"
-    if code == "partition":
-        rows = sum(len(row.members) == need.count for row in inventory.partition_rows())
-        return f"one of {rows} partitions of {need.count} wanted, idle are {_minors(idle)}"
-    places = sorted({str(device.pcie) for device in idle})
-    if code == "scope":
-        return f"{wanted} in one {need.scope} wanted, idle are {len(idle)} on switches {places}"
-    others = sorted(
-        {
-            str(device.pcie)
-            for other in request.joint
-            if other != type
-            for device in inventory.of_type(other)
-            if device.healthy
-            and not any(one.type == other and one.minor == device.minor for one in held)
-        }
-    )
-    return (
-        f"{wanted} wanted, {len(idle)} idle on switches {places}; "
-        f"the others are idle on switches {others}"
-    )
+def _no_match(lack: _Lack) -> str:
+    rules = ", ".join(map(rule_text, lack.need.selector))
+    matching = f"{len(lack.selected)} of {len(lack.devices)} match"
+    return f"{lack.wanted} with {rules} wanted, {matching}"
 
 
-def _unsuited(need: DeviceNeed, inventory: NodeDevices, code: str) -> str:
-    """What is wanted of devices that the node has too few of, and how many it has."""
-    devices = inventory.of_type(need.type)
-    if code == "too few":
-        return f"wanted, it has {len(devices)}"
-    labelled = [one for one in devices if is_selected(need.selector, one.labels)]
-    if code == "no match":
-        rules = ", ".join(map(rule_text, need.selector))
-        return f"with {rules} wanted, {len(labelled)} of {len(devices)} match"
-    if code == "no functions":
-        fitting = [one for one in labelled if has_function(one, [], need)]
-        return f"with {_function(need)} wanted, {len(fitting)} of {len(labelled)} have any"
-    times = {one.minor: times_free(one, inventory, [], need) for one in labelled}
-    large = [one for one in labelled if times[one.minor]]
+def _no_functions(lack: _Lack) -> str:
+    fitting = sum(has_function(one, [], lack.need) for one in lack.selected)
+    wanted = f"{lack.wanted} with {_function(lack.need)} wanted"
+    return f"{wanted}, {fitting} of {len(lack.selected)} have any"
+
+
+def _large(lack: _Lack) -> list[Device]:
+    return [one for one in lack.selected if times_free(one, lack.inventory, [], lack.need)]
+
+
+def _too_small(lack: _Lack) -> str:
+    if lack.need.repeat:
+        return lack.of_shares(lack.selected, [])
+    much = f"{len(_large(lack))} of {len(lack.selected)} have as much"
+    return f"{lack.wanted} with {lack.amounts} wanted, {much}"
+
+
+def _unhealthy(lack: _Lack) -> str:
+    large = _large(lack)
     healthy = [one for one in large if one.healthy]
-    if need.repeat:
-        counted = labelled if code == "too small" else healthy
-        return _of_shares(need, sum(times[one.minor] for one in counted), len(counted))
-    if code == "too small":
-        return f"with {_amounts(need)} wanted, {len(large)} of {len(labelled)} have as much"
-    return f"wanted, {len(healthy)} of {len(large)} healthy"
+    if lack.need.repeat:
+        return lack.of_shares(healthy, [])
+    return f"{lack.wanted} wanted, {len(healthy)} of {len(large)} healthy"
 
 
-def _lacking_room(
-    need: DeviceNeed, inventory: NodeDevices, healthy: list[Device], held: list[DeviceAllocation]
-) -> str:
-    """What is wanted of devices that are in use, and how many have it free."""
-    times = [times_free(one, inventory, held, need) for one in healthy]
+def _no_room(lack: _Lack) -> str:
+    need = lack.need
     if need.repeat:
-        return _of_shares(need, sum(times), len(healthy))
-    free = sum(time > 0 for time in times)
+        return lack.of_shares(lack.healthy, lack.held)
+    free = sum(times_free(one, lack.inventory, lack.held, need) > 0 for one in lack.healthy)
     is_whole = need.amounts in _WHOLE and need.exclusive is None
-    things = [*map(rule_text, need.selector), *([] if is_whole else [_amounts(need)])]
+    things = [*map(rule_text, need.selector), *([] if is_whole else [lack.amounts])]
     if need.vf_selector is not None:
         things.append(_function(need))
     text = f"with {', '.join(things)} wanted" if things else "wanted"
-    return f"{text}, {free} of {len(healthy)} {'idle' if is_whole else 'have it free'}"
+    idle = "idle" if is_whole else "have it free"
+    return f"{lack.wanted} {text}, {free} of {len(lack.healthy)} {idle}"
 
 
+def _template(lack: _Lack) -> str:
+    shares = lack.inventory.templates
+    names = ", ".join(one.name for one in shares.templates) if shares else ""
+    return f"{lack.wanted} with {lack.amounts} wanted, it has {names or 'no template'}"
+
+
+def _partition(lack: _Lack) -> str:
+    count, minors = lack.need.count, [device.minor for device in lack.idle]
+    rows = sum(len(row.members) == count for row in lack.inventory.partition_rows())
+    return f"one of {rows} partitions of {count} wanted, idle are {minors}"
+
+
+def _scope(lack: _Lack) -> str:
+    idle = f"idle are {len(lack.idle)} on switches {lack.switches()[0]}"
+    return f"{lack.wanted} in one {lack.need.scope} wanted, {idle}"
+
+
+def _apart(lack: _Lack) -> str:
+    mine, theirs = lack.switches()
+    return (
+        f"{lack.wanted} wanted, {len(lack.idle)} idle on switches {mine}; "
+        f"the others are idle on switches {theirs}"
+    )
+
+
+_DETAILS: dict[str, Callable[[_Lack], str]] = {
+    "no devices": lambda at: f"{at.wanted} wanted, {len(at.healthy)} healthy there",
+    "too few": lambda at: f"{at.wanted} wanted, it has {len(at.devices)}",
+    "no match": _no_match,
+    "no functions": _no_functions,
+    "too small": _too_small,
+    "unhealthy": _unhealthy,
+    "capacity": _no_room,
+    "model": lambda at: (
+        f"one of {', '.join(at.request.models)} wanted, it has {at.inventory.model!r}"
+    ),
+    "isolation": lambda at: (
+        f"{at.request.isolation_provider!r} wanted, it has {at.inventory.isolation_provider!r}"
+    ),
+    "unshareable": lambda at: f"{at.wanted} with {at.amounts} wanted, it gives whole ones",
+    "template": _template,
+    "partition": _partition,
+    "scope": _scope,
+}
 _WHOLE = ((("core", 100), ("memory_ratio", 100)), (("share", 100),))
 
 
 def _function(need: DeviceNeed) -> str:
     rules = ", ".join(map(rule_text, need.vf_selector or ()))
     return f"a virtual function of {rules}" if rules else "a virtual function"
-
-
-def _of_shares(need: DeviceNeed, shares: int, devices: int) -> str:
-    return f"with {_amounts(need)} wanted, {devices} of them have room for {shares} such shares"
-
-
-def _amounts(need: DeviceNeed) -> str:
-    return ", ".join(f"{name} {amount}" for name, amount in need.amounts)
-
-
-def _minors(devices: list[Any]) -> list[int]:
-    return [device.minor for device in devices]

@@ -11,13 +11,10 @@ the best set that was found until then is named.
 """
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from hivecore.devices._owners import Charges
+from hivecore.devices._owners import Charges, Owners
 from hivecore.devices.device import TYPES
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
 
 __all__ = ["Leavers", "cheapest_leavers"]
 
@@ -38,7 +35,7 @@ class Leavers(NamedTuple):
 
 
 def cheapest_leavers(
-    cluster: "DeviceCluster",
+    owners: Owners,
     query: Any,
     policy: int,
     nodes: Iterable[int],
@@ -48,26 +45,20 @@ def cheapest_leavers(
     ``None``: nobody's end would do.
 
     :param allowed: the only owners who may have to leave; ``None``: all.
-
-    It is the caller's turn.
     """
-    node, owners = _Search(cluster, query, policy, allowed).cheapest(nodes)
-    if not owners:
+    node, leavers = _Search(owners, query, policy, allowed).cheapest(nodes)
+    if not leavers:
         return None
-    return Leavers(node, _cost(owners), tuple(name for _, _, name in owners))
+    return Leavers(node, _cost(leavers), tuple(name for _, _, name in leavers))
 
 
 class _Search:
     """For the cheapest owners without whom one of some nodes serves a request."""
 
     def __init__(
-        self,
-        cluster: "DeviceCluster",
-        query: Any,
-        policy: int,
-        allowed: Collection[str] | None,
+        self, owners: Owners, query: Any, policy: int, allowed: Collection[str] | None
     ) -> None:
-        self.cluster, self.query, self.policy = cluster, query, policy
+        self.owners, self.query, self.policy = owners, query, policy
         self.allowed = allowed
         self.left = _QUESTIONS
 
@@ -75,7 +66,7 @@ class _Search:
         """A node and the owners by rising priority; none: nobody's end would do."""
         found = []
         for node in nodes:
-            owners = self._owners(node)
+            owners = self._on(node)
             gone = self._first_to_fit(node, owners)
             if gone:
                 found.append((gone[-1][0], _cost(gone), node, gone, owners))
@@ -91,9 +82,9 @@ class _Search:
                     best, cost, at = self._needed(node, cheaper), _cost(cheaper), node
         return at, best
 
-    def _owners(self, node: int) -> list[_Owner]:
+    def _on(self, node: int) -> list[_Owner]:
         """Those who may leave; what a user of a reservation has would go back there."""
-        owners = self.cluster._owners
+        owners = self.owners
         return sorted(
             (owners.priority(name), _held(owners.charges(name)), name)
             for name in owners.on(node)
@@ -101,9 +92,9 @@ class _Search:
         )
 
     def _fits_without(self, node: int, gone: list[_Owner]) -> bool:
-        owners = [self.cluster._owners.number(name) for _, _, name in gone]
-        core = self.cluster._core
-        return bool(core.examine(self.query, self.policy, node, None, owners, False)[0] == 0)
+        numbers = [self.owners.number(name) for _, _, name in gone]
+        look = self.owners.core.examine
+        return bool(look(self.query, self.policy, node, None, numbers, False)[0] == 0)
 
     def _first_to_fit(self, node: int, owners: list[_Owner]) -> list[_Owner]:
         for number in range(1, len(owners) + 1):

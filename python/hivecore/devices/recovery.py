@@ -1,16 +1,13 @@
 """Owners and reservations as their records say, after a restart, in any order."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hivecore._arguments import as_int, as_name, as_tuple, tuple_of
-from hivecore.devices._owners import Charges, Held, left_of
+from hivecore.devices._nodes import Nodes
+from hivecore.devices._owners import Charges, Held, Owners, left_of
 from hivecore.devices._pairs import MOST
 from hivecore.devices.device import AMOUNTS, TYPES, share_of_memory
 from hivecore.devices.device_allocation import DeviceAllocation
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
 
 __all__ = [
     "are_of_templates",
@@ -26,16 +23,16 @@ _MEMORY, _RATIO = map(AMOUNTS["gpu"].index, ("memory", "memory_ratio"))
 
 
 def recover_owner(
-    cluster: "DeviceCluster",
+    nodes: Nodes,
+    owners: Owners,
     name: str,
     node: str,
     allocations: Iterable[DeviceAllocation],
     priority: int,
     reservation: str,
 ) -> None:
-    """What `DeviceCluster.recover` does; it is the caller's turn."""
-    owners = cluster._owners
-    name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    """What `DeviceCluster.recover` does."""
+    name, number, charges, priority = _recorded(nodes, name, node, allocations, priority)
     if reservation == name:
         raise ValueError(f"reservation={reservation!r}: is the owner itself")
     if name in owners.numbers:
@@ -51,7 +48,7 @@ def recover_owner(
         reservation not in owners.reservations or owners.node(reservation) != number
     ):
         raise ValueError(f"reservation={reservation!r}: is none on node {node!r}")
-    owners.book(name, cluster._core.charge(number, charges), priority)
+    owners.book(name, owners.core.charge(number, charges), priority)
     if reservation:
         owners.enter(name, reservation)
         if reservation in owners.reservations:
@@ -59,16 +56,16 @@ def recover_owner(
 
 
 def recover_reservation(
-    cluster: "DeviceCluster",
+    nodes: Nodes,
+    owners: Owners,
     name: str,
     node: str,
     allocations: Iterable[DeviceAllocation],
     priority: int,
     restricted: bool,
 ) -> None:
-    """What `DeviceCluster.recover_reservation` does; it is the caller's turn."""
-    owners = cluster._owners
-    name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    """What `DeviceCluster.recover_reservation` does."""
+    name, number, charges, priority = _recorded(nodes, name, node, allocations, priority)
     if name in owners.numbers:
         held = owners.reservations.get(name)
         _check_same(
@@ -83,23 +80,21 @@ def recover_reservation(
     for user in users:
         if owners.node(user) != number:
             raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
-    hold(cluster, name, number, Held(charges, restricted, users), priority)
+    hold(owners, name, number, Held(charges, restricted, users), priority)
 
 
-def hold(cluster: "DeviceCluster", name: str, number: int, held: Held, priority: int) -> None:
+def hold(owners: Owners, name: str, number: int, held: Held, priority: int) -> None:
     """Charge a new reservation on a node, whether or not there is so much."""
-    owners = cluster._owners
     left = left_of(held.charges, [owners.charges(user) for user in held.users])
-    owners.book(name, cluster._core.charge(number, left), priority)
+    owners.book(name, owners.core.charge(number, left), priority)
     owners.reserve(name, held)
 
 
-def count_in_bytes(cluster: "DeviceCluster", number: int) -> None:
+def count_in_bytes(nodes: Nodes, owners: Owners, number: int) -> None:
     """What owners have in percent of GPUs of a node that say only now how many bytes they have is
     counted in bytes from now on.
     """
-    owners = cluster._owners
-    gpus = cluster._nodes.inventory(number).of_type("gpu")
+    gpus = nodes.inventory(number).of_type("gpu")
     memory = {gpu.minor: dict(gpu.amounts).get("memory", 0) for gpu in gpus}
 
     def counted(charges: Charges) -> Charges:
@@ -118,7 +113,7 @@ def count_in_bytes(cluster: "DeviceCluster", number: int) -> None:
         if after == before:
             continue
         if held is None:
-            cluster._core.recharge(owners.number(name), after)
+            owners.core.recharge(owners.number(name), after)
             touched.append(owners.through.get(name, ""))
         else:
             owners.hold(name, held._replace(charges=after))
@@ -158,7 +153,7 @@ def are_of_templates(charges: Charges, designated: Charges) -> bool:
 
 
 def _recorded(
-    cluster: "DeviceCluster",
+    nodes: Nodes,
     name: str,
     node: str,
     allocations: Iterable[DeviceAllocation],
@@ -168,7 +163,6 @@ def _recorded(
     name = as_name(name, "name")
     priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
     given = check_allocations(as_tuple(allocations, "allocations"), "allocations")
-    nodes = cluster._nodes
     number = nodes.number(node)
     given = nodes.inventory(number).in_bytes(given)
     return name, number, sorted(nodes.numbers.charges(given)), priority

@@ -2,22 +2,18 @@
 
 from collections import Counter
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
 from hivecore._arguments import as_choice, as_text, as_tuple
 from hivecore._record import Record
-from hivecore.devices._owners import Held, entry
+from hivecore.devices._nodes import Nodes
+from hivecore.devices._owners import Held, Owners, entry
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES
-from hivecore.devices.recovery import hold
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
-    from hivecore.devices.device_decision import DeviceDecision
 
 __all__ = [
     "DeviceReservation",
@@ -27,7 +23,7 @@ __all__ = [
     "best_through",
     "described",
     "is_within",
-    "reserve_after",
+    "plan_after",
 ]
 
 #: When reservations are used: before anything else, and nothing else, or when nothing else serves.
@@ -69,11 +65,10 @@ class Wish(NamedTuple):
         names = tuple([as_text(name, "reservations") for name in names])
         return cls(names, when)  # type: ignore[arg-type]
 
-    def check(self, cluster: "DeviceCluster") -> None:
-        """All that are named are there."""
-        there = cluster._owners.reservations
+    def check(self, owners: Owners) -> None:
+        """The reservations that are named exist."""
         for name in self.names:
-            if name not in there:
+            if name not in owners.reservations:
                 raise KeyError(f"reservations: {name!r} is none")
 
 
@@ -96,7 +91,7 @@ class _Through(NamedTuple):
 
 
 def _found_through(
-    cluster: "DeviceCluster",
+    owners: Owners,
     query: Any,
     policy: int,
     nodes: Container[int] | None,
@@ -104,12 +99,11 @@ def _found_through(
     draw: tuple[int, int],
 ) -> Iterable[_Through]:
     """What each of these reservations would give, of those on these nodes; ``None``: on any."""
-    owners = cluster._owners
     for name in names:
         held, owner = owners.reservations[name], owners.numbers[name]
-        if nodes is not None and cluster._core.node_of(owner) not in nodes:
+        if nodes is not None and owners.core.node_of(owner) not in nodes:
             continue
-        found = cluster._core.through(query, policy, owner, _confined(held), *draw)
+        found = owners.core.through(query, policy, owner, _confined(held), *draw)
         _, plan, preferred, score = found
         if plan is not None:
             yield _Through(plan, name, plan.node, preferred, score, not held.restricted)
@@ -121,7 +115,7 @@ def _confined(held: Held) -> int:
 
 
 def best_through(
-    cluster: "DeviceCluster",
+    owners: Owners,
     query: Any,
     policy: int,
     nodes: Iterable[int] | None,
@@ -131,19 +125,17 @@ def best_through(
     """The best way to serve a request through one of these reservations: that with most needs in
     their preferred scopes, then the best score of the node or, of a restricted one, of what it has
     left, then the first that was named. ``None``: none serves it.
-
-    It is the caller's turn.
     """
     best = None
     allowed = None if nodes is None else frozenset(nodes)
-    for one in _found_through(cluster, query, policy, allowed, names, draw):
+    for one in _found_through(owners, query, policy, allowed, names, draw):
         if best is None or one.worth > best.worth:
             best = one
     return best
 
 
 def add_reserved(
-    cluster: "DeviceCluster",
+    owners: Owners,
     query: Any,
     policy: int,
     numbers: Iterable[int],
@@ -153,7 +145,7 @@ def add_reserved(
     scores: Any,
 ) -> None:
     """Writes into the answers of nodes what some reservations would give."""
-    nodes = {cluster._owners.node(name) for name in wish.names}
+    nodes = {owners.node(name) for name in wish.names}
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
         if number in nodes:
@@ -166,7 +158,7 @@ def add_reserved(
         is_there[[row for found in rows.values() for row in found]] = True
         resolvable &= is_there
     best: dict[int, _Through] = {}
-    for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
+    for one in _found_through(owners, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
         if known is None or one.worth > known.worth:
             best[one.node] = one
@@ -180,29 +172,27 @@ def add_reserved(
     scores[at] = found
 
 
-def reserve_after(
-    cluster: "DeviceCluster", request: DeviceRequest, owner: str, policy: int, restricted: bool
-) -> "DeviceDecision":
-    """What `DeviceCluster.reserve_after` does; it is the caller's turn."""
-    owners = cluster._owners
+def plan_after(
+    owners: Owners,
+    request: DeviceRequest,
+    query: Any,
+    policy: int,
+    owner: str,
+    draw: tuple[int, int],
+) -> tuple[int, Any]:
+    """All devices of an owner and others of its node, as the request needs them: 0 and the plan of
+    the kernel, or the code of the refusal and ``None``.
+    """
     user = owners.number(owner, "owner")
     if owner in owners.reservations or owners.reservation_of(owner):
         raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
-    query = cluster._nodes.query(request)
-    draw = cluster._draw(request, policy)
-    code, plan, _, _ = cluster._core.through(query, policy, user, 0, *draw)
-    if plan is None:
-        return cluster._for_node(request, code, None)
+    code, plan, _, _ = owners.core.through(query, policy, user, 0, *draw)
     theirs = {charge[:2] for charge in owners.charges(owner)}
-    if not theirs <= _devices_of(plan):
+    if plan is not None and not theirs <= _devices_of(plan):
         # A partition, or what is near to other types, may have come before what the owner has.
-        plan = cluster._core.through(query, policy, user, _as_many(request, theirs), *draw)[1]
-        if plan is None or not theirs <= _devices_of(plan):
-            return cluster._for_node(request, CODES.index("successor"), None)
-    made = cluster._bound(request, plan)
-    held = Held(plan.charges, restricted, (owner,))
-    hold(cluster, request.name, plan.node, held, request.priority)
-    return made
+        code = CODES.index("successor")
+        plan = owners.core.through(query, policy, user, _as_many(request, theirs), *draw)[1]
+    return (0, plan) if plan is not None and theirs <= _devices_of(plan) else (code, None)
 
 
 def _devices_of(plan: Any) -> set[tuple[int, int]]:
@@ -216,19 +206,18 @@ def _as_many(request: DeviceRequest, devices: Iterable[tuple[int, int]]) -> int:
     return sum(1 << type for type, need in needs.items() if need.count == there[type])
 
 
-def described(cluster: "DeviceCluster", name: str) -> DeviceReservation:
-    """What `DeviceCluster.reservation` tells; it is the caller's turn."""
-    owners = cluster._owners
+def described(nodes: Nodes, owners: Owners, name: str) -> DeviceReservation:
+    """What `DeviceCluster.reservation` returns."""
     held = entry(owners.reservations, name, "name")
     if held is None:
         raise KeyError(f"name={name!r}: is no reservation")
     number = owners.node(name)
     return DeviceReservation(
         name,
-        cluster._nodes.names[number] or "",
+        nodes.names[number] or "",
         held.restricted,
-        cluster._named(number, held.charges),
-        cluster._named(number, owners.charges(name)),
+        nodes.named(number, held.charges),
+        nodes.named(number, owners.charges(name)),
         tuple(sorted(held.users)),
     )
 

@@ -11,18 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from hivecore.devices._numbers import Numbers
 from hivecore.devices.device import Device, VirtualFunction
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.label_expression import is_selected
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.placer import DevicePlacer
 from hivecore.devices.proof import amounts_of, check_placement, template_of
 from hivecore.errors import CertificateError
-
-if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
 
 __all__ = ["why_impossible"]
 
@@ -52,7 +51,7 @@ class _Machines(NamedTuple):
 
 
 def why_impossible(
-    cluster: "DeviceCluster", requests: Sequence[DeviceRequest], nodes: tuple[str, ...] | None
+    cluster: DevicePlacer, requests: Sequence[DeviceRequest], nodes: tuple[str, ...] | None
 ) -> str:
     """Why these pods do not fit together on a cluster that is idle and healthy; "": they may."""
     numbers = Counter(item.replace(name="a pod").replace(priority=0) for item in requests)
@@ -91,11 +90,15 @@ def why_impossible(
     return ""
 
 
-def _machines(cluster: "DeviceCluster", nodes: Iterable[str]) -> list[_Machines]:
-    result: dict[int, _Machines] = {}
+def _machines(cluster: DevicePlacer, nodes: Iterable[str]) -> list[_Machines]:
+    result: dict[Any, _Machines] = {}
+    shapes: dict[int, Any] = {}  # by the identity of inventories
+    numbers = Numbers()
     for name in dict.fromkeys(nodes):
-        number = cluster._nodes.number(name)
-        inventory, shape = cluster._nodes.inventory(number), cluster._nodes.shape(number)
+        inventory = cluster.inventory(name)
+        shape = shapes.get(id(inventory))
+        if shape is None:
+            shape = shapes[id(inventory)] = numbers.shape(inventory)
         before = result.get(shape, _Machines(inventory, name, 0))
         result[shape] = before._replace(many=before.many + 1)
     return list(result.values())
