@@ -50,7 +50,16 @@ CHANGES = {
     "submit_many": lambda tree: tree.submit_many([NEW, NEW.replace(name="newer")]),
 }
 READS = {
-    *("borrowers", "check", "check_ancestors", "copy", "explain", "fits", "from_bytes"),
+    *(
+        "borrowers",
+        "check",
+        "check_ancestors",
+        "copy",
+        "declared_total",
+        "explain",
+        "fits",
+        "from_bytes",
+    ),
     *(
         "have_room",
         "limit",
@@ -63,7 +72,7 @@ READS = {
         "preempt_within",
     ),
     *("quota", "quotas", "request", "runtime", "runtime_trace", "runtimes", "schedule"),
-    *("schedule_many", "status", "to_bytes", "total", "trial", "used_below"),
+    *("schedule_many", "status", "to_bytes", "total", "tree_of", "trial", "used_below"),
 }
 SETTINGS = [{}, {"parity": True}, {"guarantee": True}, {"limit": "max", "check_ancestors": False}]
 

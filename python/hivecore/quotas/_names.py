@@ -124,6 +124,10 @@ class Names:
             found[name] = of_thousandths(int(found[name]))
         return found
 
+    def named(self, quota: str, row: Iterable[int]) -> dict[str, Amount]:
+        """The amounts of the dimensions of a quota, by name."""
+        return self.amounts(row, (name for name, _ in self.quotas[quota].max))
+
     # --- trees
 
     def root(self, tree: str) -> int:

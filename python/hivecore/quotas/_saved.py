@@ -1,17 +1,16 @@
 """The state of a tree as text, in an order that its history has no part in."""
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hivecore._arguments import as_name
+from hivecore._quotas import QuotaKernel
 from hivecore._record import fields_of
 from hivecore.quotas._amounts import Amounts
 from hivecore.quotas._fields import Field
+from hivecore.quotas._names import Names
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_request import QuotaRequest
-
-if TYPE_CHECKING:
-    from hivecore.quotas.quota_tree import QuotaTree
 
 __all__ = ["Saved", "decode", "encode"]
 
@@ -31,33 +30,32 @@ class Saved(NamedTuple):
     """The dimensions that are counted in thousandths."""
 
 
-def encode(tree: "QuotaTree") -> bytes:
-    """It is the caller's turn."""
-    names = tree._names
+def encode(
+    settings: tuple[Any, ...],
+    core: QuotaKernel,
+    names: Names,
+    requests: list[QuotaRequest | None],
+) -> bytes:
+    """The payload of ``QuotaTree.to_bytes``.
+
+    :param requests: of the owners, by number.
+    """
     owners = []
-    for name, number in tree._owners.items():
-        *_, members, _, _, start, may_borrow = tree._core.owner(number)
-        owners.append((start, name, members, may_borrow))
+    for number, request in enumerate(requests):
+        if request is not None:
+            *_, members, _, _, start, may_borrow = core.owner(number)
+            owners.append((start, request.name, _fields(request), members, may_borrow))
+    minimums = {
+        name: names.named(name, core.amounts(names.number(name), Field.SCALED_MIN))
+        for name in names.in_order()
+        if settings[-1]
+    }
     state: dict[str, Any] = {
-        "settings": tree._settings,
+        "settings": settings,
         "totals": [(tree, *names.totals[tree]) for tree in sorted(names.totals)],
         "quotas": [_fields(names.quotas[name]) for name in names.in_order()],
-        "scaled_mins": [
-            (
-                name,
-                sorted(
-                    tree._named(
-                        name, tree._core.amounts(names.number(name), Field.SCALED_MIN)
-                    ).items()
-                ),
-            )
-            for name in names.in_order()
-            if tree._settings[-1]
-        ],
-        "owners": [
-            (_fields(tree._request(name)), members, may_borrow)
-            for _, name, members, may_borrow in sorted(owners)
-        ],
+        "scaled_mins": [(name, sorted(one.items())) for name, one in minimums.items()],
+        "owners": [one[2:] for one in sorted(owners, key=lambda one: one[:2])],
     }
     if names.fine:
         state["thousandths"] = sorted(names.fine)

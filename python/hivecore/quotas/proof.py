@@ -5,54 +5,52 @@ is what the tree knows of them; of those it does not know yet, what the decision
 had been submitted.
 """
 
-from typing import TYPE_CHECKING
-
+from hivecore.decisions import Outcome
 from hivecore.errors import CertificateError
 from hivecore.quotas._amounts import Amount
-from hivecore.quotas.refusals import after_outside
-
-if TYPE_CHECKING:
-    from hivecore.quotas.quota_decision import QuotaDecision
-    from hivecore.quotas.quota_request import QuotaRequest
-    from hivecore.quotas.quota_tree import QuotaTree
+from hivecore.quotas.quota_ledger import QuotaLedger
+from hivecore.quotas.quota_request import QuotaRequest
+from hivecore.quotas.refusals import Asks, after_outside
 
 __all__ = ["check_decision"]
 
 _Vector = dict[str, Amount]
 
 
-def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:
-    """Raise `CertificateError` with the first rule that a decision breaks."""
-    if decision.outcome == "wait":
+def check_decision(
+    outcome: Outcome, asks: Asks, victims: tuple[str, ...], tree: QuotaLedger
+) -> None:
+    """Raise `CertificateError` with the first rule that a decision breaks.
+
+    :param tree: as it was when the decision was made.
+    """
+    if outcome == "wait":
         return
-    _check_owners(decision, tree)
-    _check_victims(decision, tree)
-    tree = _with_new_owners(decision, tree)
-    used, firm = _sums(decision, tree)
-    limits = _with_outside(decision, tree)
-    limit, check_ancestors, *_ = tree._settings
-    quotas = {request.quota for request, _, _ in decision._asks}
+    _check_owners(asks, tree)
+    _check_victims(outcome, victims, tree)
+    tree = _with_new_owners(asks, tree)
+    used, firm = _sums(asks, victims, tree)
+    limits = _with_outside(asks, tree)
+    quotas = {request.quota for request, _, _ in asks}
     # An owner that reclaims from other quotas is within the runtimes of all that is checked.
-    reclaims = bool(decision.victims) and not any(
-        tree.request(victim).quota in quotas for victim in decision.victims
-    )
-    by_runtime = limit == "runtime" or reclaims
-    for request, _, _ in decision._asks:
+    reclaims = bool(victims) and not any(tree.request(one).quota in quotas for one in victims)
+    by_runtime = tree.limit == "runtime" or reclaims
+    for request, _, _ in asks:
         managed = {dimension for dimension, _ in tree.quota(request.quota).max}
         wanted = {dimension for dimension, _ in request.amounts if dimension in managed}
         path = _path(tree, request.quota)
-        for place in path if check_ancestors else path[:1]:
+        for place in path if tree.check_ancestors else path[:1]:
             _check_limit(limits, place, by_runtime, used.get(place, {}), wanted)
         if not request.preemptible:
             _check_minimum(tree, request.quota, firm.get(request.quota, {}), wanted)
         top = tree.quota(path[-1])
-        if check_ancestors and not top.outside:
+        if tree.check_ancestors and not top.outside:
             _check_total(limits, top.tree, used, wanted)
 
 
-def _check_owners(decision: "QuotaDecision", tree: "QuotaTree") -> None:
+def _check_owners(asks: Asks, tree: QuotaLedger) -> None:
     """They are those that the tree knows, and get as many members as they can have."""
-    for request, members, before in decision._asks:
+    for request, members, before in asks:
         known = request.name in tree.owners
         if known and tree.request(request.name) != request:
             raise CertificateError(f"{request.name!r} has asked for something else")
@@ -61,26 +59,26 @@ def _check_owners(decision: "QuotaDecision", tree: "QuotaTree") -> None:
             raise CertificateError(f"{request.name!r} has {runs} members, not {before}")
         if not (1 if runs else request.min_count) <= members <= request.count - runs:
             raise CertificateError(f"{request.name!r} cannot have {members} members more")
-    if len({request.name for request, _, _ in decision._asks}) != len(decision._asks):
+    if len({request.name for request, _, _ in asks}) != len(asks):
         raise CertificateError("an owner is there twice")
 
 
-def _check_victims(decision: "QuotaDecision", tree: "QuotaTree") -> None:
-    """They run and can be preempted; whoever binds has none, whoever preempts has some."""
-    if (decision.outcome == "preempt") != bool(decision.victims):
-        raise CertificateError(f"{decision.outcome!r} has {len(decision.victims)} victims")
-    if len(set(decision.victims)) != len(decision.victims):
+def _check_victims(outcome: Outcome, victims: tuple[str, ...], tree: QuotaLedger) -> None:
+    """They run and can be preempted; what binds has none, what preempts has some."""
+    if (outcome == "preempt") != bool(victims):
+        raise CertificateError(f"{outcome!r} has {len(victims)} victims")
+    if len(set(victims)) != len(victims):
         raise CertificateError("a victim is there twice")
-    for name in decision.victims:
+    for name in victims:
         if name not in tree.owners or not tree.members(name):
             raise CertificateError(f"victim {name!r} does not run")
         if not tree.request(name).preemptible:
             raise CertificateError(f"victim {name!r} cannot be preempted")
 
 
-def _with_new_owners(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree":
-    """What those ask for who were not submitted counts in the runtimes, too."""
-    new = [request for request, _, _ in decision._asks if request.name not in tree.owners]
+def _with_new_owners(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
+    """The runtimes count requests that were not submitted, too."""
+    new = [request for request, _, _ in asks if request.name not in tree.owners]
     if not new:
         return tree
     branch = tree.copy()
@@ -91,16 +89,16 @@ def _with_new_owners(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree
     return branch
 
 
-def _with_outside(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree":
+def _with_outside(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
     """The limits of the others when owners of outside quotas have what they ask for."""
     try:
-        return after_outside(tree, decision._asks)
+        return after_outside(tree, asks)
     except ValueError as error:
         raise CertificateError(f"so much cannot be used: {error}") from error
 
 
 def _sums(
-    decision: "QuotaDecision", tree: "QuotaTree"
+    asks: Asks, victims: tuple[str, ...], tree: QuotaLedger
 ) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
     """What would be used at each quota and below it, and of that by owners that cannot be
     preempted.
@@ -109,12 +107,12 @@ def _sums(
     firm: dict[str, _Vector] = {}
     for name in tree.owners:
         request = tree.request(name)
-        members = 0 if name in decision.victims else tree.members(name)
+        members = 0 if name in victims else tree.members(name)
         for place in _path(tree, request.quota):
             _add(tree, request, members, used.setdefault(place, {}))
             if not request.preemptible:
                 _add(tree, request, members, firm.setdefault(place, {}))
-    for name, more in {request.name: more for request, more, _ in decision._asks}.items():
+    for name, more in {request.name: more for request, more, _ in asks}.items():
         known = tree.request(name)
         for place in _path(tree, known.quota):
             _add(tree, known, more, used.setdefault(place, {}))
@@ -123,7 +121,7 @@ def _sums(
     return used, firm
 
 
-def _add(tree: "QuotaTree", request: "QuotaRequest", members: int, to: _Vector) -> None:
+def _add(tree: QuotaLedger, request: QuotaRequest, members: int, to: _Vector) -> None:
     managed = {dimension for dimension, _ in tree.quota(request.quota).max}
     for dimension, amount in request.amounts:
         if dimension in managed:
@@ -131,7 +129,7 @@ def _add(tree: "QuotaTree", request: "QuotaRequest", members: int, to: _Vector) 
 
 
 def _check_limit(
-    tree: "QuotaTree", place: str, by_runtime: bool, used: _Vector, wanted: set[str]
+    tree: QuotaLedger, place: str, by_runtime: bool, used: _Vector, wanted: set[str]
 ) -> None:
     if by_runtime:
         _compare(f"runtime of {place!r}", used, tree.runtime(place), wanted)
@@ -139,11 +137,11 @@ def _check_limit(
         _compare(f"max of {place!r}", used, dict(tree.quota(place).max), wanted)
 
 
-def _check_minimum(tree: "QuotaTree", quota: str, firm: _Vector, wanted: set[str]) -> None:
+def _check_minimum(tree: QuotaLedger, quota: str, firm: _Vector, wanted: set[str]) -> None:
     _compare(f"min of {quota!r}", firm, dict(tree.quota(quota).min), wanted)
 
 
-def _check_total(tree: "QuotaTree", root: str, used: dict[str, _Vector], wanted: set[str]) -> None:
+def _check_total(tree: QuotaLedger, root: str, used: dict[str, _Vector], wanted: set[str]) -> None:
     sums: _Vector = {}
     for name in tree.quotas:
         quota = tree.quota(name)
@@ -153,7 +151,7 @@ def _check_total(tree: "QuotaTree", root: str, used: dict[str, _Vector], wanted:
     _compare("the total", sums, tree.total(root), wanted)
 
 
-def _path(tree: "QuotaTree", quota: str) -> list[str]:
+def _path(tree: QuotaLedger, quota: str) -> list[str]:
     found = [quota]
     while parent := tree.quota(found[-1]).parent:
         found.append(parent)

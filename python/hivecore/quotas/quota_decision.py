@@ -1,15 +1,14 @@
 """What a tree of quotas would do for requests."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivecore._quotas import Maker
 from hivecore._record import Record
 from hivecore.decisions import Outcome, Refusal
 from hivecore.quotas.proof import check_decision
+from hivecore.quotas.quota_ledger import QuotaLedger
 from hivecore.quotas.quota_request import QuotaRequest
-
-if TYPE_CHECKING:
-    from hivecore.quotas.quota_tree import QuotaTree
+from hivecore.quotas.refusals import Asks
 
 __all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
 
@@ -45,7 +44,7 @@ class QuotaDecision:
     victims: tuple[str, ...]
     borrows: bool
     refusal: Refusal | None
-    _asks: tuple[tuple[QuotaRequest, int, int], ...]
+    _asks: Asks
 
     def __init__(self) -> None:
         raise TypeError("a QuotaDecision is made by QuotaTree.schedule")
@@ -70,14 +69,14 @@ class QuotaDecision:
             return f"waits for {', '.join(map(repr, self.victims))} to leave"
         return self.refusal.reason if self.refusal else ""
 
-    def verify(self, tree: "QuotaTree") -> None:
+    def verify(self, tree: QuotaLedger) -> None:
         """Check that nothing on the paths would be used beyond its limit, by adding up all owners
         anew; of one to preempt: when the victims have gone.
 
         :param tree: as it was when the decision was made.
         :raises CertificateError: a limit would be exceeded, which the message names.
         """
-        check_decision(self, tree.copy())
+        check_decision(self.outcome, self._asks, self.victims, tree.copy())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, QuotaDecision):
@@ -110,7 +109,7 @@ _make = Maker(QuotaDecision, ("request", "_asks", "outcome", "victims", "borrows
 
 def made_decision(
     request: QuotaRequest | tuple[QuotaRequest, ...],
-    asks: tuple[tuple[QuotaRequest, int, int], ...],
+    asks: Asks,
     outcome: Outcome,
     victims: tuple[str, ...] = (),
     borrows: bool = False,

@@ -1,14 +1,12 @@
 """How the runtime of a quota follows from the amounts of its ancestors."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from hivecore._quotas import QuotaKernel
 from hivecore._record import Record
 from hivecore.quotas._amounts import Amount
 from hivecore.quotas._fields import Field
-
-if TYPE_CHECKING:
-    from hivecore.quotas.quota_tree import QuotaTree
+from hivecore.quotas._names import Names
 
 __all__ = ["RuntimeLevel", "runtime_trace"]
 
@@ -46,17 +44,18 @@ class RuntimeLevel(Record, frozen=True):
     runtime: Amount
 
 
-def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
-    """From the top down to the quota; it is the caller's turn."""
-    names = tree._names
-    tree._core.amounts(names.number(name), Field.RUNTIME)  # which brings all up to date
+def runtime_trace(
+    core: QuotaKernel, names: Names, name: str, dimension: str
+) -> tuple[RuntimeLevel, ...]:
+    """From the top down to the quota."""
+    core.amounts(names.number(name), Field.RUNTIME)  # which brings all up to date
     numbers = {number: quota for quota, number in names.numbers.items()}
     found = []
     told = partial(names.amount, dimension)
     for quota in reversed(names.path(name)):
         parent = names.quotas[quota].parent
         above = names.numbers[parent] if parent else -1 - names.root(names.quotas[quota].tree)
-        amount, children, requests, minimums, weights, lends, runtimes, rounds = tree._core.sharing(
+        amount, children, requests, minimums, weights, lends, runtimes, rounds = core.sharing(
             above, names.dimensions[dimension]
         )
         place = [numbers[child] for child in children].index(quota)
