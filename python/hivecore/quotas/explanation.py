@@ -189,19 +189,15 @@ class _Trial:
     def needed(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
         """Maximums, and the minimum of one who cannot be preempted, that leave room for it."""
         for place in self.path:
-            limits = dict(self.names.quotas[place].max)
-            yield from self._raised(place, "max", limits, self.tree.status(place).used, asked)
+            yield from self._raised(place, "max", self.tree.status(place).used, asked)
         if not self.request.preemptible:
-            place = self.path[-1]
-            firm = self.tree.status(place).non_preemptible
-            limits = dict(self.names.quotas[place].min)
-            yield from self._raised(place, "min", limits, firm, asked)
+            firm = self.tree.status(self.path[-1]).non_preemptible
+            yield from self._raised(self.path[-1], "min", firm, asked)
 
     def minimums(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
         """The minimums of the path, so that it is within them."""
         for place in self.path:
-            limits = dict(self.names.quotas[place].min)
-            yield from self._raised(place, "min", limits, self.tree.status(place).used, asked)
+            yield from self._raised(place, "min", self.tree.status(place).used, asked)
 
     def total(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
         """The total, as large as it can be."""
@@ -210,13 +206,9 @@ class _Trial:
                 yield LimitChange("", "total", dimension, self.names.most(dimension))
 
     def _raised(
-        self,
-        place: str,
-        limit: str,
-        limits: dict[str, Amount],
-        used: Mapping[str, Amount],
-        asked: dict[str, Amount],
+        self, place: str, limit: str, used: Mapping[str, Amount], asked: dict[str, Amount]
     ) -> Iterator[LimitChange]:
+        limits = dict(getattr(self.names.quotas[place], limit))
         for dimension, amount in asked.items():
             if dimension in used and used[dimension] + amount > limits.get(dimension, 0):
                 use = exact(used[dimension] + amount)

@@ -105,19 +105,14 @@ def _sums(
     """
     used: dict[str, _Vector] = {}
     firm: dict[str, _Vector] = {}
+    more = {request.name: members for request, members, _ in asks}
     for name in tree.owners:
         request = tree.request(name)
-        members = 0 if name in victims else tree.members(name)
+        members = (0 if name in victims else tree.members(name)) + more.get(name, 0)
         for place in _path(tree, request.quota):
             _add(tree, request, members, used.setdefault(place, {}))
             if not request.preemptible:
                 _add(tree, request, members, firm.setdefault(place, {}))
-    for name, more in {request.name: more for request, more, _ in asks}.items():
-        known = tree.request(name)
-        for place in _path(tree, known.quota):
-            _add(tree, known, more, used.setdefault(place, {}))
-            if not known.preemptible:
-                _add(tree, known, more, firm.setdefault(place, {}))
     return used, firm
 
 

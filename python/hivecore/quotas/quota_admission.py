@@ -106,7 +106,7 @@ class QuotaAdmission(QuotaLedger):
                 if name is None:
                     self._core.take_back(number, members)
                 else:
-                    self._withdraw(name)
+                    self._withdraw([name])
         return tuple(found)
 
     def preempt_within(
@@ -182,8 +182,7 @@ class QuotaAdmission(QuotaLedger):
                 if not self._core.commit(asks):
                     raise _stale(request)
             except (KeyError, ValueError, StaleDecisionError) as error:
-                for name in reversed(new):
-                    self._withdraw(name)
+                self._withdraw(new)
                 if isinstance(error, FirstFraction):
                     with self._refined([one for one, _, _ in decision._asks]):
                         return self.commit(decision)
@@ -258,8 +257,8 @@ class QuotaAdmission(QuotaLedger):
             named, asks = self._asks(given, members)
             yield named[0] if alone else tuple(named), asks
         finally:
-            for name in reversed(new):
-                self._withdraw(name)
+            if new:
+                self._withdraw(new)
 
     def _submitted(self, given: Iterable[Any]) -> list[str]:
         """The names of those that were not yet and have been now; all of them or none."""
@@ -274,8 +273,7 @@ class QuotaAdmission(QuotaLedger):
                     elif self.request(one.name) != one:
                         raise ValueError(f"request: {one.name!r} has asked for something else")
         except Exception:
-            for name in reversed(new):
-                self._withdraw(name)
+            self._withdraw(new)
             raise
         return new
 

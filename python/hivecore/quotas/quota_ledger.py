@@ -26,6 +26,14 @@ Limit = Literal["runtime", "max"]
 _Mark = tuple[QuotaKernel, Names, int]
 
 _MOST_SHOWN = 4  # amounts of the total, in the text of a tree
+#: field of a status -> what the kernel knows
+_STATUS = {
+    "runtime": Field.RUNTIME,
+    "limited_request": Field.LIMITED,
+    "used": Field.USED,
+    "non_preemptible": Field.FIRM,
+    "min": Field.SCALED_MIN,
+}
 
 
 class QuotaLedger(Trials, Stateful):
@@ -176,16 +184,9 @@ class QuotaLedger(Trials, Stateful):
         """
         with self._lock:
             number = self._names.number(name)
-            fields = {
-                "runtime": self._core.amounts(number, Field.RUNTIME),
-                "request": self._core.request(number),
-                "limited_request": self._core.amounts(number, Field.LIMITED),
-                "used": self._core.amounts(number, Field.USED),
-                "non_preemptible": self._core.amounts(number, Field.FIRM),
-                "min": self._core.amounts(number, Field.SCALED_MIN),
-            }
-            named = {field: self._names.named(name, row) for field, row in fields.items()}
-            return QuotaStatus(name, **named)
+            rows = {field: self._core.amounts(number, of) for field, of in _STATUS.items()}
+            rows["request"] = self._core.request(number)
+            return QuotaStatus(name, **{f: self._names.named(name, row) for f, row in rows.items()})
 
     def total(self, tree: str = "") -> dict[str, Amount]:
         """What there is of a tree for the quotas at its top, by dimension.
@@ -269,8 +270,7 @@ class QuotaLedger(Trials, Stateful):
                     self._submit(request)
                     done.append(request.name)
             except (KeyError, ValueError) as error:
-                for name in reversed(done):
-                    self._withdraw(name)
+                self._withdraw(done)
                 if not isinstance(error, FirstFraction):
                     raise
                 with self._refined(given):
@@ -353,7 +353,7 @@ class QuotaLedger(Trials, Stateful):
                 with self._refined([request]):
                     return self.recover(request, members)
             if running and not self._core.admit(number, running):
-                self._withdraw(request.name)
+                self._withdraw([request.name])
                 raise _too_much(request)
 
     def _number(self, name: str) -> int:
@@ -376,12 +376,7 @@ class QuotaLedger(Trials, Stateful):
         row = names.row(request.amounts)
         try:
             number = self._core.submit(
-                quota,
-                row,
-                request.count,
-                request.min_count,
-                request.priority,
-                request.preemptible,
+                quota, row, request.count, request.min_count, request.priority, request.preemptible
             )
         except TypeError:
             raise FirstFraction(request.amounts) from None
@@ -396,14 +391,14 @@ class QuotaLedger(Trials, Stateful):
             self._requests[number] = request
         return number
 
-    def _withdraw(self, name: str) -> None:
-        """As if it had not been submitted."""
-        number = self._owners[name]
-        self._core.withdraw(number)
-        if self._marks:
-            self._changes.append((number, self._requests[number]))
-        del self._owners[name]
-        self._requests[number] = None
+    def _withdraw(self, names: list[str]) -> None:
+        """As if they had not been submitted, one after the other."""
+        for name in reversed(names):
+            number = self._owners.pop(name)
+            self._core.withdraw(number)
+            if self._marks:
+                self._changes.append((number, self._requests[number]))
+            self._requests[number] = None
 
     def _forbid_borrowing(self, name: str) -> None:
         """As if an owner that is pending had just been evicted."""
@@ -446,9 +441,12 @@ class QuotaLedger(Trials, Stateful):
         self._marks.append(mark)
         return mark
 
-    def _rewind(self, mark: _Mark) -> None:
+    def _check_last(self, mark: _Mark) -> None:
         if not self._marks or self._marks[-1] is not mark:
             raise RuntimeError("a trial must end before the one in which it was begun")
+
+    def _rewind(self, mark: _Mark) -> None:
+        self._check_last(mark)
         self._core, self._names, start = mark
         self._core.rewind()
         while len(self._changes) > start:
@@ -461,8 +459,7 @@ class QuotaLedger(Trials, Stateful):
         self._marks.pop()
 
     def _keep(self, mark: _Mark) -> None:
-        if not self._marks or self._marks[-1] is not mark:
-            raise RuntimeError("a trial must end before the one in which it was begun")
+        self._check_last(mark)
         core, _, _ = self._marks.pop()
         core.keep()
         if not self._marks:
