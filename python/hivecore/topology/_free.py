@@ -208,3 +208,33 @@ class Free:
         made.fine = self.fine.copy()
         made.usable = None if self.usable is None else self.usable.copy()
         return made
+
+
+def as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    """What is given, as an array."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of integers") from None
+
+
+def as_integers(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> npt.NDArray[Any]:
+    """An array of integers, if it is of this shape."""
+    if values.size == 0 and 0 in shape:
+        return np.empty(shape, dtype=np.int64)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {values.dtype}")
+    if values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, not {values.shape}")
+    return values
+
+
+def as_counts(values: npt.NDArray[Any], length: int) -> Ints:
+    """So many counts, as int64."""
+    values = as_integers(values, (length,), "counts")
+    if values.dtype != np.int64 and values.size and int(values.max()) > MOST:
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
+    checked = values.astype(np.int64)
+    if checked.size and checked.view(np.uint64).max() > MOST:
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
+    return checked

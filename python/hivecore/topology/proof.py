@@ -1,38 +1,41 @@
 """A decision is checked by the domains of nodes and by what is free on them, by name."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import CertificateError
+from hivecore.topology.network_ledger import NetworkLedger
+from hivecore.topology.node_pods import NodePods
+from hivecore.topology.topology_request import TopologyRequest
 
-if TYPE_CHECKING:
-    from hivecore.topology.network_topology import NetworkTopology
-    from hivecore.topology.topology_decision import TopologyDecision
-
-__all__ = ["check_decision"]
+__all__ = ["check_placement"]
 
 
-def check_decision(
-    decision: "TopologyDecision", network: "NetworkTopology", most: npt.ArrayLike | None
+def check_placement(
+    request: TopologyRequest,
+    layer: str,
+    placement: tuple[NodePods, ...],
+    allowed: Collection[str] | None,
+    optimal: bool,
+    network: NetworkLedger,
+    most: npt.ArrayLike | None,
 ) -> None:
-    """Raise `CertificateError` with the first rule that a decision breaks.
+    """Raise `CertificateError` with the first rule that a placement in a domain of a layer breaks.
 
+    :param allowed: the only nodes that could be used; ``None``: all.
     :param most: how many pods each node may get, as of `NetworkTopology.schedule`.
     """
-    if decision.outcome != "bind":
-        return
-    request = decision.request
-    _check_names(decision, network)
-    pods = {one.node: one.pods for one in decision.placement}
-    others = {one.node: one.others for one in decision.placement}
-    if len(pods) != len(decision.placement) or sum(pods.values()) != request.pods:
+    _check_names(request, layer, placement, network)
+    pods = {one.node: one.pods for one in placement}
+    others = {one.node: one.others for one in placement}
+    if len(pods) != len(placement) or sum(pods.values()) != request.pods:
         raise CertificateError(f"{sum(pods.values())} pods are placed, not {request.pods}")
     wanted = request.role.pods if request.role else 0
     if sum(others.values()) != wanted:
         raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
-    allowed = None if decision.nodes is None else set(decision.nodes)
     limits = {} if most is None else dict(zip(network.nodes, np.transpose(most), strict=True))
     for node, count in pods.items():
         if allowed is not None and node not in allowed:
@@ -48,19 +51,19 @@ def check_decision(
         if any(amount > free.get(resource, 0) for resource, amount in taken.items()):
             raise CertificateError(f"node {node!r} has no room for {count + others[node]} pods")
     layers = ["", *network.layers, "node"]
-    held = layers.index(decision.layer)
+    held = layers.index(layer)
     if held < layers.index(request.must):
-        raise CertificateError(f"{decision.layer!r} is wider than {request.must!r}")
-    if len(pods) not in _sums(network, dict.fromkeys(pods, 1), decision.layer):
-        raise CertificateError(f"no domain of layer {decision.layer!r} holds all pods")
-    for layer, multiple in request.multiple:
-        for count in _sums(network, pods, layer):
-            if layers.index(layer) >= held and count % multiple:
-                raise CertificateError(f"{count} pods in a {layer}, no multiple of {multiple}")
+        raise CertificateError(f"{layer!r} is wider than {request.must!r}")
+    if len(pods) not in _sums(network, dict.fromkeys(pods, 1), layer):
+        raise CertificateError(f"no domain of layer {layer!r} holds all pods")
+    for inner, multiple in request.multiple:
+        for count in _sums(network, pods, inner):
+            if layers.index(inner) >= held and count % multiple:
+                raise CertificateError(f"{count} pods in a {inner}, no multiple of {multiple}")
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
-        raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
-    if request.multiple or request.role or not decision.optimal:
+        raise CertificateError(f"{layer!r} is narrower than {request.prefer!r}")
+    if request.multiple or request.role or not optimal:
         return
     room = {
         node: min(int(network.free(node).get(key, 0) // amount) for key, amount in request.amounts)
@@ -68,9 +71,9 @@ def check_decision(
         if allowed is None or node in allowed
     }
     room |= {node: min(room.get(node, 0), int(most)) for node, most in limits.items()}
-    for layer in layers[held + 1 : narrowest + 1]:
-        if max(_sums(network, room, layer)) >= request.pods:
-            raise CertificateError(f"a domain of layer {layer!r} has room for all")
+    for inner in layers[held + 1 : narrowest + 1]:
+        if max(_sums(network, room, inner)) >= request.pods:
+            raise CertificateError(f"a domain of layer {inner!r} has room for all")
 
 
 def _most_beside(limit: npt.NDArray[Any], others: int) -> int:
@@ -80,22 +83,25 @@ def _most_beside(limit: npt.NDArray[Any], others: int) -> int:
     return int(max(limit[others:], default=-1))
 
 
-def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> None:
+def _check_names(
+    request: TopologyRequest, layer: str, placement: tuple[NodePods, ...], network: NetworkLedger
+) -> None:
     """Raise `CertificateError` where the network has no such node or layer, or a number is none."""
-    request = decision.request
     layers = {"", *network.layers, "node"}
-    for layer in (decision.layer, request.must, request.prefer, *dict(request.multiple)):
-        if layer not in layers:
-            raise CertificateError(f"there is no layer {layer!r}")
+    for one in (layer, request.must, request.prefer, *dict(request.multiple)):
+        if one not in layers:
+            raise CertificateError(f"there is no layer {one!r}")
     nodes = network.nodes
-    for one in decision.placement:
-        if one.node not in nodes:
-            raise CertificateError(f"there is no node {one.node!r}")
-        for count in (one.pods, one.others):
+    for part in placement:
+        if part.node not in nodes:
+            raise CertificateError(f"there is no node {part.node!r}")
+        for count in (part.pods, part.others):
             if type(count) is not int:
-                raise CertificateError(f"node {one.node!r} has {count!r} pods, which is no integer")
+                raise CertificateError(
+                    f"node {part.node!r} has {count!r} pods, which is no integer"
+                )
 
 
-def _sums(network: "NetworkTopology", counts: dict[str, int], layer: str) -> list[int]:
+def _sums(network: NetworkLedger, counts: dict[str, int], layer: str) -> list[int]:
     """Of each domain of a layer what its nodes have."""
     return [sum(counts.get(node, 0) for node in nodes) for nodes in network.domains(layer)]

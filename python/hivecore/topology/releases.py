@@ -1,4 +1,4 @@
-"""Who would have to end so that a gang can be placed: the cheapest owners, tried on copies.
+"""The cheapest owners whose end would let a gang in, tried on copies.
 
 In a domain that has to hold all pods, owners give back slots when they end, and cost the pods that
 they have. Where a pod takes one of something, what they give back adds up, and the cheapest cover
@@ -7,18 +7,16 @@ owners of domains that have few of them are tried in the order of their cost unt
 too many were tried; and of many owners those with fewest pods are let go first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from hivecore.topology.network_topology import NetworkTopology
-    from hivecore.topology.topology_request import TopologyRequest
+from hivecore.topology.topology_request import TopologyRequest
 
-__all__ = ["Gains", "cheapest_release"]
+__all__ = ["Gains", "Leavers"]
 
 _FEW = 8  # owners of a domain
 _MOST_CELLS = 10**7  # of a table of owners and slots
@@ -31,36 +29,64 @@ _Choice = tuple[int, tuple[str, ...]]
 Gains = dict[int, dict[str, int]]
 
 
-def cheapest_release(
-    network: "NetworkTopology", request: "TopologyRequest", slots: list[int], gains: Gains
-) -> _Choice | None:
-    """How many pods the cheapest owners have whose end would let a gang in, and their names;
-    ``None``: even the end of all would not.
+class Leavers(NamedTuple):
+    """The owners of a network, and what their end would give a gang."""
 
-    :param slots: of each domain one of which must hold all.
-    :param gains: how many more slots each of these would have.
-    """
-    pods = {name: _pods(network, name) for name in network.owners}
-    if not pods or not _fits_without(network, request, tuple(pods)):
-        return None
-    best = None
-    is_plain = request.role is None and not request.multiple
-    if is_plain:
-        covers = [_cover(request.pods - slots[one], gains[one], pods) for one in gains]
-        sets = sorted(one for one in covers if one is not None)[:_MOST_COVERS]
-        best = next((one for one in sets if _fits_without(network, request, one[1])), None)
-    is_one = [amount for _, amount in request.amounts] == [1] and not network._free.fine
-    if best is not None and is_one:
-        return best
-    for choice in sorted(_small_sets(gains, pods))[:_MOST_SETS]:
-        if best is not None and choice[0] >= best[0]:
-            break
-        if _fits_without(network, request, choice[1]):
-            return choice
-    if best is not None:
-        return best
-    found = [_search(network, request, of, pods) for of in gains.values() if len(of) > _FEW]
-    return min((one for one in found if one is not None), default=None)
+    request: TopologyRequest
+    pods: dict[str, int]
+    """How many each owner has."""
+    slots: list[int]
+    """Of each domain one of which must hold all."""
+    gains: Gains
+    """How many more slots each of these would have."""
+    adds_up: bool
+    """Whether a pod takes one of a single resource."""
+    fits_without: Callable[[TopologyRequest, Iterable[str]], bool]
+    """Whether a request could be placed after the end of some owners."""
+
+    def are_enough(self, names: Iterable[str]) -> bool:
+        """Whether the end of these owners lets the gang in."""
+        return self.fits_without(self.request, names)
+
+    def cheapest(self) -> _Choice | None:
+        """How many pods the cheapest owners have whose end would let the gang in, and their names;
+        ``None``: even the end of all would not.
+        """
+        pods, gains, request = self.pods, self.gains, self.request
+        if not pods or not self.are_enough(pods):
+            return None
+        best = None
+        if request.role is None and not request.multiple:
+            covers = [_cover(request.pods - self.slots[one], gains[one], pods) for one in gains]
+            sets = sorted(one for one in covers if one is not None)[:_MOST_COVERS]
+            best = next((one for one in sets if self.are_enough(one[1])), None)
+        if best is not None and self.adds_up:
+            return best
+        for choice in sorted(_small_sets(gains, pods))[:_MOST_SETS]:
+            if best is not None and choice[0] >= best[0]:
+                break
+            if self.are_enough(choice[1]):
+                return choice
+        if best is not None:
+            return best
+        found = [self._search(of) for of in gains.values() if len(of) > _FEW]
+        return min((one for one in found if one is not None), default=None)
+
+    def _search(self, owners: Iterable[str]) -> _Choice | None:
+        """Of the owners in a domain few whose end is enough."""
+        names = tuple(sorted(owners, key=lambda name: (self.pods[name], name)))
+        if not self.are_enough(names):
+            return None
+        low, high = 0, len(names)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.are_enough(names[:middle]) else (middle, high)
+        leaving = names[:high]
+        for name in reversed(leaving):
+            fewer = tuple(one for one in leaving if one != name)
+            if fewer and self.are_enough(fewer):
+                leaving = fewer
+        return sum(self.pods[name] for name in leaving), tuple(sorted(leaving))
 
 
 def _small_sets(gains: Gains, pods: dict[str, int]) -> set[_Choice]:
@@ -72,10 +98,6 @@ def _small_sets(gains: Gains, pods: dict[str, int]) -> set[_Choice]:
         for size in range(1, len(of) + 1)
         for some in combinations(of, size)
     }
-
-
-def _pods(network: "NetworkTopology", name: str) -> int:
-    return sum(one.pods + one.others for one in network.placement(name))
 
 
 def _cover(lack: int, gains: dict[str, int], pods: dict[str, int]) -> _Choice | None:
@@ -100,35 +122,3 @@ def _cover(lack: int, gains: dict[str, int], pods: dict[str, int]) -> _Choice | 
             chosen.append(names[row])
             lack = max(0, lack - gains[names[row]])
     return int(least[-1]), tuple(sorted(chosen))
-
-
-def _fits_without(
-    network: "NetworkTopology", request: "TopologyRequest", leaving: tuple[str, ...]
-) -> bool:
-    branch = network.copy()
-    for name in leaving:
-        branch.release(name)
-    return branch.fits(request)
-
-
-def _search(
-    network: "NetworkTopology",
-    request: "TopologyRequest",
-    owners: Iterable[str],
-    pods: dict[str, int],
-) -> _Choice | None:
-    """Of the owners in a domain few whose end is enough."""
-    names = tuple(sorted(owners, key=lambda name: (pods[name], name)))
-    if not _fits_without(network, request, names):
-        return None
-    low, high = 0, len(names)
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = _fits_without(network, request, names[:middle])
-        low, high = (low, middle) if fits else (middle, high)
-    leaving = names[:high]
-    for name in reversed(leaving):
-        fewer = tuple(one for one in leaving if one != name)
-        if fewer and _fits_without(network, request, fewer):
-            leaving = fewer
-    return sum(pods[name] for name in leaving), tuple(sorted(leaving))

@@ -2,29 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
 from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.decisions import Outcome, Refusal
 from hivecore.errors import CertificateError
-from hivecore.topology.proof import check_decision
+from hivecore.topology.network_ledger import NetworkLedger
+from hivecore.topology.node_pods import NodePods
+from hivecore.topology.proof import check_placement
 from hivecore.topology.topology_request import MOST, TopologyRequest
 
-if TYPE_CHECKING:
-    from hivecore.topology.network_topology import NetworkTopology
-
-__all__ = ["NodePods", "TopologyDecision", "made_decision", "placement_to_commit"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodePods:
-    """So many pods of a gang on a node, and so many of its other role."""
-
-    node: str
-    pods: int
-    others: int = 0
+__all__ = ["TopologyDecision", "made_decision", "placement_to_commit"]
 
 
 class _Marked:
@@ -82,7 +72,7 @@ class TopologyDecision(_Marked):
         """
         return tuple(one.node for one in self.placement for _ in range(one.pods))
 
-    def verify(self, network: "NetworkTopology", *, most: npt.ArrayLike | None = None) -> None:
+    def verify(self, network: NetworkLedger, *, most: npt.ArrayLike | None = None) -> None:
         """Check in plain Python that the gang fits where it would go, that one domain of the layer
         holds all, and, of an optimal decision without multiples and roles, that none of a narrower
         one that may be has room for it.
@@ -95,7 +85,9 @@ class TopologyDecision(_Marked):
         for one in given:
             if not isinstance(one, NodePods):
                 raise CertificateError(f"the placement has {one!r}, which is no NodePods")
-        check_decision(self, network.copy(), most)
+        if self.outcome == "bind":
+            where = self.layer, self.placement, self.nodes
+            check_placement(self.request, *where, self.optimal, network.copy(), most)
 
 
 def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> TopologyDecision:
