@@ -1,0 +1,139 @@
+"""What may leave the queues: plug-ins, places, capacity and what is reserved of it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from hivecore._arguments import as_tuple
+from hivecore.queues._line import Entry, Lane, lane_of
+from hivecore.queues._tenant import Tenant
+from hivecore.queues.queued_job import Capacity, QueuedJob
+
+__all__ = ["Question"]
+
+_PLUGS = ("filter", "score", "pre_dequeue")
+
+
+class _Reservation(NamedTuple):
+    """The capacity that a job will have at some time, and what is left beside it."""
+
+    job: str
+    time: int | None
+    extra: int
+
+
+class Question:
+    """One question: what may leave, and what was reserved on the way."""
+
+    __slots__ = ("capacity", "filters", "fits", "now", "pre_dequeues", "reserved", "scores")
+
+    def __init__(self, now: int, plugins: Any, fits: Any, capacity: Any) -> None:
+        self.now = now
+        self.filters: list[Callable[[QueuedJob], Any]] = []
+        self.scores: list[Callable[[QueuedJob], Any]] = []
+        self.pre_dequeues: list[Callable[[QueuedJob], Any]] = []
+        for plugin in as_tuple(plugins, "plugins"):
+            found = [getattr(plugin, name, None) for name in _PLUGS]
+            if not any(map(callable, found)):
+                raise TypeError(f"plugins: {type(plugin).__name__} has none of {', '.join(_PLUGS)}")
+            for method, into in zip(
+                found, (self.filters, self.scores, self.pre_dequeues), strict=True
+            ):
+                if callable(method):
+                    into.append(method)
+        if fits is not None and not callable(fits):
+            raise TypeError(f"fits must be callable, not {type(fits).__name__}")
+        if capacity is not None and not isinstance(capacity, Capacity):
+            raise TypeError(f"capacity must be a Capacity, not {type(capacity).__name__}")
+        self.fits = fits
+        self.capacity: Capacity | None = capacity
+        self.reserved: _Reservation | None = None
+
+    def filtered(self, job: QueuedJob) -> str:
+        """Why a filter holds it back; "": none does."""
+        for ask in self.filters:
+            reason = _reason(ask(job), "a filter holds it back")
+            if reason:
+                return reason
+        return ""
+
+    def misfit(self, job: QueuedJob) -> str:
+        """Why it does not fit; it may be that it would delay another one."""
+        return self.shortage(job) or self.unplaced(job)
+
+    def shortage(self, job: QueuedJob) -> str:
+        """Why the capacity does not allow it."""
+        capacity = self.capacity
+        if capacity is not None:
+            if job.size > capacity.free:
+                return f"needs {job.size}, and {capacity.free} are free"
+            reserved = self.reserved
+            if reserved is not None and reserved.time is not None and job.size > reserved.extra:
+                ends = None if job.run_time is None else self.now + job.run_time
+                if ends is None or ends > reserved.time:
+                    return f"would delay {reserved.job!r}, reserved for {reserved.time}"
+        return ""
+
+    def unplaced(self, job: QueuedJob) -> str:
+        """Why it has no place."""
+        return _reason(self.fits(job), "does not fit") if self.fits is not None else ""
+
+    def reserve(self, job: QueuedJob) -> None:
+        """Reserve the capacity that it will have first."""
+        capacity = self.capacity
+        assert capacity is not None
+        free = capacity.free
+        time: int | None = self.now if free >= job.size else None
+        for end, size in capacity.running:
+            # Whatever ends at the same time is free then, too.
+            if time is not None and end > time:
+                break
+            free += size
+            if time is None and free >= job.size:
+                time = max(self.now, end)
+        self.reserved = _Reservation(job.name, time, free - job.size)
+
+    def candidates(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Iterator[Entry]:
+        """The jobs of a queue that may leave, in order; those behind a blocked one as it allows."""
+        refused: set[Lane] = set()
+        for entry in tenant.line.offered(tenant.mode == "fifo", refused):
+            if not lives(entry):
+                continue
+            job = entry.job
+            held = self.filtered(job) if self.filters else ""
+            short = self.shortage(job) if self.capacity is not None and not held else ""
+            if not held and not short and not self.unplaced(job):
+                yield entry
+                continue
+            if tenant.mode == "fifo":
+                return
+            if tenant.mode == "backfill" and not held and self.reserved is None:
+                if self.capacity is None:
+                    return
+                self.reserve(job)
+            if job.kind and not short:
+                # The others would be told the same; sizes and run times may differ.
+                refused.add(lane_of(job))
+
+    def choice(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Entry | None:
+        """The job of a queue that leaves."""
+        found = self.candidates(tenant, lives)
+        if not self.scores or tenant.mode == "fifo":
+            return next(found, None)
+        # max keeps the first among equals.
+        best: Entry | None = None
+        most: Any = None
+        for entry in found:
+            score = sum([rate(entry.job) for rate in self.scores])
+            if best is None or score > most:
+                best, most = entry, score
+        return best
+
+
+def _reason(answer: Any, default: str) -> str:
+    if answer is None or answer is True:
+        return ""
+    if answer is False:
+        return default
+    if isinstance(answer, str):
+        return "" if answer == "Skip" else str.__str__(answer)
+    raise TypeError(f"a filter must answer with a bool, None or a text, not {answer!r}")

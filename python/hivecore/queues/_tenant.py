@@ -1,0 +1,41 @@
+"""A tenant of queues, with its line of jobs."""
+
+from operator import attrgetter
+
+from hivecore.queues._line import Line
+
+__all__ = ["CHANGING", "Tenant", "changing_values", "place_of"]
+
+
+#: What of a tenant changes.
+CHANGING = ("logged", "mode", "offers", "rest", "size", "tag", "value", "weight")
+changing_values = attrgetter(*CHANGING)
+
+
+class Tenant:
+    """Its line, what it offers, and its tag in the order of tenants."""
+
+    __slots__ = ("index", "line", "name", *CHANGING)
+
+    def __init__(self, name: str, index: int, mode: str, line: Line) -> None:
+        self.name, self.index, self.mode, self.line = name, index, mode, line
+        self.logged = 0  # the last mark since which it has changed
+        self.size = 0  # jobs alive
+        self.offers = False  # any of them: as its line says
+        self.weight = 1
+        self.tag: int | float = 0
+        self.rest = 0  # of the tag, in parts of the weight
+        self.value: int | float = 0
+
+    def copy(self, line: Line) -> "Tenant":
+        """An equal with another line."""
+        made = Tenant(self.name, self.index, self.mode, line)
+        made.size, made.offers, made.weight = self.size, self.offers, self.weight
+        made.tag, made.rest, made.value = self.tag, self.rest, self.value
+        return made
+
+
+def place_of(tenant: Tenant) -> int:
+    """The place of its first job among all, as one number."""
+    first = tenant.line.heads[0]
+    return (first.key << 62) + first.number

@@ -1,0 +1,448 @@
+"""The tenants of queues and their jobs, in the order in which they are next.
+
+Each tenant's jobs are in a line by a key that does not change with time: under ageing all jobs of a
+line gain the same in the same time. A rank, such as the run time, counts among jobs of one
+priority. Tenants whose lines offer a job are in a heap by a tag:
+
+    weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
+                  on by size / weight. Virtual time, V, is the tag of who was served last, if that
+                  is later; a tenant that becomes busy starts at max(its own, V).
+    round-robin   the round in which it is next: of the last tenant's round for those behind it
+    key           the caller's
+    by job        the place of its first job that is not parked, among all jobs: "arrival", "sjf",
+                  "srsf" and "2d-las", which differ in the keys of jobs
+
+Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
+2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
+
+A tenant all of whose jobs are parked leaves the heap and keeps its tag, as if asked in vain.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
+from math import isfinite
+from threading import RLock
+from typing import Any, Literal, Self
+
+from hivecore._arguments import as_choice, as_int, as_name, as_text
+from hivecore._stateful import PlainState, counted, shown
+from hivecore._trial import LoggedTrials, UndoLog
+from hivecore._turns import in_turn
+from hivecore.errors import InvariantError
+from hivecore.queues._line import Entry, Line
+from hivecore.queues._ring import is_heap
+from hivecore.queues._tenant import CHANGING, Tenant, changing_values, place_of
+from hivecore.queues.queued_job import QueuedJob
+
+__all__ = ["BY_JOB", "MOST_KIND", "MOST_WEIGHT", "SHIFT", "Blocking", "QueueLedger", "TenantOrder"]
+
+#: Which tenant is next: see `TenantQueues`.
+TenantOrder = Literal["weighted", "round-robin", "key", "arrival", "sjf", "srsf", "2d-las"]
+#: What a job that cannot leave means to those behind it: see `TenantQueues`.
+Blocking = Literal["fifo", "best-effort", "backfill"]
+
+#: The ranks of jobs of one priority, the lowest first, by the order that goes by them.
+_RANKS: dict[str, Callable[[QueuedJob], int]] = {
+    "sjf": lambda job: _UNKNOWN if job.run_time is None else job.run_time,
+    "srsf": lambda job: _UNKNOWN if job.run_time is None else job.size * job.run_time,
+    "2d-las": lambda job: job.size * job.attained,
+}
+BY_JOB = ("arrival", *_RANKS)
+_ORDERS = ("weighted", "round-robin", "key", *BY_JOB)
+_MODES = ("fifo", "best-effort", "backfill")
+_LATEST = 2**61
+MOST_KIND = 2**61
+MOST_WEIGHT = 2**31 - 1
+SHIFT = 72
+_UNKNOWN = 2**92  # no rank is higher
+_PRIORITY = 100  # bits of a rank
+
+
+class QueueLedger(LoggedTrials, PlainState):
+    """The part of `TenantQueues` that no job enters or leaves: tenants and their settings, the
+    order of both, trials and saved states.
+    """
+
+    _SAVED_AS = b"HVTQ", 1
+
+    def __init__(
+        self,
+        *,
+        order: TenantOrder = "weighted",
+        ageing: int | Fraction = 0,
+        blocking: Blocking = "best-effort",
+    ) -> None:
+        self._order = as_choice(order, "order", _ORDERS)
+        self._rank = _RANKS.get(self._order)
+        self._blocking = as_choice(blocking, "blocking", _MODES)
+        if isinstance(ageing, bool) or not isinstance(ageing, (int, Fraction)):
+            raise TypeError(f"ageing must be an int or a Fraction, not {type(ageing).__name__}")
+        self._ageing = Fraction(ageing)
+        if not 0 <= self._ageing <= 2**31 or self._ageing.denominator > 2**31:
+            raise ValueError("ageing: allowed are 0 to 2**31, in parts of at most 2**31")
+        if self._ageing and self._rank is not None:
+            raise ValueError(f"ageing: has no meaning for the order {order!r}")
+        self._rate, self._scale = self._ageing.as_integer_ratio()
+        self._entries: dict[str, Entry] = {}
+        self._tenants: dict[str, Tenant] = {}
+        #: tenants that offer a job, by tag
+        self._ring: list[tuple[int | float, int, Tenant]] = []
+        self._clock = 0  # virtual time, or the round and the last tenant in one
+        self._now = self._numbered = self._stamped = 0
+        self._lock = RLock()
+        self._undo = UndoLog()
+        #: the numbers of the marks, each used once
+        self._marks: list[int] = []
+        self._marked = 0
+        #: how many were numbered and stamped before the first mark
+        self._before = 0, 0
+        #: ids of the entries that have died since then
+        self._died: set[int] = set()
+
+    @in_turn
+    def __repr__(self) -> str:
+        tenants = counted(len(self._tenants), "tenant")
+        return shown(self, tenants, counted(len(self._entries), "job"), f"order={self._order!r}")
+
+    @in_turn
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @in_turn
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    @in_turn
+    def __iter__(self) -> Iterator[QueuedJob]:
+        """A snapshot: tenants in the order in which they came up, each one's jobs in order."""
+        tenants = self._tenants.values()
+        return iter([entry.job for tenant in tenants for entry in self._in_order(tenant)])
+
+    # --- tenants
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """All tenants that ever were named, in the order in which they came up."""
+        with self._lock:
+            return tuple(self._tenants)
+
+    @in_turn
+    def set_weight(self, tenant: str, weight: int) -> None:
+        """Say how much a tenant gets, by "weighted": 1 to 2**31 - 1, from now on; at first 1."""
+        name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, MOST_WEIGHT)
+        found = self._tenant(name)
+        if number != found.weight:
+            if self._undo.is_on:
+                self._log(found)
+            found.weight, found.rest = number, 0
+
+    @in_turn
+    def set_key(self, tenant: str, value: int | float) -> None:
+        """Set a tenant's key, by "key": the lowest is next; at first 0. O(log tenants)."""
+        name = as_name(tenant, "tenant")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"value must be an int or a float, not {type(value).__name__}")
+        if not isfinite(value) or abs(value) > 2**63:
+            raise ValueError("value: allowed are -2**63 to 2**63")
+        found = self._tenant(name)
+        if self._undo.is_on:
+            self._log(found)
+        found.value = value
+        if self._order == "key" and found.tag != value:
+            found.tag = value
+            if found.offers:
+                self._rejoin(found)
+
+    @property
+    def offers(self) -> bool:
+        """Whether some tenant offers a job: `next` has one, if nobody but the queues is asked."""
+        with self._lock:
+            return bool(self._ring)
+
+    @property
+    def backfills(self) -> bool:
+        """Whether jobs backfill, be it in the queue of one tenant or in new ones."""
+        with self._lock:
+            modes = {self._blocking, *(one.mode for one in self._tenants.values())}
+            return "backfill" in modes
+
+    @in_turn
+    def set_blocking(self, tenant: str, blocking: Blocking) -> None:
+        """Set what a job that cannot leave means to those behind it in a tenant's queue."""
+        name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
+        found = self._tenant(name)
+        if self._undo.is_on:
+            self._log(found)
+        found.mode = mode
+        self._update(found)
+
+    @in_turn
+    def parked(self, tenant: str) -> tuple[int, ...]:
+        """The kinds of a tenant that are parked, in ascending order.
+
+        :raises KeyError: the tenant was never named.
+        """
+        return tuple(sorted(self._named(tenant).line.parked))
+
+    # --- state
+
+    @in_turn
+    def check(self) -> None:
+        """Audit every invariant; raises `InvariantError`. O(n log n)."""
+        sizes = dict.fromkeys(self._tenants, 0)
+        for name, entry in self._entries.items():
+            _require(name == entry.job.name, f"job {entry.job.name!r} is known as {name!r}")
+            sizes[entry.job.tenant] += 1
+            _require(entry.key == self._key(entry.job, entry.arrived), f"job {name!r}: key")
+            _require(0 < entry.number <= self._numbered, f"job {name!r}: number")
+            _require(0 <= entry.arrived <= self._now, f"job {name!r}: arrived")
+            _require(0 <= entry.stamp <= self._stamped, f"job {name!r}: stamp")
+        ring = [entry[2] for entry in self._ring if self._in_ring(entry)]
+        offering = [tenant.index for tenant in self._tenants.values() if tenant.offers]
+        _require({tenant.index for tenant in ring} == set(offering), "the ring lacks tenants")
+        _require(not self._ring or self._in_ring(self._ring[0]), "the ring begins with nobody")
+        for i, (name, tenant) in enumerate(self._tenants.items()):
+            _require(tenant.name == name and tenant.index == i, f"tenant {name!r} is lost")
+            _require(tenant.size == sizes[name], f"tenant {name!r}: size")
+            queue = self._in_order(tenant)
+            _require(len(queue) == tenant.size, f"tenant {name!r}: lost jobs")
+            free = [one.job.kind not in tenant.line.parked for one in queue]
+            offers = any(free[:1] if tenant.mode == "fifo" else free)
+            _require(tenant.offers == offers, f"tenant {name!r}: what it offers")
+            _require(0 <= tenant.rest < tenant.weight, f"tenant {name!r}: remainder")
+            _require(tenant.mode in _MODES, f"tenant {name!r}: mode")
+            _require(tenant.line.is_sound(), f"tenant {name!r}: order")
+            for heap in (tenant.line.heads, tenant.line.shut):
+                _require(not heap or self._lives(heap[0]), f"tenant {name!r}: the first is dead")
+            if self._order == "key":
+                _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
+            if self._order in BY_JOB and tenant.offers:
+                _require(tenant.tag == place_of(tenant), f"tenant {name!r}: its first job")
+        _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
+
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch. Cost: O(jobs), of which all is shared but the order."""
+        made = type(self)(ageing=self._ageing)
+        made._order, made._rank, made._blocking = self._order, self._rank, self._blocking
+        made._entries = self._entries.copy()
+        for name, tenant in self._tenants.items():
+            line = tenant.line.copy(made._undo, made._is_spare)
+            made._tenants[name] = tenant.copy(line)
+        made._gather_ring()
+        made._clock, made._now = self._clock, self._now
+        made._numbered, made._stamped = self._numbered, self._stamped
+        return made
+
+    def _gather_ring(self) -> None:
+        tenants = self._tenants.values()
+        self._ring = [(one.tag, one.index, one) for one in tenants if one.offers]
+        heapify(self._ring)
+
+    def _plain(self) -> dict[str, Any]:
+        rate = self._ageing
+        return {
+            "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
+            "counts": (self._now, self._numbered, self._stamped, self._clock),
+            "tenants": [
+                (
+                    *(one.name, one.mode, one.weight, one.tag, one.rest, one.value),
+                    *sorted(one.line.parked),
+                )
+                for one in self._tenants.values()
+            ],
+            "jobs": [
+                (
+                    (
+                        *(job.name, job.tenant, job.size, job.priority),
+                        *(job.run_time, job.kind, job.attained),
+                    ),
+                    job.resources,
+                    job.namespace,
+                    entry.arrived,
+                    entry.number,
+                    entry.stamp,
+                )
+                for entry in sorted(self._entries.values(), key=lambda one: one[1:3])
+                for job in (entry.job,)
+            ],
+        }
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        order, numerator, denominator, blocking = state["settings"]
+        made = cls(order=order, ageing=Fraction(numerator, denominator), blocking=blocking)
+        now, numbered, stamped, clock = state["counts"]
+        made._now = as_int(now, "now", 0, _LATEST)
+        made._numbered = as_int(numbered, "numbered", 0, 2**62)
+        made._stamped = as_int(stamped, "stamped", 0, 2**62)
+        made._clock = as_int(clock, "clock", -(2**200), 2**200)
+        for name, mode, weight, tag, rest, value, *parked in state["tenants"]:
+            if name in made._tenants:
+                raise ValueError(f"tenant {name!r} is there twice")
+            tenant = made._tenant(as_name(name, "tenant"))
+            tenant.mode = as_choice(mode, "mode", _MODES)
+            tenant.weight = as_int(weight, "weight", 1, MOST_WEIGHT)
+            tenant.rest = as_int(rest, "rest", 0, weight - 1)
+            made.set_key(name, value)
+            if order != "key":
+                tenant.tag = as_int(tag, "tag", -(2**200), 2**200)
+            for kind in parked:
+                tenant.line.park(as_int(kind, "kind", 1, MOST_KIND))
+        for fields, resources, namespace, arrived, number, stamp in state["jobs"]:
+            job = QueuedJob(*fields, resources=dict(resources), namespace=namespace)
+            if job.name in made._entries:
+                raise ValueError(f"job {job.name!r} is there twice")
+            tenant = made._tenants[job.tenant]
+            came = as_int(arrived, "arrived", 0, made._now)
+            place = as_int(number, "number", 1, made._numbered)
+            again = as_int(stamp, "stamp", 0, made._stamped)
+            entry = Entry(made._key(job, came), place, again, came, job)
+            made._entries[job.name] = entry
+            tenant.line.insert(entry)
+            tenant.size += 1
+        for tenant in made._tenants.values():
+            tenant.offers = tenant.line.offers(tenant.mode == "fifo")
+        made._gather_ring()
+        return made
+
+    # --- trials
+
+    def _mark(self) -> int:
+        mark = self._undo.mark()
+        if mark == 1:
+            self._before, self._died = (self._numbered, self._stamped), set()
+        self._undo.add((self._recount, self._clock, self._now, self._numbered, self._stamped))
+        self._marked += 1
+        self._marks.append(self._marked)
+        return mark
+
+    def _recount(self, clock: int, now: int, numbered: int, stamped: int) -> None:
+        self._clock, self._now, self._numbered, self._stamped = clock, now, numbered, stamped
+
+    def _rewind(self, mark: int) -> None:
+        self._undo.rewind(mark)
+        self._marks.pop()
+
+    def _keep(self, mark: int) -> None:
+        self._undo.end(mark)
+        self._marks.pop()
+
+    def _log(self, tenant: Tenant) -> None:
+        """Let a trial restore a tenant that is about to change."""
+        if self._undo.is_on and tenant.logged != self._marks[-1]:
+            self._undo.add((self._restore, tenant, changing_values(tenant), tenant.line.state()))
+            tenant.logged = self._marks[-1]
+
+    def _restore(self, tenant: Tenant, values: tuple[Any, ...], line: tuple[Any, ...]) -> None:
+        for name, value in zip(CHANGING, values, strict=True):
+            setattr(tenant, name, value)
+        tenant.line.restore(*line)
+        if tenant.offers:
+            self._rejoin(tenant)
+        else:
+            self._tidy_ring()
+
+    def _forget(self, tenant: str) -> None:
+        del self._tenants[tenant]
+        self._gather_ring()
+
+    def _is_spare(self, entry: Entry, other: Entry) -> bool:
+        """Whether an entry was dead and behind another one before the first mark."""
+        is_old = other.number <= self._before[0] and other.stamp <= self._before[1]
+        return is_old and not self._lives(entry) and id(entry) not in self._died
+
+    # --- tenants and their order
+
+    def _moment(self, now: int) -> int:
+        if type(now) is int and self._now <= now <= _LATEST:
+            return now
+        return as_int(now, "now", self._now, _LATEST)
+
+    def _known(self, name: str) -> Entry:
+        entry = self._entries.get(as_text(name, "name"))
+        if entry is None:
+            raise KeyError(f"there is no job {name!r}")
+        return entry
+
+    def _named(self, tenant: str) -> Tenant:
+        found = self._tenants.get(as_text(tenant, "tenant"))
+        if found is None:
+            raise KeyError(f"there is no tenant {tenant!r}")
+        return found
+
+    def _tenant(self, name: str) -> Tenant:
+        found = self._tenants.get(name)
+        if found is None:
+            line = Line(self._undo, self._is_spare)
+            found = Tenant(name, len(self._tenants), self._blocking, line)
+            self._tenants[name] = found
+            if self._undo.is_on:
+                self._undo.add((self._forget, name))
+        return found
+
+    def _key(self, job: QueuedJob, arrived: int) -> int:
+        if self._rank is not None:
+            return self._rank(job) - (job.priority << _PRIORITY)
+        return arrived * self._rate - job.priority * self._scale
+
+    def _lives(self, entry: Entry) -> bool:
+        return self._entries.get(entry.job.name) is entry
+
+    def _in_ring(self, entry: tuple[int | float, int, Tenant]) -> bool:
+        return entry[2].offers and entry[2].tag == entry[0]
+
+    def _in_order(self, tenant: Tenant) -> list[Entry]:
+        return [entry for entry in tenant.line if self._lives(entry)]
+
+    def _wake(self, tenant: Tenant, refunded: bool) -> None:
+        """A tenant has become busy. One that has its charge back, or whose jobs were parked, has
+        been busy all the time.
+        """
+        if self._order == "weighted":
+            if not refunded and tenant.tag < self._clock:
+                tenant.tag, tenant.rest = self._clock, 0
+        elif self._order == "round-robin":
+            turn, last = divmod(self._clock, 2**40)
+            tenant.tag = turn if tenant.index >= last else turn + 1
+        elif self._order in BY_JOB and tenant.line.heads:
+            tenant.tag = place_of(tenant)
+        if tenant.line.heads:
+            tenant.offers = True
+            self._rejoin(tenant)
+
+    def _update(self, tenant: Tenant) -> None:
+        """What a tenant offers may have changed: it is in the ring while that is anything.
+
+        Meanwhile its tag stays, as if it was asked and no job could leave.
+        """
+        offers = tenant.line.offers(tenant.mode == "fifo")
+        if offers and not tenant.offers:
+            self._wake(tenant, True)
+        elif tenant.offers and not offers:
+            tenant.offers = False
+            self._tidy_ring()
+        elif offers and self._order in BY_JOB and tenant.tag != place_of(tenant):
+            tenant.tag = place_of(tenant)
+            self._rejoin(tenant)
+
+    def _rejoin(self, tenant: Tenant) -> None:
+        ring = self._ring
+        heappush(ring, (tenant.tag, tenant.index, tenant))
+        first = ring[0][2]
+        if not first.offers or first.tag != ring[0][0] or len(ring) > len(self._tenants):
+            self._tidy_ring()
+
+    def _tidy_ring(self) -> None:
+        ring = self._ring
+        while ring and not (ring[0][2].offers and ring[0][2].tag == ring[0][0]):
+            heappop(ring)
+        if len(ring) > 2 * len(self._tenants) + 16:
+            # Who comes and goes at the same tag is in it more than once.
+            self._gather_ring()
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvariantError(what)
