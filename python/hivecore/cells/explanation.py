@@ -7,9 +7,9 @@ from typing import Any, Literal
 from hivecore._cells import LiveGroup
 from hivecore._record import Record
 from hivecore.cells.affinity_group import AffinityGroup, Member
+from hivecore.cells.books.cluster_names import Suggested
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.books.group_search import find, pinned_pool, tenant_of
-from hivecore.cells.node_set import Suggested
 from hivecore.decisions import Change, Explanation
 from hivecore.errors import StaleDecisionError
 

@@ -1,20 +1,13 @@
 """Names of nodes that are suggested again and again, turned into numbers once."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import ref
 
-import numpy as np
-
 from hivecore._arguments import as_tuple
+from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 
-if TYPE_CHECKING:
-    from hivecore.cells.books.cluster_names import ClusterNames
-
-__all__ = ["NodeSet", "Suggested"]
-
-#: Per chain the nodes that may be used, as int32; None: all of the chain.
-Suggested = list["np.ndarray[Any, np.dtype[np.int32]] | None"]
+__all__ = ["NodeSet"]
 
 
 @final
@@ -87,7 +80,7 @@ class NodeSet:
     def __reduce__(self) -> tuple[Any, ...]:
         return NodeSet, (self._names,)
 
-    def numbers(self, names: "ClusterNames") -> Suggested:
+    def numbers(self, names: ClusterNames) -> Suggested:
         """Per chain the numbers of its nodes that are in the set."""
         seen, found = self._seen
         if seen is None or seen() is not names:

@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
-from hivecore.cells.node_set import Suggested
 from hivecore.cells.pod_placement import PodPlacement
 
-__all__ = ["ClusterNames", "Pool"]
+__all__ = ["ClusterNames", "Pool", "Suggested"]
+
+#: Per chain the nodes that may be used, as int32; None: all of the chain.
+Suggested = list[npt.NDArray[np.int32] | None]
 
 
 class Pool(NamedTuple):

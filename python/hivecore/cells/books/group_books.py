@@ -5,12 +5,11 @@ from typing import Any, Literal, Self
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
-from hivecore.cells.books.cluster_names import ClusterNames
+from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.changes import Recovery
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
 from hivecore.cells.group_decision import GroupDecision, describe_pods, made_decision
-from hivecore.cells.node_set import Suggested
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,

@@ -4,11 +4,10 @@ from typing import Any
 
 from hivecore._arguments import as_int, as_tuple
 from hivecore.cells.affinity_group import EVICTIONS, AffinityGroup
-from hivecore.cells.books.cluster_names import ClusterNames
+from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
 from hivecore.cells.group_decision import GroupDecision, Tried, made_decision
-from hivecore.cells.node_set import Suggested
 
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
 
