@@ -1,7 +1,7 @@
 """Whether all that is counted and indexed about gangs follows from their pods."""
 
 from hivecore.errors import InvariantError
-from hivecore.gangs._books import GangBook, GroupBook, PodBook
+from hivecore.gangs._records import GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
 from hivecore.gangs._states import BOUND, ENDED, IDLE, PLACED
 from hivecore.gangs._wait_graph import WaitGraph

@@ -12,15 +12,15 @@ Invariants: a gang that is not defined has pods, and is a group of its own; a gr
 
 from collections import deque
 from collections.abc import Container
-from dataclasses import dataclass, field
 
+from hivecore.gangs._records import GangBook, GroupBook, PodBook, counted
 from hivecore.gangs._states import BOUND, ENDED, IDLE, NOT_PLACED, PLACED
 from hivecore.gangs._timers import Timers
 from hivecore.gangs._wait_graph import WaitGraph
 from hivecore.gangs.action import PodState
 from hivecore.gangs.gang_spec import GangSpec
 
-__all__ = ["Books", "GangBook", "GroupBook", "PodBook", "counted"]
+__all__ = ["Books"]
 
 _LISTED = IDLE | {"waiting"}  # what a group has a list of
 # What a pod in a state counts for: it has a place, is bound, has not ended.
@@ -31,83 +31,6 @@ _COUNTS: dict[str | None, tuple[int, int, int]] = {
     **dict.fromkeys(BOUND, (0, 1, 1)),
     **dict.fromkeys(ENDED, (0, 0, 0)),
 }
-
-
-@dataclass(eq=False, slots=True)
-class PodBook:
-    """A pod; ``time`` is when it loses its place or is tried again, -1: never."""
-
-    name: str
-    gang: "GangBook"
-    role: str
-    number: int
-    state: PodState | None = None
-    holds: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    time: int = -1
-    failures: int = 0
-    doomed: bool = False  # its group has failed while it was being tried
-    queued: bool = False  # it is in the queue of its group
-
-
-@dataclass(eq=False, slots=True)
-class GangBook:
-    """A gang with its counts."""
-
-    name: str
-    spec: GangSpec | None = None
-    source: str = ""  # "object", "pod", or "": it is not defined
-    pods: dict[str, PodBook] = field(default_factory=dict)
-    live: int = 0
-    placed: int = 0
-    bound: int = 0
-    of_role: dict[str, list[int]] = field(default_factory=dict)  # the same three by role
-    valid: bool = False
-    collected: bool = False
-    group: "GroupBook" = field(init=False)
-
-
-@dataclass(eq=False, slots=True)
-class GroupBook:
-    """Gangs that start together; ``time`` is when it is tried again, -1: not by itself."""
-
-    names: tuple[str, ...]
-    number: int
-    id: str = field(init=False)
-    lacking: int = field(init=False)  # gangs that it names and that are not valid
-    uncollected: int = field(init=False)
-    members: dict[str, GangBook] = field(default_factory=dict)
-    short: int = 0  # members that are not valid
-    awaited: int = 0  # how many times other groups name its members
-    live: int = 0
-    once: bool = False
-    members_bound: int = -1  # at the first release; -1: there was none
-    idle: dict[int, PodBook] = field(default_factory=dict)
-    alone: int = 0  # idle pods that have a time of their own
-    waiting: dict[int, PodBook] = field(default_factory=dict)
-    open: bool = False  # a round of tries is under way
-    queue: deque[PodBook] = field(default_factory=deque)
-    trying: PodBook | None = None
-    failure: str = ""
-    failures: int = 0
-    time: int = -1
-
-    def __post_init__(self) -> None:
-        self.id = ",".join(self.names)
-        self.lacking = self.uncollected = len(self.names)
-
-    @property
-    def outside(self) -> int:
-        """How many gangs it starts with that are not its members."""
-        return len(self.names) - len(self.members)
-
-
-def counted(spec: GangSpec, live: int, placed: int, bound: int) -> tuple[int, int]:
-    """How many places and how many pods count toward a minimum, by the gang's policy."""
-    policy = spec.match_policy
-    if policy == "waiting-and-running":
-        return placed + bound, live
-    return placed, live - bound if policy == "only-waiting" else live
 
 
 class Books:
@@ -166,10 +89,10 @@ class Books:
         """Put a gang, which is in no group, into the one with these names."""
         group = self.groups.get(names)
         if group is None:
-            group = self._new_group(names, self.number())
-        self._enter(gang, group)
+            group = self.new_group(names, self.number())
+        self.enter(gang, group)
 
-    def _new_group(self, names: tuple[str, ...], number: int) -> GroupBook:
+    def new_group(self, names: tuple[str, ...], number: int) -> GroupBook:
         group = self.groups[names] = GroupBook(names, number)
         for name in names:
             self.naming.setdefault(name, {})[names] = group
@@ -181,7 +104,7 @@ class Books:
                     gang.group.awaited += 1
         return group
 
-    def _enter(self, gang: GangBook, group: GroupBook) -> None:
+    def enter(self, gang: GangBook, group: GroupBook) -> None:
         gang.group = group
         group.members[gang.name] = gang
         group.short += not gang.valid

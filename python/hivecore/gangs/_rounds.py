@@ -19,7 +19,8 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from operator import attrgetter
 
-from hivecore.gangs._books import Books, GangBook, GroupBook, PodBook, counted
+from hivecore.gangs._books import Books
+from hivecore.gangs._records import GangBook, GroupBook, PodBook, counted
 from hivecore.gangs._states import IDLE
 from hivecore.gangs.action import Action
 
@@ -89,7 +90,7 @@ class Rounds(Books):
         for pod in chosen:
             self.enqueue(pod)
 
-    def _try(self, pod: PodBook, reason: str) -> None:
+    def try_pod(self, pod: PodBook, reason: str) -> None:
         self.call_off(pod)
         self.move(pod, "trying")
         pod.lacks = ()
@@ -97,7 +98,7 @@ class Rounds(Books):
 
     def _try_alone(self, pod: PodBook) -> None:
         group = pod.gang.group
-        self._try(pod, f"pods of group {group.id!r} were bound before: it starts alone")
+        self.try_pod(pod, f"pods of group {group.id!r} were bound before: it starts alone")
 
     def _try_those_alone(self, group: GroupBook) -> None:
         """Try the idle pods that start alone, apart from those that failed alone before."""
@@ -125,7 +126,7 @@ class Rounds(Books):
                         group.trying = pod
                         count = len(group.waiting)
                         first = f"it is tried for group {group.id!r}"
-                        self._try(pod, f"{first}, of which {count} wait" if count else first)
+                        self.try_pod(pod, f"{first}, of which {count} wait" if count else first)
                         return
         self._end(group)
 
@@ -146,7 +147,7 @@ class Rounds(Books):
                 if strict:
                     self.close(group, f"no pod is left to try, {_short_of(strict[0])}")
                     return
-        self._again_later(group)
+        self.again_later(group)
 
     def _empty_queue(self, group: GroupBook) -> None:
         for pod in group.queue:
@@ -155,7 +156,7 @@ class Rounds(Books):
             group.queue.clear()
             self.suspect(group)
 
-    def _again_later(self, group: GroupBook) -> None:
+    def again_later(self, group: GroupBook) -> None:
         """Set the time of the next round, if there is a pod to be tried."""
         if group.uncollected or len(group.idle) == group.alone:
             if not group.idle:
@@ -181,7 +182,7 @@ class Rounds(Books):
         pods = [group.waiting[number] for number in sorted(group.waiting)]
         self.reject(pods, group, reason)
         if group.time < 0:
-            self._again_later(group)
+            self.again_later(group)
 
     def reject(self, pods: list[PodBook], group: GroupBook, reason: str) -> None:
         """Take back the places of pods that wait."""
@@ -207,7 +208,7 @@ class Rounds(Books):
         elif spec is None or spec.mode == "strict":
             self.close(group, reason)
         elif not group.open and group.time < 0:
-            self._again_later(group)
+            self.again_later(group)
 
     def _again_alone(self, pod: PodBook) -> None:
         """Set the time when a pod that starts alone is tried again."""
@@ -227,7 +228,7 @@ class Rounds(Books):
         for group in _in_order(wanting):
             for pod in sorted(wanting[group], key=_age):
                 if self.starts_alone(pod):
-                    self._try(pod, "what it lacks is free")
+                    self.try_pod(pod, "what it lacks is free")
                 elif group.open:
                     self._queue(pod)
                 elif hard or group.waiting:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, convert
 
 from hivecore._record import Record
-from hivecore.gangs._books import GangBook, PodBook
+from hivecore.gangs._records import GangBook, PodBook
 from hivecore.gangs._rounds import Rounds
 from hivecore.gangs._states import IDLE
 from hivecore.gangs.action import PodState
@@ -109,12 +109,12 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
     for group in saved.groups:
         if group.names in rounds.groups or group.names != tuple(sorted(set(group.names))):
             raise ValueError(f"group {group.names} is there twice, or out of order")
-        rounds._new_group(group.names, group.number)
+        rounds.new_group(group.names, group.number)
     for gang in saved.gangs:
         if gang.name in rounds.gangs or (gang.spec and gang.spec.name != gang.name):
             raise ValueError(f"gang {gang.name!r} is there twice, or has another one's definition")
         book = rounds.gangs[gang.name] = GangBook(gang.name, gang.spec, gang.source)
-        rounds._enter(book, rounds.groups[gang.spec.groups if gang.spec else (gang.name,)])
+        rounds.enter(book, rounds.groups[gang.spec.groups if gang.spec else (gang.name,)])
     numbers: dict[int, PodBook] = {}
     for pod in saved.pods:
         if pod.name in rounds.pods or pod.number in numbers:

@@ -4,13 +4,9 @@ Invariant: a pod or group with a ``time`` of 0 or more is in the heap with it. A
 time is stale; the heap is rebuilt when more than half of it may be stale.
 """
 
-from __future__ import annotations
-
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hivecore.gangs._books import GroupBook, PodBook
+from hivecore.gangs._records import GroupBook, PodBook
 
 __all__ = ["Timers"]
 

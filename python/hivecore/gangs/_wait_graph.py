@@ -13,16 +13,13 @@ Invariants: ``_held[r][g]`` waiting pods of group g hold r, ``_holds[g][r]`` say
 ``_eager_for[r]`` are the eager groups of ``_wanted[r]``.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from hivecore.gangs._books import GroupBook, PodBook
+from hivecore.gangs._records import GroupBook, PodBook
 
 __all__ = ["WaitGraph"]
 

@@ -1,22 +1,18 @@
 """Which pods of gangs are tried, hold, start or give back: events in, actions out."""
 
 from collections.abc import Callable, Container, Iterable
-from threading import RLock
-from typing import Any, Literal, Self
+from typing import Literal
 
 from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
 from hivecore._record import check_of
-from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import GangError
-from hivecore.gangs._audit import audit
-from hivecore.gangs._books import GangBook, GroupBook, PodBook
+from hivecore.gangs._records import GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
-from hivecore.gangs._saved import plain, rebuilt
 from hivecore.gangs._states import BOUND, IDLE, NOT_PLACED, PLACED
-from hivecore.gangs.action import Action, BindInfo, GangStatus, PodStatus
+from hivecore.gangs.action import Action
+from hivecore.gangs.gang_ledger import GangLedger
 from hivecore.gangs.gang_spec import GangSpec
-from hivecore.gangs.phases import gang_phase
 
 __all__ = ["Coscheduler"]
 
@@ -25,7 +21,7 @@ _check_spec = check_of(GangSpec)
 _LIVE = NOT_PLACED | PLACED | BOUND
 
 
-class Coscheduler(PlainState):
+class Coscheduler(GangLedger):
     """Gangs start together or not at all, under a scheduler that places pod by pod.
 
     The scheduler reports what happens, and carries out the actions. It tries the pods of an action
@@ -75,21 +71,7 @@ class Coscheduler(PlainState):
     [('release', ('a', 'b'))]
     """
 
-    __slots__ = ("_lock", "_rounds")
-    _SAVED_AS = b"HVGA", 1
-
-    def __init__(
-        self, *, backoff: int = 1, max_backoff: int = 10, resolve_deadlocks: bool = True
-    ) -> None:
-        least = as_int(backoff, "backoff", 1, 2**60)
-        most = as_int(max_backoff, "max_backoff", least, 2**60)
-        self._rounds = Rounds(least, most, as_bool(resolve_deadlocks, "resolve_deadlocks"))
-        self._lock = RLock()
-
-    @in_turn
-    def __repr__(self) -> str:
-        gangs = counted(len(self._rounds.gangs), "gang")
-        return shown(self, gangs, counted(len(self._rounds.pods), "pod"))
+    __slots__ = ()
 
     # --- gangs
 
@@ -143,8 +125,6 @@ class Coscheduler(PlainState):
         if before.members:
             rounds.go_on(before)
         rounds.settle()
-
-    # --- pods
 
     @in_turn
     def create_pod(
@@ -219,7 +199,7 @@ class Coscheduler(PlainState):
             self._back(book)
             rounds.say("reject", (book,), group, reason)
             if not group.open and group.time < 0:
-                rounds._again_later(group)
+                rounds.again_later(group)
         else:
             rounds.call_off(book)
             book.holds = held
@@ -263,7 +243,7 @@ class Coscheduler(PlainState):
             text = f"pod {book.name!r} found no place"
             rounds.lose(book, f"{text}: {why}" if why else text)
         if not group.open and group.time < 0:
-            rounds._again_later(group)
+            rounds.again_later(group)
         rounds.go_on(group)
         rounds.suspect(group)
         rounds.settle()
@@ -330,8 +310,6 @@ class Coscheduler(PlainState):
             self._leave(book, lambda: rounds.move(book, word))  # type: ignore[arg-type]
         return self._done()
 
-    # --- the rest of the world
-
     @in_turn
     def free(self, what: Iterable[str], now: int) -> tuple[Action, ...]:
         """Something is free that pods may lack: its groups are tried again now.
@@ -355,7 +333,7 @@ class Coscheduler(PlainState):
         for pod in [pod for _, pod in sorted(group.idle.items())]:
             rounds.call_off(pod)
             if rounds.starts_alone(pod):
-                rounds._try(pod, "it is tried again")
+                rounds.try_pod(pod, "it is tried again")
         if not group.open:
             rounds.timers.clear(group)
         self._look_again(group)
@@ -383,138 +361,9 @@ class Coscheduler(PlainState):
             else:
                 rounds.call_off(due)
                 if rounds.starts_alone(due):
-                    rounds._try(due, "it is tried again")
+                    rounds.try_pod(due, "it is tried again")
                 self._look_again(due.gang.group)
         return self._done()
-
-    @property
-    def deadline(self) -> int | None:
-        """When `advance` has something to do next; ``None``: nothing is put off."""
-        with self._lock:
-            return self._rounds.timers.next()
-
-    # --- what is known
-
-    @in_turn
-    def __len__(self) -> int:
-        return len(self._rounds.pods)
-
-    @in_turn
-    def __contains__(self, pod: object) -> bool:
-        return pod in self._rounds.pods
-
-    @property
-    def gangs(self) -> tuple[str, ...]:
-        """The gangs that are defined or have pods, sorted."""
-        with self._lock:
-            return tuple(sorted(self._rounds.gangs))
-
-    @in_turn
-    def pods(self, gang: str) -> tuple[str, ...]:
-        """The pods of a gang, in the order in which they were created.
-
-        :raises KeyError: there is no such gang.
-        """
-        return tuple(self._gang(gang).pods)
-
-    @in_turn
-    def spec(self, gang: str) -> GangSpec | None:
-        """The definition of a gang; ``None``: it is known by its pods alone.
-
-        :raises KeyError: there is no such gang.
-        """
-        return self._gang(gang).spec
-
-    @in_turn
-    def pod(self, name: str) -> PodStatus:
-        """Where a pod is in its life. O(1).
-
-        :raises KeyError: there is no such pod.
-        """
-        book = self._known(name)
-        state = book.state
-        assert state is not None
-        time = book.time
-        if state in IDLE and time < 0:
-            time = book.gang.group.time
-        return PodStatus(
-            book.gang.name,
-            book.role,
-            state,
-            self._rounds.reason(book),
-            None if time < 0 else time,
-            book.holds,
-            book.lacks,
-        )
-
-    @in_turn
-    def gang(self, name: str) -> GangStatus:
-        """How a gang stands. O(pods of the gang).
-
-        :raises KeyError: there is no such gang.
-        """
-        gang = self._gang(name)
-        states = [pod.state for pod in gang.pods.values()]
-        running = states.count("running")
-        succeeded, failed = states.count("succeeded"), states.count("failed")
-        phase = gang_phase(
-            "",
-            gang.spec.min_members if gang.spec else 0,
-            pods=len(states),
-            bound=gang.bound + succeeded + failed,
-            running=running,
-            succeeded=succeeded,
-            failed=failed,
-        )
-        return GangStatus(
-            gang.group.names,
-            gang.spec is not None,
-            gang.live,
-            gang.placed,
-            gang.bound,
-            running,
-            succeeded,
-            failed,
-            gang.valid,
-            gang.group.once,
-            phase,
-        )
-
-    @in_turn
-    def bind_info(self, pod: str) -> BindInfo | None:
-        """What to write on a pod when it is bound; ``None``: its group was never released.
-
-        :raises KeyError: there is no such pod.
-        """
-        group = self._known(pod).gang.group
-        return None if group.members_bound < 0 else BindInfo(group.id, group.members_bound)
-
-    @in_turn
-    def waits_for(self, gang: str) -> tuple[str, ...]:
-        """The groups that hold what a gang's group lacks, while it holds something itself.
-
-        :raises KeyError: there is no such gang.
-        """
-        group = self._gang(gang).group
-        return tuple([one.id for one in self._rounds.graph.waits_for(group)])
-
-    # --- state
-
-    @in_turn
-    def check(self) -> None:
-        """Audit every invariant; raises `InvariantError`. O(pods), and the wait-for graph."""
-        audit(self._rounds)
-
-    def _plain(self) -> dict[str, Any]:
-        return plain(self._rounds)
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any]) -> Self:
-        restored = cls()
-        restored._rounds = rebuilt(state)
-        return restored
-
-    # --- what events have in common
 
     def _at(self, now: int) -> Rounds:
         """The rounds at this time."""
@@ -524,23 +373,11 @@ class Coscheduler(PlainState):
         rounds.now = now
         return rounds
 
-    def _known(self, pod: str) -> PodBook:
-        book = self._rounds.pods.get(pod if type(pod) is str else as_text(pod, "pod"))
-        if book is None:
-            raise KeyError(f"there is no pod {pod!r}")
-        return book
-
     def _in(self, pod: str, states: Container[str | None], what: str) -> PodBook:
         book = self._known(pod)
         if book.state not in states:
             raise GangError(f"pod {pod!r} is {book.state}: it {what}")
         return book
-
-    def _gang(self, name: str) -> GangBook:
-        gang = self._rounds.gangs.get(as_text(name, "gang"))
-        if gang is None:
-            raise KeyError(f"there is no gang {name!r}")
-        return gang
 
     def _was_doomed(self, book: PodBook) -> bool:
         """Whether its group failed while it was tried, and matters to it; that is over now."""
