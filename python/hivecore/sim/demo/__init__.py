@@ -4,7 +4,8 @@
 it to people and programs, and on a page of pictures.
 """
 
-from hivecore.sim.demo.report import DemoFigures, demo_figures, demo_findings, demo_report
+from hivecore.sim.demo.figures import DemoFigures
+from hivecore.sim.demo.report import demo_figures, demo_findings, demo_report
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo, DemoRun, run_demo
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.sim import pictures as draw
+from hivecore.sim.demo.figures import DemoFigures
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.demo.series import DemoSeries, demo_series
 from hivecore.sim.figures import percentile
@@ -18,8 +19,6 @@ from hivecore.sim.workload import GPUS_PER_NODE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hivecore.sim.demo.report import DemoFigures
 
 __all__ = ["demo_page"]
 
@@ -38,7 +37,7 @@ _INSTANTS = 500
 _MINUTE = 60.0
 
 
-def demo_page(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> "Figure":
+def demo_page(demo: Demo, figures: Mapping[str, DemoFigures]) -> "Figure":
     """Return the page."""
     from matplotlib.figure import Figure
 
@@ -79,7 +78,7 @@ def _name(axes: "Axes", name: str) -> None:
     axes.text(0.5, 0.0, words, ha="center", va="bottom", fontsize=14, color="#444444")
 
 
-def _headline(demo: Demo, figures: Mapping[str, "DemoFigures"]) -> str:
+def _headline(demo: Demo, figures: Mapping[str, DemoFigures]) -> str:
     first, last = (figures[name] for name in _COLUMNS)
     change = last.mean_completion / first.mean_completion - 1.0
     way = "sooner" if change < 0 else "later"
@@ -94,7 +93,7 @@ def _gpus(demo: Demo) -> int:
     return GPUS_PER_NODE * sum(demo.made.nodes.values())
 
 
-def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: "DemoFigures") -> None:
+def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigures) -> None:
     """GPUs by tenant, and those that would do the same work at full speed."""
     hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.made.trace.tenants
     axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
@@ -168,7 +167,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def _draw_steps(axes: "Axes", figures: Mapping[str, "DemoFigures"]) -> None:
+def _draw_steps(axes: "Axes", figures: Mapping[str, DemoFigures]) -> None:
     """Queueing and running of the mean job under each configuration, and broken guarantees."""
     shown = [figures[name] for name in CONFIGURATIONS]
     queueing = np.array([each.mean_queueing for each in shown]) / _MINUTE

@@ -5,15 +5,14 @@ for a job that starts later than that, by more than a microsecond. Jobs that sha
 data, take longer: whether a job also *ends* later than alone is counted beside it.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore.sim import columns
+from hivecore.sim.demo.figures import DemoFigures
 from hivecore.sim.demo.page import demo_page
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo
 from hivecore.sim.figures import mean, percentile, useful_seconds
@@ -21,7 +20,7 @@ from hivecore.sim.replay import TOLERANCE
 from hivecore.sim.report import Report
 from hivecore.sim.workload import GPUS_PER_NODE
 
-__all__ = ["DemoFigures", "demo_figures", "demo_findings", "demo_report"]
+__all__ = ["demo_figures", "demo_findings", "demo_report"]
 
 _NOTES = (
     "queueing: until the run begins that is completed",
@@ -29,36 +28,6 @@ _NOTES = (
     "start later: jobs that do so than alone (broken guarantees); end later: alike",
     "alone: a tenant on its own nodes, with its part of cache and remote IO",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DemoFigures:
-    """What one tenant, or all of them, got from one configuration; times in seconds.
-
-    :param jobs: how many.
-    :param mean_completion: from submission to end, mean over all jobs.
-    :param p99_completion: the 99th percentile of it, interpolated linearly.
-    :param mean_queueing: from submission to the begin of the run that was completed: runs that were
-        preempted count as waiting.
-    :param utilisation: useful work until the last submission / what the owned GPUs could have done.
-        Useful is what a job does that it does not lose: GPUs times seconds at full speed, spread
-        evenly over the run that it completed. Jobs that share GPUs count each with its own work,
-        those that wait for data with what they get done.
-    :param later: jobs that start later than alone: broken guarantees.
-    :param max_excess: by how much, at most; 0 if none does.
-    :param ends_later: jobs that end later than alone.
-    :param lost_gpu_hours: work of runs that were preempted, in vain.
-    """
-
-    jobs: Annotated[int, columns.count()]
-    mean_completion: Annotated[float, columns.time("mean\ncompletion")]
-    p99_completion: Annotated[float, columns.time("p99\ncompletion")]
-    mean_queueing: Annotated[float, columns.time("mean\nqueueing")]
-    utilisation: Annotated[float, columns.share("useful\nwork")]
-    later: Annotated[int, columns.count("start\nlater")]
-    max_excess: Annotated[float, columns.time("by up\nto")]
-    ends_later: Annotated[int, columns.count("end\nlater")]
-    lost_gpu_hours: Annotated[float, columns.Column()]
 
 
 def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigures:

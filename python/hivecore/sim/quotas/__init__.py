@@ -1,5 +1,6 @@
 """How a tree of quotas stands, as a table and as a picture."""
 
-from hivecore.sim.quotas.report import QuotaRow, quota_findings, quota_report, quota_rows
+from hivecore.sim.quotas.report import quota_findings, quota_report, quota_rows
+from hivecore.sim.quotas.row import QuotaRow
 
 __all__ = ["QuotaRow", "quota_findings", "quota_report", "quota_rows"]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from hivecore.sim import pictures as draw
 from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
+from hivecore.sim.quotas.row import QuotaRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hivecore.sim.quotas.report import QuotaRow
 
 __all__ = ["quota_picture"]
 
@@ -24,7 +23,7 @@ _NAMED = 3  # quotas in a title
 _INCHES = 0.095  # of a letter in it
 
 
-def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
+def quota_picture(rows: Sequence[QuotaRow]) -> "Figure":
     """Return the picture of some rows, of which one at least has a max."""
     resources = sorted({resource for row in rows for resource in row.max})
     if not resources:
@@ -46,7 +45,7 @@ def quota_picture(rows: Sequence["QuotaRow"]) -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", rows: Sequence["QuotaRow"], resource: str) -> None:
+def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     limit = _limit(rows, resource)
@@ -61,7 +60,7 @@ def _panel(axes: "Axes", rows: Sequence["QuotaRow"], resource: str) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _limit(rows: Sequence["QuotaRow"], resource: str) -> float:
+def _limit(rows: Sequence[QuotaRow], resource: str) -> float:
     """Where the axis ends: at the most that is there, promised, used or handed out.
 
     A quota may have a maximum far beyond that, and requests: those run out of the picture.
@@ -73,9 +72,7 @@ def _limit(rows: Sequence["QuotaRow"], resource: str) -> float:
     return max((amount for amount in amounts if amount < UNLIMITED), default=1.0)
 
 
-def _quota(
-    axes: "Axes", row: "QuotaRow", resource: str, place: int, limit: float, unit: int
-) -> None:
+def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: float, unit: int) -> None:
     parts = (row.max, row.used, row.runtime, row.request, row.min)
     most, used, runtime, request, least = (float(each.get(resource, 0)) for each in parts)
     beyond = 1.2 * limit
@@ -109,7 +106,7 @@ def _quota(
     )
 
 
-def _title(rows: Sequence["QuotaRow"], width: float) -> str:
+def _title(rows: Sequence[QuotaRow], width: float) -> str:
     """What the picture shows; names only if they have room in so many inches."""
     quotas = [row for row in rows if row.depth]
     over = [row.name for row in quotas if row.over()]

@@ -1,7 +1,6 @@
 """The quotas of a tree from the top down, each with how it stands."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from hivecore._thousandths import Amount, exact
@@ -9,9 +8,10 @@ from hivecore.quotas import QuotaStatus, QuotaTree, quota_rules
 from hivecore.sim import columns
 from hivecore.sim.quotas.amounts import shown
 from hivecore.sim.quotas.picture import quota_picture
+from hivecore.sim.quotas.row import QuotaRow
 from hivecore.sim.report import Report
 
-__all__ = ["QuotaRow", "quota_findings", "quota_report", "quota_rows"]
+__all__ = ["quota_findings", "quota_report", "quota_rows"]
 
 _STANDING = ("request", "min", "runtime", "used")  # of a quota's status
 _COLUMNS = (*_STANDING, "max")
@@ -19,34 +19,6 @@ _NOTES = (
     "cpu in cores. min: as it is in effect. runtime: what may be used now.",
     "max of a total: what there is to share out. !: more than the runtime",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaRow:
-    """How a quota stands, or all of a tree.
-
-    :param name: of the quota, or "total", or "total of" a tree.
-    :param depth: 0: all of a tree; 1: a quota at the top, and so on.
-    :param request: what is asked for, by resource.
-    :param min: what it is entitled to, as it is in effect.
-    :param runtime: what it may use now.
-    :param used: what it uses.
-    :param max: the most that it may use; of a tree, what it has for the quotas in it.
-    """
-
-    name: str
-    depth: int
-    request: Mapping[str, Amount]
-    min: Mapping[str, Amount]
-    runtime: Mapping[str, Amount]
-    used: Mapping[str, Amount]
-    max: Mapping[str, Amount]
-
-    def over(self) -> dict[str, Amount]:
-        """How much more is used than may be, by resource; what is not above is left out."""
-        may = self.runtime
-        pairs = ((each, exact(amount - may.get(each, 0))) for each, amount in self.used.items())
-        return {resource: more for resource, more in pairs if more > 0}
 
 
 def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
