@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ OF_SEVERAL_TURNS = (
     "hivecore.interop.hived.inspection.inspector.Inspector",
     "hivecore.interop.kubernetes.serving.extenders.HttpExtender",
 )
+
+# What may only shrink until it is gone: lines of classes that have more than 500; by room, reads of
+# private names of other modules; modules that import each other, be it in a function.
+LARGE = {"hivecore.scheduler.scheduler.Scheduler": 1166}
+REACHES = {"cells": 14, "devices": 7, "interop": 3, "quotas": 4, "scheduler": 27}
+CIRCLES = {
+    f"hivecore.scheduler.{one}"
+    for one in ("explanation", "moves.plan", "scheduler", "stages._lacks", "stages.quotas")
+}
 
 # column -> the one header of another column that it may include
 SIDEWAYS = {"interleaving": "matching/matching.hpp", "sim": "storage/remote_io.hpp"}
@@ -266,9 +276,14 @@ def names_of_single_stages(root: Path) -> list[str]:
 class _Turns:
     """Which methods of a class with a ``_lock`` look at the object's state only in their turn."""
 
-    def __init__(self, of: ast.ClassDef) -> None:
+    def __init__(self, of: ast.ClassDef, bases: list[ast.ClassDef]) -> None:
+        self.own, self.methods = self._methods(of), {}
+        for base in [*reversed(bases), of]:
+            self.methods |= self._methods(base)
+
+    def _methods(self, of: ast.ClassDef) -> dict[str, ast.FunctionDef]:
         functions = [node for node in of.body if isinstance(node, ast.FunctionDef)]
-        self.methods = {node.name: node for node in functions if not self._is_static(node)}
+        return {node.name: node for node in functions if not self._is_static(node)}
 
     @staticmethod
     def _decorators(function: ast.FunctionDef) -> list[str]:
@@ -328,28 +343,113 @@ def looks_out_of_turn(root: Path) -> list[str]:
     What is looked up before may be another thing when it is used.
     """
     found = []
-    for module, file in python_sources(root):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if not isinstance(node, ast.ClassDef) or f"{module}.{node.name}" in OF_SEVERAL_TURNS:
-                continue
-            targets = [
-                ast.unparse(target)
-                for one in ast.walk(node)
-                if isinstance(one, ast.Assign)
-                for many in one.targets
-                for target in (many.elts if isinstance(many, ast.Tuple) else [many])
-            ]
-            if "self._lock" not in targets:
-                continue
-            turns = _Turns(node)
+    classes = {name: (node, bases) for name, node, bases in classes_with_bases(root)}
+
+    def above(name: str) -> list[str]:
+        bases = [base for base in classes[name][1] if base in classes]
+        return [one for base in bases for one in (base, *above(base))]
+
+    for name, (node, _) in classes.items():
+        bases = [classes[base][0] for base in above(name)]
+        if name not in OF_SEVERAL_TURNS and any(map(has_lock, [node, *bases])):
+            turns = _Turns(node, bases)
             found += [
-                f"{module}.{node.name}.{name}"
-                for name in turns.methods
-                if (not name.startswith("_") or name.endswith("__"))
-                and name not in ("__init__", "__new__", "__setstate__")
-                and not turns.keeps(name)
+                f"{name}.{method}"
+                for method in turns.own
+                if (not method.startswith("_") or method.endswith("__"))
+                and method not in ("__init__", "__new__", "__setstate__")
+                and not turns.keeps(method)
             ]
     return found
+
+
+def classes_with_bases(root: Path) -> Iterator[tuple[str, ast.ClassDef, list[str]]]:
+    """The name and the definition of each class of the package, and the names of its bases."""
+    for module, file in python_sources(root):
+        tree = ast.parse(file.read_text("utf-8"))
+        known = {
+            alias.name: f"{node.module}.{alias.name}"
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+                yield (
+                    f"{module}.{node.name}",
+                    node,
+                    [known.get(base, f"{module}.{base}") for base in bases],
+                )
+
+
+def has_lock(node: ast.ClassDef) -> bool:
+    """Whether the class sets ``self._lock``."""
+    return any(
+        isinstance(part, ast.Attribute)
+        and part.attr == "_lock"
+        and isinstance(part.ctx, ast.Store)
+        and ast.unparse(part.value) == "self"
+        for part in ast.walk(node)
+    )
+
+
+def large_classes(root: Path) -> list[str]:
+    """A class has 500 lines at most, or those of LARGE, which has no others."""
+    lines = {name: node.end_lineno - node.lineno + 1 for name, node, _ in classes_with_bases(root)}
+    found = [f"{name} has {n} lines" for name, n in lines.items() if n > LARGE.get(name, 500)]
+    small = [name for name in LARGE if lines.get(name, 501) <= 500]
+    return found + [f"{name} of LARGE is small by now" for name in small]
+
+
+def private_reaches(root: Path) -> dict[str, list[str]]:
+    """By room, each read of a private name that its module neither defines nor has of ``self``."""
+    found: dict[str, list[str]] = {}
+    for module, file in python_sources(root):
+        nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+        own = {one.attr for one in attributes if getattr(one.value, "id", "") in ("self", "cls")}
+        own |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        own |= {node.target.id for node in nodes if is_field(node)}
+        for one in attributes:
+            is_private = re.match(r"_(?!_|replace$|asdict$|fields$)", one.attr)
+            if is_private and one.attr not in own and ast.unparse(one.value) != "super()":
+                room = module.split(".")[1]
+                found.setdefault(room, []).append(f"{module}:{one.lineno} {ast.unparse(one)}")
+    found.pop("reference", None)
+    return found
+
+
+def is_field(node: ast.AST) -> bool:
+    """Whether it is an annotated name."""
+    return isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+
+
+def reaches(root: Path) -> list[str]:
+    """A room reads no more private names of other modules than REACHES says."""
+    counts = {room: len(found) for room, found in private_reaches(root).items()}
+    return [
+        f"{room} reads {count} private names of other modules"
+        for room, count in counts.items()
+        if count > REACHES.get(room, 0)
+    ]
+
+
+def import_circles(root: Path) -> list[str]:
+    """No modules import each other, be it in a function or for types, but those of CIRCLES."""
+    files = {m: file for m, file in python_sources(root) if file.name != "__init__.py"}
+    ahead = {module: imports(module, file) & files.keys() for module, file in files.items()}
+
+    def comes_back(module: str) -> bool:
+        seen, left = set(), [module]
+        while left:
+            new = ahead[left.pop()] - seen
+            seen |= new
+            left += new
+        return module in seen
+
+    others = ahead.keys() - CIRCLES
+    return sorted(f"{one} is in a circle of imports" for one in others if comes_back(one))
 
 
 def changed_classes(root: Path) -> list[str]:
@@ -494,6 +594,9 @@ TREE_RULES = [
     imports_of_private_names,
     imports_against_the_arrows,
     looks_out_of_turn,
+    large_classes,
+    reaches,
+    import_circles,
     changed_classes,
     names_of_single_stages,
     absent_files,
@@ -807,6 +910,24 @@ BROKEN = [
             "return self._numbers.get(self.size)",
         )
     ),
+    (
+        large_classes,
+        "python/hivecore/cells.py",
+        "class Cluster:\n" + "    x = 1\n" * 500,
+        "hivecore.cells.Cluster has 501 lines",
+    ),
+    (
+        reaches,
+        "python/hivecore/matching/a.py",
+        "def audit(tree):\n    tree._core.check()\n",
+        "matching reads 1 private names",
+    ),
+    (
+        import_circles,
+        "python/hivecore/cells.py",
+        "def find():\n    from hivecore.sim._loop import run",
+        "hivecore.sim._loop is in a circle of imports",
+    ),
     (absent_files, "Makefile", "fuzz:\n\tpytest tests/unit/test_gone.py", "unit/test_gone.py"),
     (
         absent_files,
@@ -820,6 +941,14 @@ BROKEN = [
 @pytest.mark.parametrize(("rule", "file", "text", "says"), BROKEN)
 def test_a_broken_rule_is_found(rule, file, text, says, tmp_path):
     assert any(says in line for line in rule(plant(tmp_path, {file: text})))
+
+
+def test_a_method_that_looks_at_the_state_of_its_base_out_of_turn_is_found(tmp_path):
+    part = "from hivecore.cells import Cluster\n\nclass Part(Cluster):\n    def find(self):\n"
+    files = {"python/hivecore/cells.py": LOCKED, "python/hivecore/sim/part.py": part}
+    for body, found in (("self._numbers", ["hivecore.sim.part.Part.find"]), ("self.size", [])):
+        files["python/hivecore/sim/part.py"] = f"{part}        return {body}\n"
+        assert looks_out_of_turn(plant(tmp_path, files)) == found
 
 
 def test_a_method_that_has_its_turn_or_hands_the_object_on_passes(tmp_path):
