@@ -76,6 +76,26 @@ class Docstrings(griffe.Extension):
                 made.parameters = _arguments(*obj.path.split(".")[1:])
             obj.set_member("__init__", made)
 
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Let a public class have the members of its private bases, before its own."""
+        own = f"{pkg.path}."
+        for alias in [pkg.members.get(str(name)) for name in pkg.exports or ()]:
+            if isinstance(alias, griffe.Alias) and alias.target_path.startswith(own):
+                made = alias.final_target
+                for depth, base in enumerate(made.mro() if made.is_class else (), 1):
+                    if base.path.startswith(own) and base.name not in pkg.exports:
+                        _take_over(made, base, depth)
+        for room in pkg.members.values():
+            if isinstance(room, griffe.Module):
+                self.on_package(pkg=room)
+
+
+def _take_over(made: griffe.Class, base: griffe.Class, depth: int) -> None:
+    for name, member in list(base.members.items()):
+        if name not in made.members and not member.is_alias:
+            member.lineno = (member.lineno or 0) - 10_000 * depth  # the order on the page
+            made.set_member(name, member)
+
 
 def _native(path: str) -> str | None:
     module, *names = path.removeprefix("hivecore.").split(".")
