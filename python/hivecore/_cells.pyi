@@ -74,6 +74,22 @@ class Plan:
     @property
     def stamps(self) -> tuple[int, ...]: ...
 
+@final
+class PodNames:
+    def __new__(
+        cls,
+        record: type[tuple[Any, ...]],
+        chains: tuple[str, ...],
+        nodes: tuple[tuple[str, ...], ...],
+        devices: tuple[Sequence[Sequence[int]] | None, ...],
+        levels: tuple[str, ...],
+        offsets: Iterable[int],
+        per_node: Iterable[int],
+        /,
+    ) -> Self: ...
+    def of_plan(self, plan: Plan, /) -> tuple[Any, ...]: ...
+    def of_pod(self, leaves: Iterable[int], pools: Iterable[int] | None, /) -> Any: ...
+
 class GroupState(NamedTuple):
     vc: int
     priority: int

@@ -69,7 +69,7 @@ OF_SEVERAL_TURNS = (
 
 # What may only shrink until it is gone: lines of classes that have more than 500; by room, reads of
 # private names of other modules; modules that import each other, be it in a function.
-LARGE = {"hivecore.scheduler.scheduler.Scheduler": 1166}
+LARGE: dict[str, int] = {}
 REACHES = {"cells": 14, "devices": 7, "interop": 3, "quotas": 4, "scheduler": 27}
 CIRCLES = {
     f"hivecore.scheduler.{one}"

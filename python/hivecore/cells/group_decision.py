@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
-from hivecore.cells.books.cluster_names import ClusterNames
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.decisions import Outcome, Refusal
 
-__all__ = ["GroupDecision", "Tried", "describe_pods", "made_decision"]
+__all__ = ["GroupDecision", "Tried", "made_decision"]
 
 _STAGE = "cells"
 #: In the order of how near a chain came to serving the group.
@@ -93,7 +92,7 @@ class GroupDecision:
         """
         if self._placement is None:
             plan = self._plan
-            made = () if plan is None else describe_pods(self._names, plan.pods, plan.virtual)
+            made = () if plan is None else self._names.pods.of_plan(plan)
             _set_placement(self, made)
             return made
         return self._placement
@@ -225,13 +224,3 @@ def _state(core: Any, handle: int) -> Any:
         return core.group(handle)._replace(being_preempted=False)
     except ValueError:
         return None
-
-
-def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
-    """Names for the leaves of each pod and for the tenant's cells that they belong to."""
-    if virtual is None:
-        return tuple(names.describe_pod(leaves, None) for leaves in pods)
-    return tuple(
-        names.describe_pod(leaves, [pool for pool, _ in cells])
-        for leaves, cells in zip(pods, virtual, strict=True)
-    )

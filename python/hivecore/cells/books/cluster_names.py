@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._cells import PodNames
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.pod_placement import PodPlacement
@@ -74,6 +75,16 @@ class ClusterNames:
             for i, pool in enumerate(self.pools)
             if pool.pin is None
         }
+        #: describes pods
+        self.pods = PodNames(
+            PodPlacement,
+            self.chains,
+            self.node_names,
+            self.leaf_indices,
+            tuple([self.levels[pool.chain][pool.level] for pool in self.pools]),
+            self.offsets,
+            self.per_node,
+        )
         self.searches: dict[tuple[str | None, int], tuple[tuple[int, bool], ...]] = {}
 
     def _collect_nodes(self) -> None:
@@ -194,32 +205,15 @@ class ClusterNames:
         rows = self.leaf_indices[chain]
         return self.node_names[chain][node], position if rows is None else rows[node][position]
 
-    def describe_pod(self, leaves: list[int], pools: list[int] | None) -> PodPlacement:
-        """Names for the leaves of one pod, and for the level of the pool of each."""
-        if not leaves:
-            return PodPlacement("", "", (), (), ())
-        chain = self.chain_of(leaves[0])
-        offset, per_node = self.offsets[chain], self.per_node[chain]
-        local = tuple([leaf - offset for leaf in leaves])
-        node = local[0] // per_node
-        rows = self.leaf_indices[chain]
-        if not 0 <= max(local) - node * per_node < per_node:  # a recovered pod, torn by a change
-            devices = tuple([self.place(leaf)[1] for leaf in leaves])
-            local = tuple([leaf - self.offsets[self.chain_of(leaf)] for leaf in leaves])
-        elif rows is None:
-            first = node * per_node
-            devices = tuple([leaf - first for leaf in local])
-        else:
-            row = rows[node]
-            devices = tuple([row[leaf - node * per_node] for leaf in local])
-        if pools is None:
-            preassigned = ("",) * len(local)
-        else:
-            owned, levels = self.pools, self.levels
-            preassigned = tuple([levels[owned[pool].chain][owned[pool].level] for pool in pools])
-        return PodPlacement(
-            self.chains[chain], self.node_names[chain][node], devices, preassigned, local
-        )
+    def describe_pods(self, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
+        """Names for the leaves of pods, and for the tenant's cells that they belong to.
+
+        :param virtual: of each pod the pool and the leaf of each; None: they belong to none.
+        """
+        if virtual is None:
+            return tuple([self.pods.of_pod(leaves, None) for leaves in pods])
+        owned = ([pool for pool, _ in cells] for cells in virtual)
+        return tuple(map(self.pods.of_pod, pods, owned))
 
     def pools_of(
         self, group: AffinityGroup, leaves: Sequence[int], preassigned: Sequence[str]

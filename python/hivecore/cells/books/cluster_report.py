@@ -7,7 +7,6 @@ import numpy as np
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.changes import GroupStatus
 from hivecore.cells.cluster_view import VirtualTree
-from hivecore.cells.group_decision import describe_pods
 
 __all__ = ["doomed_cells", "group_status", "status", "unused_cells", "virtual_trees"]
 
@@ -71,7 +70,7 @@ def group_status(books: GroupBooks, name: str) -> GroupStatus:
         else "Allocated",
         held.virtual is not None,
         books.downgraded_by(live),
-        describe_pods(books.names, held.pods, held.virtual),
+        books.names.describe_pods(held.pods, held.virtual),
         books.groups.names_of(books.core.victims(live.handle)) if held.preempting else (),
     )
 

@@ -9,7 +9,7 @@ from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.changes import Recovery
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.group_decision import GroupDecision, describe_pods, made_decision
+from hivecore.cells.group_decision import GroupDecision, made_decision
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -81,7 +81,7 @@ class GroupBooks:
     def placement(self, live: _cells.LiveGroup) -> tuple[PodPlacement, ...]:
         """Where its pods are."""
         state = self.core.group(live.handle)
-        return describe_pods(self.names, state.pods, state.virtual)
+        return self.names.describe_pods(state.pods, state.virtual)
 
     # --- changes
 
@@ -97,7 +97,7 @@ class GroupBooks:
                 downgrades = [self.live[name].handle for name in decision.downgrades]
                 plan = plan.fitted(self.core, tenant, group.priority, cancels, downgrades)
                 # The numbers mean the same leaves and cells here.
-                meant = describe_pods(self.names, plan.pods, plan.virtual)
+                meant = self.names.pods.of_plan(plan)
                 if meant != decision.placement:
                     raise ValueError("it names other leaves")
             except (LookupError, ValueError) as error:
@@ -245,4 +245,4 @@ class GroupBooks:
         if wanted is None:
             return self.placement(live)
         pods = self.core.group(live.handle).pods
-        return tuple(map(self.names.describe_pod, pods, wanted))
+        return tuple(map(self.names.pods.of_pod, pods, wanted))
