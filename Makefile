@@ -38,11 +38,11 @@ test: build
 # So many times the 3,000 graphs that `make test` tries.
 FUZZ ?= 34
 fuzz: build
-	HIVECORE_EXAMPLES=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py peers.py)
+	HIVECORE_EXAMPLES=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/matching/test_,fuzz.py peers.py)
 
 # `make docs MKDOCS=serve` shows the pages and follows edits.
 docs: build $(VENV)/docs
-	$(BIN)/python -m pytest -q docs README.md tests/unit/test_examples.py
+	$(BIN)/python -m pytest -q docs README.md tests/test_examples.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(MKDOCS),build)
 
 $(VENV)/docs: pyproject.toml | $(VENV)/tools
@@ -92,11 +92,13 @@ format: $(VENV)/tools
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out, and what does the same with memory over and over: whole
 # traces, and tests that go through all that can happen to find the one decision that is wrong.
-SAN_TESTS = $(filter-out tests/unit/test_traces% \
-            $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_demo sim_job_plots sim_opportunistic sim_quotas sim_report sim_sweep) \
-            $(patsubst %,tests/property/test_%.py,hived_config pod_extender quota_reclaim_ends scheduler_evictions_end) \
-            $(patsubst %,tests/golden/test_%.py,openb replicas sim sim_preemptive),\
-            $(wildcard tests/unit/test_*.py tests/property/test_*.py tests/golden/test_*.py $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
+SAN_TESTS = $(filter-out tests/interop/% tests/traces/% \
+            $(addprefix tests/test_,cli.py cpp_users.py examples.py house.py) \
+            $(addprefix tests/sim/,demo/test_demo.py preemptive/test_job_plots.py test_opportunistic.py test_quotas.py test_report.py test_sweep.py) \
+            tests/quotas/decisions/test_reclaim_ends.py tests/scheduler/victims/test_evictions_end.py \
+            $(addprefix tests/golden/test_,openb.py replicas.py sim.py sim_preemptive.py),\
+            $(sort $(shell find tests -name 'test_*.py'))) \
+            $(addprefix tests/interop/,hived/test_random_lives.py hived/test_lives.py hived/test_defects.py scheduler_file/test_documents.py)
 # Sanitized modules are several times slower, and what they look for shows in few examples.
 SAN_EXAMPLES ?= 0.1
 san: build

@@ -43,7 +43,7 @@ from hivecore.cells.affinity_group import Evictions
 from hivecore.sim import Workload, own_nodes
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from group_ways import answers_among_bad_nodes
+from cells.groups.group_ways import answers_among_bad_nodes
 
 LOADS = (0.5, 0.66, 0.8, 0.95)
 SHARES = (0.25, 0.5)

@@ -36,7 +36,7 @@ from hivecore.traces import generate_storage, load_training, with_datasets
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from storage_items import schedule_items
+from sim.storage.items import schedule_items
 
 REPLAYED = TRACES / "muri" / "trace3.csv"
 SEEDS = range(5)

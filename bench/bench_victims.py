@@ -27,7 +27,7 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from victim_oracle import COMPOSITIONS, Oracle, instance
+from scheduler.victims.oracle import COMPOSITIONS, Oracle, instance
 
 
 def small(name: str, count: int) -> dict[str, Any]:

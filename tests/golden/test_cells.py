@@ -5,7 +5,7 @@ here: found by running it, not to be repeated.
 """
 
 import pytest
-from affinity_groups import start
+from cells.affinity_groups import start
 
 from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec
 from hivecore.errors import InfeasibleAssignmentError, NoFreeCellError

@@ -1,7 +1,7 @@
 """What schedulers decided when the golden logs were written, by CPython 3.11 on x86-64 Linux.
 
 Every other Python and platform has to decide the same, byte for byte. Who changes decisions on
-purpose writes the logs anew: see tests/decision_logs.py.
+purpose writes the logs anew: see tests/scheduler/log/decision_logs.py.
 """
 
 import io
@@ -9,8 +9,8 @@ import json
 from base64 import b64decode
 
 import pytest
-from decision_logs import read_logs
-from scheduler_lives import COMPOSITIONS
+from scheduler.lives import COMPOSITIONS
+from scheduler.log.decision_logs import read_logs
 
 from hivecore.scheduler import Scheduler, event_of_plain, read_log, replay
 

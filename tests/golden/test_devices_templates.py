@@ -7,9 +7,9 @@ side is its peer; kernel and twin must choose the same.
 """
 
 import pytest
-from devices_twin import Pair
+from devices.sharing.share_cases import ASCEND, GIB, npus, share
+from devices.twin import Pair
 from peers.koordinator_devices import Refusal, place
-from share_cases import ASCEND, GIB, npus, share
 
 from hivecore.devices import Device, DeviceNeed, DeviceRequest
 from hivecore.reference.devices.node_state import NodeState

@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
-from jobs_that_share import rounds
+from interleaving.jobs_that_share import rounds
 
 from hivecore.interleaving import efficiencies
 from hivecore.traces import load_training

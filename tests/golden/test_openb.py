@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from device_replays import follow
+from devices.replays import follow
 from openb_reported import ALLOCATED, ALLOCATED_AT_100, EXAMPLE, FRAGMENTED, FRAGMENTED_OF_IDLE
 
 from hivecore.reference.devices.fragmentation import TaskMix

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from quota_examples import below_p, both, fills, one, runtimes
+from quotas.examples import below_p, both, fills, one, runtimes
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree
 

@@ -5,7 +5,7 @@ Sections are those of the specification, and #2876 is an issue of Koordinator.
 """
 
 import pytest
-from quota_examples import below_p, both, fills, one, runtimes, siblings
+from quotas.examples import below_p, both, fills, one, runtimes, siblings
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree, water_fill_rounds
 

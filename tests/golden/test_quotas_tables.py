@@ -4,7 +4,7 @@ Sections are those of the specification.
 """
 
 import pytest
-from quota_examples import both, fills, one, runtimes
+from quotas.examples import both, fills, one, runtimes
 
 from hivecore.quotas import Quota
 

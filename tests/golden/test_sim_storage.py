@@ -7,8 +7,8 @@ from math import inf, log1p
 
 import numpy as np
 import pytest
-from jobs_on_storage import workload
-from storage_items import schedule_items
+from sim.storage.items import schedule_items
+from sim.storage.jobs_on_storage import workload
 
 from hivecore.sim.storage import Rules, StorageCluster, schedule_storage
 from hivecore.sim.storage.caches import Allotted

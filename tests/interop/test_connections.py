@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 from interop.servers import Command, served
-from scheduler_lives import COMPOSITIONS, make_scheduler
+from scheduler.lives import COMPOSITIONS, make_scheduler
 
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.kubernetes.serving import _connections

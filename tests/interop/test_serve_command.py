@@ -12,10 +12,10 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-from interop.hived_cluster import DOMAIN
-from interop.hived_cluster import filter_request as ask
+from interop.hived.clusters import DOMAIN
+from interop.hived.clusters import filter_request as ask
 from interop.servers import Command
-from scheduler_lives import COMPOSITIONS, make_scheduler
+from scheduler.lives import COMPOSITIONS, make_scheduler
 
 from hivecore import cli
 from hivecore.interop.extender.process import read_scheduler

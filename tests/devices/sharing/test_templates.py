@@ -1,0 +1,281 @@
+"""Shares of GPUs as templates, and nodes whose GPUs are not shared: `DeviceCluster` and records."""
+
+import copy
+import pickle
+
+import pytest
+from devices.sharing.share_cases import ASCEND, GIB, npus, share, templates_of
+
+from hivecore.devices import (
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceNeed,
+    DeviceRequest,
+    NodeDevices,
+    ShareTemplate,
+    ShareTemplates,
+    Task,
+    TaskMix,
+)
+from hivecore.errors import CertificateError, StaleDecisionError
+
+HALF, QUARTER = ASCEND["vir04"], ASCEND["vir02"]
+NODE = npus(2)
+
+
+def code(cluster, asked):
+    found = cluster.filter(asked)
+    return found.codes.tolist(), found.reason(cluster.nodes[0]), found.resolvable.tolist()
+
+
+def test_only_the_nodes_with_a_template_serve_a_share():
+    nodes = {"gpu": NodeDevices.uniform(gpus=8), "none": npus(2, {}), "npu": NODE}
+    nodes["gpu"] = nodes["gpu"].replace(templates=ShareTemplates())
+    cluster = DeviceCluster(nodes)
+    found = cluster.filter(share("p", QUARTER))
+    assert found.fitting == ("npu",)
+    assert found.reason("none") == "its GPUs have no template for such a share"
+    assert found.resolvable.tolist() == [False, False, True]
+    decision = cluster.allocate(share("p", QUARTER), "npu")
+    assert [one.template for one in cluster.allocations("p")] == ["vir02"]
+    assert decision.placement == cluster.allocations("p")
+
+
+def test_a_request_that_no_node_has_a_template_for_is_refused_everywhere_for_good():
+    cluster = DeviceCluster({"a": NODE, "b": npus(4)})
+    odd = share("p", HALF | {"npu_core": 5})
+    assert code(cluster, odd)[1:] == ("its GPUs have no template for such a share", [False, False])
+    assert cluster.schedule(odd).reason == "2 nodes: its GPUs have no template for such a share"
+
+
+def test_what_names_no_matched_amount_is_no_template_and_waits_for_none():
+    cluster = DeviceCluster({"n": NODE})
+    decision = cluster.schedule(share("p", {"memory": GIB}))
+    assert [one.template for one in decision.placement] == [""]
+    every = NODE.replace(templates=templates_of(ASCEND, ("memory",)))
+    assert DeviceCluster({"n": every}).schedule(share("p", {"memory": GIB})).node == ""
+    nothing = NODE.replace(templates=templates_of(ASCEND, ()))
+    freely = DeviceCluster({"n": nothing}).schedule(share("p", {"npu_core": 3, "memory": 1}))
+    assert [one.template for one in freely.placement] == [""]
+
+
+def test_where_several_templates_give_the_same_none_is_named():
+    twice = npus(2, {"vir04": HALF, "alias": HALF, "vir02": QUARTER})
+    cluster = DeviceCluster({"n": twice})
+    assert cluster.schedule(share("p", HALF)).placement[0].template == ""
+    assert cluster.schedule(share("p", QUARTER)).placement[0].template == "vir02"
+    thrice = npus(2, {"vir04": HALF, "alias": HALF, "third": HALF})
+    cluster.set_inventory("n", thrice)
+    assert cluster.schedule(share("p", HALF)).placement[0].template == ""
+
+
+def test_each_of_several_gpus_has_the_template():
+    cluster = DeviceCluster({"n": npus(4)})
+    decision = cluster.schedule(share("p", HALF, gpus=3))
+    assert [one.template for one in decision.placement] == ["vir04"] * 3
+
+
+def test_nodes_that_are_not_shared_give_whole_gpus():
+    alone = NodeDevices.uniform(gpus=2).replace(shareable=False)
+    cluster = DeviceCluster({"n": alone})
+    for asked in (DeviceRequest("p", 1, memory=1), DeviceRequest("p", 1, memory_percent=99)):
+        assert code(cluster, asked)[1:] == ("its GPUs are not shared", [False])
+    assert cluster.fits(DeviceRequest("p", 2))
+    assert cluster.fits(DeviceRequest("p", 1, memory_percent=100, core=10))
+
+
+def test_percents_are_no_template_in_bytes():
+    cluster = DeviceCluster({"n": npus(2, {"half": {"npu_core": 4, "memory": 12 * GIB}})})
+    assert not cluster.fits(share("p", {"npu_core": 4, "memory_ratio": 50}))
+    assert cluster.fits(share("p", {"npu_core": 4, "memory": 12 * GIB}))
+
+
+# --- states
+
+
+def test_templates_are_saved_copied_and_recovered():
+    cluster = DeviceCluster({"n": NODE, "m": NODE.replace(shareable=False)})
+    cluster.allocate(share("p", HALF), "n")
+    for other in (
+        DeviceCluster.from_bytes(cluster.to_bytes()),
+        copy.deepcopy(cluster),
+        pickle.loads(pickle.dumps(cluster)),
+    ):
+        assert other.to_bytes() == cluster.to_bytes()
+        assert other.allocations("p") == cluster.allocations("p")
+        assert [other.inventory(name) for name in "nm"] == [cluster.inventory(n) for n in "nm"]
+    (one,) = cluster.allocations("p")
+    again = DeviceCluster({"n": NODE})
+    again.recover("p", "n", [one])
+    again.recover("p", "n", [one])
+    before = again.to_bytes()
+    with pytest.raises(ValueError, match="other devices"):
+        again.recover("p", "n", [one.replace(template="vir02")])
+    assert again.to_bytes() == before
+
+
+def test_records_in_percent_keep_their_template_when_they_become_bytes():
+    cluster = DeviceCluster({"n": NODE})
+    one = DeviceAllocation("gpu", 0, {"npu_core": 4, "memory_ratio": 50}, template="old")
+    cluster.recover("p", "n", [one])
+    bytes_ = {"npu_core": 4, "memory": 12 * GIB}
+    assert cluster.allocations("p") == (DeviceAllocation("gpu", 0, bytes_, template="old"),)
+
+
+def test_an_owner_keeps_its_template_when_the_node_s_templates_change():
+    cluster = DeviceCluster({"n": NODE})
+    cluster.allocate(share("p", HALF), "n")
+    cluster.set_inventory("n", npus(2, {"other": HALF}))
+    assert cluster.allocations("p")[0].template == "vir04"
+    assert cluster.allocate(share("q", HALF), "n").placement[0].template == "other"
+    cluster.check()
+
+
+@pytest.mark.parametrize("rows", [{}, {"other": HALF}, {"vir04": HALF, "alias": HALF}])
+def test_a_decision_for_another_template_is_stale(rows):
+    cluster = DeviceCluster({"n": NODE})
+    decision = cluster.schedule(share("p", HALF))
+    loose = pickle.loads(pickle.dumps(decision))
+    cluster.set_inventory("n", npus(2, rows))
+    before = cluster.to_bytes()
+    for one in (decision, loose):
+        with pytest.raises(StaleDecisionError):
+            cluster.commit(one)
+    assert cluster.to_bytes() == before
+    cluster.set_inventory("n", NODE.replace(model="other"))
+    cluster.commit(decision)
+
+
+def test_a_decision_for_a_share_is_stale_where_nothing_is_shared_any_more():
+    cluster = DeviceCluster({"n": NODE})
+    decision = cluster.schedule(share("p", HALF))
+    cluster.set_inventory("n", NODE.replace(shareable=False))
+    with pytest.raises(StaleDecisionError, match="not shared"):
+        cluster.commit(decision)
+
+
+def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
+    nodes = {
+        "a": NODE,
+        "b": NODE.replace(templates=None),
+        "c": NODE.replace(shareable=False),
+        "d": NODE.replace(templates=None, shareable=False),
+        "e": npus(2, {"vir04": QUARTER}),
+    }
+    found = DeviceCluster(nodes).filter(share("p", HALF))
+    assert [found.reason(name) for name in nodes] == [
+        "",
+        "",
+        "its GPUs are not shared",
+        "its GPUs are not shared",
+        "its GPUs have no template for such a share",
+    ]
+
+
+# --- devices that are given, proofs, reasons
+
+
+def test_designated_shares_need_the_very_template():
+    cluster = DeviceCluster({"n": NODE})
+    right = DeviceAllocation("gpu", 1, HALF, template="vir04")
+    for wrong in (right.replace(template=""), right.replace(template="vir02")):
+        decision = cluster.allocate(share("p", HALF), "n", designated=[wrong])
+        assert decision.counts == (("designated", 1),)
+    assert cluster.allocate(share("p", HALF), "n", designated=[right]).placement == (right,)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "rule"),
+    [
+        (npus(2, {}), "the share is of no template"),
+        (npus(2, {"other": HALF}), "has the template 'vir04'"),
+        (NODE.replace(templates=None), "has the template 'vir04'"),
+        (NODE.replace(shareable=False), "not shared"),
+    ],
+)
+def test_a_proof_rejects_a_share_by_other_rules(inventory, rule):
+    decision = DeviceCluster({"n": NODE}).schedule(share("p", HALF))
+    decision.verify(NODE)
+    with pytest.raises(CertificateError, match=rule):
+        decision.verify(inventory)
+
+
+def test_an_explanation_says_which_templates_there_are():
+    cluster = DeviceCluster({"n": npus(1, {"vir02": QUARTER, "vir04": HALF})})
+    why = cluster.explain(share("p", {"npu_core": 3, "memory": 5}))
+    wanted = "1 gpu with memory 5, npu_core 3 wanted"
+    assert why.shortages[0].detail == f"{wanted}, it has vir02, vir04"
+    assert why.changes == ()
+    cluster.set_inventory("n", npus(1, {}))
+    why = cluster.explain(share("p", {"npu_core": 3, "memory": 5}))
+    assert why.shortages[0].detail == f"{wanted}, it has no template"
+    cluster.set_inventory("n", NODE.replace(shareable=False))
+    why = cluster.explain(share("p", {"memory": 5}))
+    assert why.shortages[0].detail == "1 gpu with memory 5 wanted, it gives whole ones"
+
+
+def test_hints_and_preemption_know_templates():
+    cluster = DeviceCluster({"n": npus(2)})
+    odd = share("odd", HALF | {"npu_core": 3})
+    assert cluster.numa_hints(odd, "n") == ()
+    assert cluster.numa_hints(share("p", HALF), "n")
+    for i in range(2):
+        cluster.allocate(share(f"o{i}", HALF), "n")
+    assert cluster.schedule(odd, preemptible=["o0", "o1"]).outcome == "wait"
+    assert cluster.schedule(share("p", HALF), preemptible=["o0", "o1"]).victims == ("o0",)
+
+
+def test_all_idle_memory_of_a_node_that_is_not_shared_is_a_fragment_to_shares():
+    mix = TaskMix(
+        {Task(50, True, 1, 0, ()): 3, Task(100, True, 1, 0, ()): 1, Task(9, False, 1, 0, ()): 2}
+    )
+    node = NodeDevices.uniform(gpus=2, gpu_memory=1000)
+    assert DeviceCluster({"n": node}, mix=mix).fragmentation() == 0
+    alone = DeviceCluster({"n": node.replace(shareable=False)}, mix=mix)
+    assert alone.fragmentation() == (3 + 2) * 2000 / 6
+
+
+# --- records
+
+
+BAD = [
+    (ValueError, "name", lambda: ShareTemplate("", HALF)),
+    (TypeError, "name", lambda: ShareTemplate(3, HALF)),
+    (ValueError, "amounts", lambda: ShareTemplate("t", {})),
+    (ValueError, "amounts.*'share'", lambda: ShareTemplate("t", {"share": 1})),
+    (ValueError, r"amounts\['npu_dvpp'\]=0", lambda: ShareTemplate("t", HALF | {"npu_dvpp": 0})),
+    (TypeError, r"amounts\['npu_core'\]", lambda: ShareTemplate("t", {"npu_core": "4"})),
+    (TypeError, "templates must hold ShareTemplate", lambda: ShareTemplates([HALF])),
+    (TypeError, "templates must be a sequence", lambda: ShareTemplates(3)),
+    (
+        ValueError,
+        "templates: two have the same name",
+        lambda: ShareTemplates([ShareTemplate("t", HALF), ShareTemplate("t", QUARTER)]),
+    ),
+    (ValueError, "matched must be one of core", lambda: ShareTemplates((), ("gpu",))),
+    (TypeError, "matched", lambda: ShareTemplates((), "npu_core")),
+    (TypeError, "templates must be ShareTemplates", lambda: NodeDevices((), templates=[])),
+    (TypeError, "shareable", lambda: NodeDevices((), shareable=1)),
+    (TypeError, "template", lambda: DeviceAllocation("gpu", 0, HALF, template=None)),
+    (ValueError, "template='t'", lambda: DeviceAllocation("rdma", 0, {}, template="t")),
+]
+
+
+@pytest.mark.parametrize(("error", "match", "make"), BAD)
+def test_a_record_that_cannot_be_is_refused_by_the_argument(error, match, make):
+    with pytest.raises(error, match=match) as found:
+        make()
+    assert found.type is error
+
+
+def test_templates_are_values_whatever_the_order_they_are_given_in():
+    rows = [ShareTemplate("b", HALF), ShareTemplate("a", QUARTER)]
+    one, other = (
+        ShareTemplates(rows, ["npu_cpu", "core"]),
+        ShareTemplates(rows[::-1], ["core", "npu_cpu", "core"]),
+    )
+    assert one == other
+    assert hash(one) == hash(other)
+    assert pickle.loads(pickle.dumps(one)) == one
+    need = DeviceNeed("gpu", 1, {"npu_core": 4, "npu_dvpp": 50, "npu_cpu": 4, "memory": 12 * GIB})
+    assert rows[0].amounts == need.amounts

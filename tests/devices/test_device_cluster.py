@@ -1,0 +1,1384 @@
+"""A cluster of devices by plain examples: what is given, what is refused, what stays as it was."""
+
+import copy
+import pickle
+import random
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from objects.saved_states import AUDITS
+from profiles import examples
+
+from hivecore._sealed import seal, unseal
+from hivecore.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceNeed,
+    DeviceRequest,
+    NodeDevices,
+    Partition,
+    PartitionTable,
+    Task,
+    TaskMix,
+    VirtualFunction,
+    VirtualFunctionGroup,
+)
+from hivecore.devices.device_cluster import POLICIES
+from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
+
+GIB = 1 << 30
+EIGHT = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+JOINT = {"joint": ("gpu", "rdma")}
+NIC_WITH_VF = {"nics": 1, "nic_percent": 1, "nic_wishes": {"vf_selector": {}}}
+
+
+def one_node(inventory, **options):
+    return DeviceCluster({"n": inventory}, **options)
+
+
+def bound(cluster, name, *arguments, **options):
+    """Schedule, commit; the devices by type."""
+    decision = cluster.schedule(DeviceRequest(name, *arguments, **options))
+    assert decision.outcome == "bind", decision.reason
+    cluster.commit(decision)
+    cluster.check()
+    return minors(decision.placement)
+
+
+def minors(placement):
+    found = {}
+    for one in placement:
+        found.setdefault(one.type, []).append(one.minor)
+    return found
+
+
+def code(cluster, *arguments, **options):
+    """Why it waits; None: it binds."""
+    refusal = cluster.schedule(DeviceRequest("asked", *arguments, **options)).refusal
+    return refusal and refusal.code
+
+
+# --- shares of memory
+
+
+def test_bytes_and_percents_never_promise_more_than_a_card_has():
+    rng = random.Random(5)
+    cluster = one_node(NodeDevices.uniform(gpus=2, gpu_memory=10**9 + 7))
+    for i in range(600):
+        share = rng.choice(
+            ({"memory": rng.randint(1, 10**7)}, {"memory_percent": rng.choice((1, 1, 2, 29))})
+        )
+        cluster.allocate(DeviceRequest(f"o{i}", 1, **share), "n")
+    used = {0: 0, 1: 0}
+    for owner in cluster.owners("n"):
+        for one in cluster.allocations(owner):
+            used[one.minor] += dict(one.amounts)["memory"]
+    assert all(10**9 * 0.9 < amount <= 10**9 + 7 for amount in used.values())
+
+
+@pytest.mark.parametrize("percent", [1, 28, 29, 33, 57, 99])
+@pytest.mark.parametrize("total", [1, 99, 1001, 80 * GIB])
+def test_a_percentage_is_charged_in_bytes_rounded_down_and_given_back_in_full(percent, total):
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=total))
+    before = cluster.to_bytes()
+    bound(cluster, "x", 1, memory_percent=percent)
+    amounts = dict(cluster.allocations("x")[0].amounts)
+    assert amounts == ({"memory": percent * total // 100} if percent * total >= 100 else {})
+    left = total - amounts.get("memory", 0)
+    assert left == 0 or code(cluster, 1, memory=left) is None
+    assert code(cluster, 1, memory=left + 1) in ("capacity", "too small")
+    cluster.release("x")
+    assert cluster.to_bytes() == before
+
+
+def test_a_hundred_small_byte_pods_leave_no_room_for_their_percents():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1000))
+    for i in range(100):
+        bound(cluster, f"o{i}", 1, memory=9)  # 0.9 %, not 0 %
+    assert code(cluster, 1, memory_percent=11) == "capacity"
+    bound(cluster, "rest", 1, memory_percent=10)
+
+
+@pytest.mark.parametrize(
+    "total", [16 << 30, 85198045184, 24564 << 20, 40536 << 20, 81559 << 20, 1001, 99, 7, 1]
+)
+@pytest.mark.parametrize("pods", [1, 3, 5, 7, 10, 33, 100])
+def test_so_many_equal_percents_as_add_up_to_a_hundred_fit_on_one_card(pods, total):
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=total))
+    percent = 100 // pods
+    for i in range(pods):
+        bound(cluster, f"o{i}", 1, memory_percent=percent, core=percent)
+
+
+def test_percents_that_add_up_to_a_hundred_leave_less_than_a_byte_each():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1001))
+    bound(cluster, "x", 1, memory_percent=29)  # 290.29
+    bound(cluster, "y", 1, memory_percent=71)  # 710.71
+    assert code(cluster, 1, memory=2) == "capacity"
+    assert code(cluster, 1, memory=1) is None
+
+
+def test_a_share_of_no_byte_occupies_the_card():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=50))
+    assert bound(cluster, "x", 1, memory_percent=1) == {"gpu": [0]}
+    assert cluster.allocations("x") == (DeviceAllocation("gpu", 0, {}),)
+    assert code(cluster, 1) == "capacity"
+    assert code(cluster, 1, memory=50) is None  # bytes alone count
+    restored = DeviceCluster.from_bytes(cluster.to_bytes())
+    assert code(restored, 1) == "capacity"
+    cluster.release("x")
+    assert code(cluster, 1) is None
+
+
+def test_a_whole_gpu_and_shares_keep_off_each_other():
+    cluster = one_node(NodeDevices.uniform(gpus=2))
+    assert bound(cluster, "share", 1, memory_percent=1) == {"gpu": [0]}
+    assert bound(cluster, "whole", 1) == {"gpu": [1]}
+    assert code(cluster, 1) == "capacity"
+    assert bound(cluster, "other share", 1, memory_percent=99) == {"gpu": [0]}
+    assert code(cluster, 1, memory_percent=1) == "capacity"
+
+
+def test_all_memory_in_percent_is_a_whole_card_whatever_its_compute():
+    cluster = one_node(NodeDevices.uniform(gpus=1))
+    bound(cluster, "x", 1, memory_percent=100, core=10)
+    assert code(cluster, 1, memory=1) == "capacity"
+    cluster.release("x")
+    bound(cluster, "y", 1, memory_percent=50, core=60)
+    assert code(cluster, 1, memory_percent=50, core=41) == "capacity"
+    assert code(cluster, 1, memory_percent=50, core=40) is None
+
+
+def test_an_amount_that_a_device_does_not_name_cannot_be_had():
+    cluster = one_node(NodeDevices((Device("gpu", 0, {"memory_ratio": 100}),)))
+    assert code(cluster, 1, memory_percent=10) is None
+    assert code(cluster, 1, memory_percent=10, core=1) == "too small"
+    assert code(cluster, 1, memory=1) == "too small"
+
+
+def test_the_host_gives_processors_and_memory():
+    host = Device("host", 0, {"cpu": 4000, "memory": 100})
+    cluster = one_node(NodeDevices((*NodeDevices.uniform(gpus=1).devices, host)))
+    bound(cluster, "x", cpu_milli=3000, host_memory=10)
+    assert code(cluster, 1, cpu_milli=1001) == "capacity"
+    assert code(cluster, 1, cpu_milli=4001) == "too small"
+    assert bound(cluster, "y", 1, cpu_milli=1000, host_memory=90) == {"gpu": [0], "host": [0]}
+
+
+def test_who_needs_nothing_is_bound_and_holds_nothing():
+    cluster = one_node(NodeDevices(()))
+    assert bound(cluster, "x") == {}
+    assert (cluster.node_of("x"), cluster.allocations("x")) == ("n", ())
+    assert cluster.remove_node("n") == ("x",)
+
+
+# --- exclusiveness
+
+
+@pytest.mark.parametrize(("how", "left"), [("device", 7), ("pcie", 6)])
+def test_who_is_alone_keeps_later_owners_off(how, left):
+    cluster = one_node(EIGHT)
+    bound(cluster, "alone", 1, memory_percent=10, gpu_wishes={"exclusive": how})
+    for i in range(left):
+        bound(cluster, f"o{i}", 1, memory_percent=60)
+    assert code(cluster, 1, memory_percent=60) == "capacity"
+    cluster.release("alone")
+    assert code(cluster, 1, memory_percent=60) is None
+
+
+@pytest.mark.parametrize(("how", "given"), [("device", 1), ("pcie", 2)])
+def test_who_wants_to_be_alone_keeps_off_earlier_owners(how, given):
+    cluster = one_node(EIGHT)
+    bound(cluster, "first", 1, memory_percent=1)
+    wishes = {"exclusive": how}
+    assert bound(cluster, "alone", 1, memory_percent=1, gpu_wishes=wishes) == {"gpu": [given]}
+
+
+def test_several_devices_of_one_owner_may_be_on_its_own_switch():
+    cluster = one_node(EIGHT)
+    assert bound(cluster, "x", 2, gpu_wishes={"exclusive": "pcie"}) == {"gpu": [0, 1]}
+    assert code(cluster, 7) == "capacity"
+
+
+def test_exclusiveness_is_of_one_type():
+    cluster = one_node(NodeDevices.uniform(gpus=1, nics=1))
+    bound(cluster, "gpu", 1, gpu_wishes={"exclusive": "pcie"})
+    assert code(cluster, nics=1, nic_wishes={"exclusive": "pcie"}) is None
+
+
+# --- NICs and their virtual functions
+
+
+def nics(*groups, share=100):
+    return NodeDevices(
+        tuple(
+            Device("rdma", i, {"share": share}, vf_groups=functions)
+            for i, functions in enumerate(groups)
+        )
+    )
+
+
+def test_the_lowest_bus_address_is_given_and_none_twice():
+    names = ["0000:02.1", "0000:01.7", "0000:10.0"]
+    cluster = one_node(nics([VirtualFunctionGroup(names)]))
+    for name in sorted(names):
+        bound(cluster, name, **NIC_WITH_VF)
+        assert cluster.allocations(name)[0].function == VirtualFunction(name)
+    assert code(cluster, **NIC_WITH_VF) == "capacity"
+    cluster.release("0000:02.1")
+    bound(cluster, "again", **NIC_WITH_VF)
+    assert cluster.allocations("again")[0].function.bus_id == "0000:02.1"
+
+
+def test_functions_are_of_a_group_with_the_wanted_labels():
+    groups = [
+        VirtualFunctionGroup(["a"], {"ring": "1"}),
+        VirtualFunctionGroup([VirtualFunction("b", 7)], {"ring": "2", "fast": "yes"}),
+    ]
+    cluster = one_node(nics(groups, []))
+    wishes = {"vf_selector": {"fast": "yes"}}
+    assert bound(cluster, "x", nics=1, nic_percent=1, nic_wishes=wishes) == {"rdma": [0]}
+    assert cluster.allocations("x")[0].function == VirtualFunction("b", 7)
+    assert code(cluster, nics=1, nic_percent=1, nic_wishes=wishes) == "capacity"
+    wishes = {"vf_selector": {"fast": "no"}}
+    assert code(cluster, nics=1, nic_wishes=wishes) == "no functions"
+    assert code(cluster, nics=2, **{"nic_wishes": {"vf_selector": {}}}) == "no functions"
+
+
+def test_a_request_without_functions_leaves_them():
+    cluster = one_node(nics([VirtualFunctionGroup(["a"])]))
+    bound(cluster, "x", nics=1, nic_percent=50)
+    assert cluster.allocations("x")[0].function is None
+    bound(cluster, "y", **NIC_WITH_VF)
+    assert cluster.allocations("y")[0].function == VirtualFunction("a")
+
+
+def test_there_is_a_nic_for_every_switch_of_the_gpus_and_never_fewer_than_asked():
+    cluster = one_node(EIGHT)
+    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
+    assert found["rdma"] == [0, 1, 2, 3]
+    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=1, **JOINT)).placement)
+    assert found["rdma"] == [0]
+    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=3, **JOINT)).placement)
+    assert len(found["rdma"]) == 3
+    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1)).placement)
+    assert len(found["rdma"]) == 1  # nothing joins them
+
+
+def test_nics_that_are_named_first_are_as_many_as_asked():
+    cluster = one_node(EIGHT)
+    asked = DeviceRequest("x", 8, nics=2, joint=("rdma", "gpu"))
+    assert len(minors(cluster.schedule(asked).placement)["rdma"]) == 2
+    assert code(cluster, 4, nics=1, joint=("rdma", "gpu"), same_pcie=True) == "joint"
+    assert code(cluster, 2, nics=1, joint=("rdma", "gpu"), same_pcie=True) is None
+
+
+def test_too_few_nics_for_every_switch_will_do_unless_they_have_to_be_on_the_same():
+    node = NodeDevices.uniform(gpus=8, sockets=2, switches=4)
+    nic = Device("rdma", 0, {"share": 100}, pcie="2", numa=1, socket=1)
+    cluster = one_node(NodeDevices((*node.devices, nic)))
+    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
+    assert found["rdma"] == [0]
+    assert code(cluster, 8, nics=1, same_pcie=True, **JOINT) == "joint"
+    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=1, **JOINT)).placement)
+    assert found == {"gpu": [4, 5], "rdma": [0]}  # the switch of the NIC, not the first one
+
+
+def test_the_nearest_nic_is_given_switch_numa_socket_machine():
+    places = [
+        {"pcie": "a", "numa": 0, "socket": 0},
+        {"pcie": "b", "numa": 0, "socket": 0},
+        {"pcie": "c", "numa": 1, "socket": 0},
+        {"pcie": "d", "numa": 2, "socket": 1},
+    ]
+    gpu = Device("gpu", 0, {"core": 100, "memory_ratio": 100}, **places[0])
+    cards = [Device("rdma", 3 - i, {"share": 100}, **place) for i, place in enumerate(places)]
+    cluster = one_node(NodeDevices((gpu, *cards)))
+    for nearest in (3, 2, 1, 0):
+        decision = cluster.schedule(DeviceRequest("x", 1, nics=1, **JOINT))
+        assert minors(decision.placement)["rdma"] == [nearest]
+        cluster.recover(f"o{nearest}", "n", [DeviceAllocation("rdma", nearest, {"share": 1})])
+
+
+def test_gpus_move_to_where_the_nics_are_free():
+    cluster = one_node(EIGHT)
+    for minor in (0, 1, 2):
+        cluster.recover(f"o{minor}", "n", [DeviceAllocation("rdma", minor, {"share": 100})])
+    found = bound(cluster, "x", 2, nics=1, same_pcie=True, **JOINT)
+    assert found == {"gpu": [6, 7], "rdma": [3]}
+    assert code(cluster, 2, nics=1, same_pcie=True, **JOINT) == "capacity"
+
+
+# --- scopes
+
+
+def test_the_tightest_scope_wins_then_the_fullest_place():
+    cluster = one_node(EIGHT)
+    assert bound(cluster, "a", 1) == {"gpu": [0]}
+    assert bound(cluster, "b", 2) == {"gpu": [2, 3]}
+    assert bound(cluster, "c", 1) == {"gpu": [1]}
+    assert bound(cluster, "d", 4) == {"gpu": [4, 5, 6, 7]}
+
+
+def test_to_spread_is_to_take_the_emptiest_place():
+    cluster = one_node(EIGHT, policy="spread")
+    assert bound(cluster, "a", 1) == {"gpu": [0]}
+    assert bound(cluster, "b", 1) == {"gpu": [4]}
+    assert bound(cluster, "c", 1) == {"gpu": [2]}
+    assert bound(cluster, "d", 1) == {"gpu": [6]}
+
+
+@pytest.mark.parametrize(
+    ("count", "scope", "serves"),
+    [
+        (1, "device", True),
+        (2, "device", False),
+        (2, "pcie", True),
+        (3, "pcie", False),
+        (4, "numa", True),
+        (5, "numa", False),
+        (4, "socket", True),
+        (5, "socket", False),
+        (8, "node", True),
+    ],
+)
+def test_a_scope_that_is_required_is_kept(count, scope, serves):
+    found = code(one_node(EIGHT), count, gpu_wishes={"scope": scope})
+    assert found == (None if serves else "scope")
+
+
+def test_a_scope_that_is_preferred_chooses_the_node_and_nothing_more():
+    torn = DeviceCluster({"torn": EIGHT, "whole": EIGHT})
+    torn.recover("o", "torn", [DeviceAllocation("gpu", i, {"core": 100}) for i in (0, 2, 4, 6)])
+    assert torn.schedule(DeviceRequest("x", 2)).node == "torn"
+    wish = {"preferred_scope": "pcie"}
+    assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish)).node == "whole"
+    assert torn.schedule(DeviceRequest("x", 3, gpu_wishes=wish)).node == "torn"
+    assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish), nodes=["torn"]).outcome == "bind"
+
+
+def test_devices_of_unknown_places_are_together_nowhere():
+    cluster = one_node(NodeDevices(tuple(Device("gpu", i, {"memory_ratio": 100}) for i in (0, 1))))
+    two = DeviceNeed("gpu", 2, {"memory_ratio": 100}, scope="socket")
+    assert code(cluster, needs=[two]) == "scope"
+    assert code(cluster, needs=[DeviceNeed("gpu", 2, {"memory_ratio": 100})]) is None
+
+
+# --- partitions
+
+
+H100 = NodeDevices.uniform(gpus=8, model="H100")
+
+
+def test_a_single_gpu_is_taken_where_no_pair_breaks():
+    cluster = one_node(H100)
+    assert bound(cluster, "a", 1) == {"gpu": [0]}
+    assert bound(cluster, "b", 2) == {"gpu": [2, 3]}
+    assert bound(cluster, "c", 1) == {"gpu": [1]}
+    assert bound(cluster, "d", 4) == {"gpu": [4, 5, 6, 7]}
+
+
+def test_spread_does_not_break_partitions_either():
+    cluster = one_node(H100, policy="spread")
+    assert bound(cluster, "a", 1) == {"gpu": [0]}
+    assert bound(cluster, "b", 1) == {"gpu": [1]}
+
+
+def test_a_node_that_honors_partitions_gives_one_or_nothing():
+    for policy, expected in (("honor", "partition"), ("prefer", None)):
+        node = NodeDevices(H100.devices, partition_policy=policy, model="H100")
+        cluster = one_node(node)
+        assert code(cluster, 3) == expected
+        assert bound(cluster, "o", 4) == {"gpu": [0, 1, 2, 3]}
+        cluster.recover("x", "n", [DeviceAllocation("gpu", 5, {"core": 1})])
+        cluster.recover("y", "n", [DeviceAllocation("gpu", 7, {"core": 1})])
+        assert code(cluster, 2) == expected or cluster.schedule(DeviceRequest("z", 2)).node
+        assert code(cluster, 1, memory=1) is None  # shares are of no partition
+
+
+def test_a_node_without_a_table_cannot_honor_a_partition():
+    node = NodeDevices.uniform(gpus=2)
+    assert code(one_node(node), 1, partition="best-effort") == "partition"
+    honoring = NodeDevices(node.devices, partition_policy="honor")
+    assert code(one_node(honoring), 1) == "partition"
+
+
+TIERS = NodeDevices(
+    NodeDevices.uniform(gpus=4).devices,
+    PartitionTable(
+        (
+            Partition((0, 1), 1, 200 * GIB),
+            Partition((2, 3), 5, 100 * GIB),
+            Partition((0, 2), 1, None),
+        )
+    ),
+)
+
+
+def test_the_best_score_is_taken_first_and_a_restricted_pod_takes_no_other():
+    cluster = one_node(TIERS)
+    assert bound(cluster, "a", 2, partition="best-effort") == {"gpu": [2, 3]}
+    assert code(cluster, 2, partition="restricted") == "partition"
+    assert bound(cluster, "b", 2, partition="best-effort") == {"gpu": [0, 1]}
+
+
+def test_a_bandwidth_that_is_asked_for_is_there():
+    cluster = one_node(TIERS)
+    decision = cluster.schedule(DeviceRequest("x", 2, bandwidth=200 * GIB))
+    assert minors(decision.placement) == {"gpu": [0, 1]}
+    assert code(cluster, 2, bandwidth=200 * GIB + 1) == "partition"
+    assert code(cluster, 2, bandwidth=200 * GIB, partition="restricted") == "partition"
+    assert code(cluster, 2, bandwidth=100 * GIB, partition="restricted") is None
+
+
+def test_a_share_on_a_gpu_takes_its_partitions_away():
+    cluster = one_node(H100)
+    bound(cluster, "share", 1, memory=1)
+    assert bound(cluster, "x", 4, partition="restricted") == {"gpu": [4, 5, 6, 7]}
+    assert bound(cluster, "y", 1, partition="restricted") == {"gpu": [1]}
+    assert bound(cluster, "z", 1, memory=1) == {"gpu": [0]}
+    bound(cluster, "o", 1, memory=80 * GIB)
+    assert code(cluster, 1, partition="restricted") is None
+    assert code(cluster, 2, partition="restricted") == "capacity"
+
+
+@pytest.mark.parametrize("scope", ["device", "pcie", "numa", "socket", "node"])
+@pytest.mark.parametrize("place", [{}, {"pcie": "p"}, {"numa": 0}, {"pcie": "p", "socket": 0}])
+def test_one_device_is_in_every_scope_wherever_it_is(place, scope):
+    devices = [
+        Device("gpu", 0, {"core": 100, "memory": GIB}, numa=3),
+        Device("rdma", 0, {"share": 100}, **place),
+    ]
+    wish = {"nics": 1, "nic_wishes": {"scope": scope}}
+    for options in (wish, wish | {"gpus": 1}, wish | JOINT | {"gpus": 1}):
+        assert bound(one_node(NodeDevices(tuple(devices))), "x", **options)["rdma"] == [0]
+
+
+@pytest.mark.parametrize("scope", ["pcie", "numa", "socket"])
+def test_devices_of_one_switch_are_in_one_of_every_wider_scope(scope):
+    nics = [Device("rdma", i, {"share": 100}, pcie="p") for i in range(2)]
+    nics.append(Device("rdma", 2, {"share": 100}))
+    gpu = Device("gpu", 0, {"core": 100, "memory": GIB}, pcie="p")
+    inventory = NodeDevices((gpu, *nics))
+    wish = {"gpus": 1, "nic_wishes": {"scope": scope}} | JOINT
+    assert bound(one_node(inventory), "x", nics=2, **wish)["rdma"] == [0, 1]
+    assert bound(one_node(inventory), "x", nics=2, same_pcie=False, **wish)["rdma"] == [0, 1]
+    assert code(one_node(inventory), nics=3, **wish) == "joint"
+
+
+def test_devices_of_one_numa_node_are_on_one_socket():
+    nics = [Device("rdma", i, {"share": 100}, numa=1) for i in range(2)]
+    gpu = Device("gpu", 0, {"core": 100, "memory": GIB})
+    wish = {"gpus": 1, "nics": 2, "nic_wishes": {"scope": "socket"}} | JOINT
+    assert bound(one_node(NodeDevices((gpu, *nics))), "x", **wish)["rdma"] == [0, 1]
+
+
+# --- selectors, all of a type, isolation, models
+
+
+def test_devices_have_the_labels_that_are_selected():
+    labels = ({}, {"ring": "a"}, {"ring": "b"}, {"ring": "a", "fast": "yes"})
+    node = NodeDevices(
+        tuple(Device("rdma", i, {"share": 100}, labels=one) for i, one in enumerate(labels))
+    )
+    cluster = one_node(node)
+    assert bound(cluster, "x", nics=2, nic_wishes={"selector": {"ring": "a"}}) == {"rdma": [1, 3]}
+    assert code(cluster, nics=1, nic_wishes={"selector": {"ring": "a"}}) == "capacity"
+    assert code(cluster, nics=1, nic_wishes={"selector": {"ring": "c"}}) == "no match"
+    wishes = {"selector": {"ring": "a", "fast": "no"}}
+    assert code(cluster, nics=1, nic_wishes=wishes) == "no match"
+
+
+def test_nodes_with_a_bad_device_are_told():
+    machine = NodeDevices.uniform(gpus=2, nics=1, sockets=1, switches=1)
+    cluster = DeviceCluster(dict.fromkeys(("a", "b", "c"), machine))
+    assert cluster.unhealthy_nodes() == ()
+    cluster.set_health("c", False, type="gpu", minor=1)
+    cluster.set_health("a", False)
+    cluster.remove_node("b")
+    assert cluster.unhealthy_nodes() == cluster.copy().unhealthy_nodes() == ("a", "c")
+    cluster.set_health("a", True)
+    assert cluster.unhealthy_nodes() == ("c",)
+
+
+def test_all_of_a_type_are_taken_or_none():
+    cluster = one_node(EIGHT)
+    assert bound(cluster, "x", nics="all", nic_percent=40) == {"rdma": [0, 1, 2, 3]}
+    cluster.recover("o", "n", [DeviceAllocation("rdma", 2, {"share": 30})])
+    assert code(cluster, nics="all", nic_percent=40) == "capacity"
+    cluster.set_health("n", False, type="rdma", minor=2)
+    assert bound(cluster, "y", nics="all", nic_percent=40) == {"rdma": [0, 1, 3]}
+    assert code(one_node(NodeDevices(())), nics="all") == "no devices"
+
+
+def test_shared_gpus_need_the_isolation_that_is_asked_for():
+    cluster = DeviceCluster(
+        {
+            "bare": NodeDevices.uniform(gpus=1),
+            "hami": NodeDevices(
+                NodeDevices.uniform(gpus=1).devices, isolation_provider="HAMi-core"
+            ),
+        }
+    )
+    asked = DeviceRequest("x", 1, memory=1, isolation_provider="HAMi-core")
+    assert cluster.schedule(asked).node == "hami"
+    assert cluster.filter(asked).reason("bare") == "another isolation provider"
+    whole = DeviceRequest("x", 1, isolation_provider="HAMi-core")
+    assert cluster.schedule(whole).node == "bare"
+
+
+def test_gpus_are_of_one_of_the_models_that_will_do():
+    cluster = DeviceCluster(
+        {model or "none": NodeDevices.uniform(gpus=1, model=model) for model in ("", "T4", "H20")}
+    )
+    assert cluster.schedule(DeviceRequest("x", 1, models=["H20", "A100"])).node == "H20"
+    assert cluster.filter(DeviceRequest("x", 1, models=["T4"])).fitting == ("T4",)
+    assert cluster.filter(DeviceRequest("x", cpu_milli=0, models=["T4"])).fits.all()
+
+
+# --- nodes
+
+
+def test_the_first_node_wins_ties_and_a_new_one_takes_the_place_of_one_that_left():
+    node = NodeDevices.uniform(gpus=2)
+    cluster = DeviceCluster({"c": node, "a": node, "b": node})
+    assert cluster.nodes == ("c", "a", "b")
+    assert cluster.schedule(DeviceRequest("x", 1)).node == "c"
+    assert cluster.schedule(DeviceRequest("x", 1), nodes=["b", "a"]).node == "a"
+    bound(cluster, "x", 1)
+    assert cluster.remove_node("c") == ("x",)
+    assert "x" not in cluster
+    assert cluster.schedule(DeviceRequest("x", 1)).node == "a"
+    cluster.add_node("d", node)
+    assert cluster.nodes == ("d", "a", "b")
+    assert cluster.schedule(DeviceRequest("x", 1)).node == "d"
+    cluster.check()
+
+
+def test_bin_pack_takes_the_fullest_node_and_spread_the_emptiest():
+    node = NodeDevices.uniform(gpus=4)
+    cluster = DeviceCluster({"a": node, "b": node, "c": node})
+    cluster.allocate(DeviceRequest("x", 1), "b")
+    cluster.allocate(DeviceRequest("y", 2), "c")
+    asked = DeviceRequest("z", 1)
+    assert cluster.schedule(asked).node == "c"
+    assert cluster.schedule(asked, policy="spread").node == "a"
+    scores = cluster.filter(asked).scores
+    assert list(scores) == [2500, 5000, 7500]
+    assert list(cluster.filter(asked, policy="spread").scores) == [7500, 5000, 2500]
+
+
+def test_only_the_nodes_that_are_named_are_looked_at_in_their_order():
+    cluster = DeviceCluster({"a": EIGHT, "b": NodeDevices(()), "c": EIGHT})
+    asked = DeviceRequest("x", 1)
+    found = cluster.filter(asked, nodes=iter(["c", "b"]))
+    assert found.nodes == ("c", "b")
+    assert list(found.fits) == [True, False]
+    assert found.fitting == ("c",)
+    assert found.counts == (("no devices", 1),)
+    assert (found.reason("c"), found.reason("b")) == ("", "no devices of a type")
+    assert list(found.resolvable) == [True, False]
+    assert found.scores[1] == 0
+    with pytest.raises(KeyError, match="'a'"):
+        found.reason("a")
+    assert cluster.filter(asked).nodes == ("a", "b", "c")
+    cluster.remove_node("a")
+    assert cluster.filter(asked).nodes == ("b", "c")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_a_node_everything_waits(policy):
+    cluster = one_node(EIGHT, policy=policy)
+    for decision in (
+        cluster.schedule(DeviceRequest("x", 1), nodes=()),
+        DeviceCluster(policy=policy).schedule(DeviceRequest("x")),
+    ):
+        assert (decision.outcome, decision.reason) == ("wait", "there are no nodes")
+        assert decision.refusal.code == "no devices"
+    assert cluster.filter(DeviceRequest("x", 1), nodes=()).fitting == ()
+
+
+def test_health_flaps_under_owners_that_stay():
+    cluster = one_node(EIGHT)
+    before = cluster.to_bytes()
+    bound(cluster, "x", 2)
+    cluster.set_health("n", False, type="gpu")
+    assert cluster.owners("n") == ("x",)
+    assert code(cluster, 1) == "unhealthy"
+    assert code(cluster, nics=4) is None
+    cluster.set_health("n", True, type="gpu", minor=0)
+    assert code(cluster, 1) == "capacity"
+    cluster.set_health("n", True)
+    assert bound(cluster, "y", 6) == {"gpu": [2, 3, 4, 5, 6, 7]}
+    cluster.set_health("n", False)
+    for name in "xy":
+        cluster.release(name)
+    cluster.set_health("n", True)
+    assert cluster.to_bytes() == before
+
+
+def test_an_inventory_changes_under_owners_that_stay():
+    cluster = one_node(NodeDevices.uniform(gpus=2, gpu_memory=100))
+    bound(cluster, "x", 1, memory=60)
+    cluster.set_inventory("n", NodeDevices(()))
+    assert [one.minor for one in cluster.allocations("x")] == [0]
+    assert code(cluster, 1) == "no devices"
+    cluster.set_inventory("n", NodeDevices.uniform(gpus=1, gpu_memory=50))
+    assert code(cluster, 1, memory=1) == "capacity"  # over-committed: nothing is free
+    cluster.set_inventory("n", NodeDevices.uniform(gpus=1, gpu_memory=70))
+    assert code(cluster, 1, memory=11) == "capacity"
+    assert code(cluster, 1, memory=10) is None  # growth counts at once
+    cluster.release("x")
+    assert code(cluster, 1, memory=70) is None
+    cluster.check()
+
+
+def test_a_node_that_left_can_come_back_without_its_owners():
+    cluster = one_node(EIGHT)
+    bound(cluster, "x", 8)
+    assert cluster.remove_node("n") == ("x",)
+    assert (cluster.nodes, len(cluster)) == ((), 0)
+    for call in (cluster.inventory, cluster.owners, cluster.remove_node):
+        with pytest.raises(KeyError, match="'n'"):
+            call("n")
+    with pytest.raises(KeyError, match="'x'"):
+        cluster.node_of("x")
+    cluster.add_node("n", EIGHT)
+    assert bound(cluster, "x", 8)["gpu"] == list(range(8))
+
+
+# --- capacity
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_capacity_is_how_many_equal_pods_a_node_takes(policy):
+    mix = TaskMix({Task(30, True, 1, 0, ()): 3}) if policy == "fgd" else None
+    node = NodeDevices.uniform(gpus=4, gpu_memory=8 * GIB, nics=2)
+    cluster = DeviceCluster(dict.fromkeys("abcd", node), policy=policy, mix=mix)
+    cluster.remove_node("b")
+    cluster.allocate(DeviceRequest("half", gpus=1, memory_percent=50), "a")
+    cluster.set_health("d", False)
+    third = DeviceRequest("third", gpus=1, memory_percent=30)
+    assert cluster.capacity(third, 100).tolist() == [10, 12, 0]
+    assert cluster.capacity(third, 11).tolist() == [10, 11, 0]
+    assert cluster.capacity(third, 100, nodes=["c", "a"]).tolist() == [12, 10]
+    pair = DeviceRequest("pair", gpus=1, nics=1, **JOINT)
+    assert cluster.capacity(pair, 2**31 - 1).tolist() == [2, 2, 0]
+    cluster.set_health("c", False, type="rdma", minor=0)
+    cluster.set_health("d", True)
+    assert cluster.capacity(pair, 3).tolist() == [2, 1, 2]
+    assert cluster.capacity(pair, 0).tolist() == [0, 0, 0]
+    assert cluster.capacity(third, 100, after=(pair, 2)).tolist() == [4, -1, 6]
+
+
+def test_capacity_refuses_what_is_no_number_no_node_and_no_request():
+    cluster = one_node(EIGHT)
+    pod = DeviceRequest("pod", gpus=1)
+    with pytest.raises(ValueError, match="most=-1"):
+        cluster.capacity(pod, -1)
+    with pytest.raises(KeyError, match="there is no such node"):
+        cluster.capacity(pod, 1, nodes=["elsewhere"])
+    with pytest.raises(TypeError, match="request must be a DeviceRequest"):
+        cluster.capacity("pod", 1)
+    with pytest.raises(TypeError, match=r"after\[0\] must be a DeviceRequest"):
+        cluster.capacity(pod, 1, after=("pod", 1))
+    with pytest.raises(ValueError, match=r"after\[1\]=-1"):
+        cluster.capacity(pod, 1, after=(pod, -1))
+    assert DeviceCluster({}).capacity(pod, 1).tolist() == []
+
+
+# --- owners
+
+
+def test_owners_are_known_by_name_and_node():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    cluster.allocate(DeviceRequest("y", 1), "b")
+    cluster.allocate(DeviceRequest("x", 1), "b")
+    assert cluster.owners("b") == ("x", "y")
+    assert cluster.owners("a") == ()
+    assert len(cluster) == 2
+    assert "x" in cluster
+    assert "z" not in cluster
+    assert 3 not in cluster
+    assert cluster.node_of("x") == "b"
+    assert cluster.allocations("y") == (
+        DeviceAllocation("gpu", 0, {"core": 100, "memory": 80 * GIB}),
+    )
+    cluster.release("y")
+    assert cluster.owners("b") == ("x",)
+
+
+def test_owners_are_recovered_in_any_order_and_again():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    for i in range(6):
+        bound(cluster, f"o{i}", 1, nics=1, priority=i, **JOINT)
+    records = [
+        (name, cluster.node_of(name), cluster.allocations(name)) for name in cluster._owners.numbers
+    ]
+    for seed in range(5):
+        random.Random(seed).shuffle(records)
+        restarted = DeviceCluster({"a": EIGHT, "b": EIGHT})
+        for name, node, held in records * 2:
+            restarted.recover(name, node, reversed(held), priority=int(name[1]))
+        assert restarted.to_bytes() == cluster.to_bytes()
+        restarted.check()
+
+
+def test_percents_are_recovered_as_the_bytes_that_they_were_charged_as():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1001))
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory_ratio": 29})])
+    assert cluster.allocations("x") == (DeviceAllocation("gpu", 0, {"memory": 290}),)
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory": 290})])
+
+
+def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
+    cluster = one_node(NodeDevices(()))
+    records = {"x": {"memory_ratio": 29}, "y": {"memory_ratio": 2**48}}
+    for minor, (name, amounts) in enumerate(records.items()):
+        cluster.recover(name, "n", [DeviceAllocation("gpu", minor, amounts)])
+    cluster.set_inventory("n", NodeDevices.uniform(gpus=2, gpu_memory=1001))
+    assert dict(cluster.allocations("x")[0].amounts) == {"memory": 290}
+    assert dict(cluster.allocations("y")[0].amounts) == {"memory": 2**48}  # as much as can be
+    assert code(cluster, 1, memory=712) == "capacity"
+    assert code(cluster, 1, memory=711) is None
+    before = cluster.to_bytes()
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # told again
+    assert DeviceCluster.from_bytes(before).to_bytes() == cluster.to_bytes() == before
+    cluster.check()
+
+
+def test_more_than_there_is_can_be_recovered_and_nothing_is_free_then():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=100))
+    for name in "ab":
+        cluster.recover(name, "n", [DeviceAllocation("gpu", 0, {"memory": 2**48})])
+    cluster.recover("gone", "n", [DeviceAllocation("gpu", 7, {"memory": 1})])
+    assert code(cluster, 1, memory=1) == "capacity"
+    cluster.release("a")
+    assert code(cluster, 1, memory=1) == "capacity"
+    cluster.release("b")
+    assert code(cluster, 1, memory=100) is None
+    cluster.check()
+
+
+def test_who_is_recovered_elsewhere_or_with_other_devices_is_refused():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    held = [DeviceAllocation("gpu", 0, {"core": 100})]
+    cluster.recover("x", "a", held)
+    before = cluster.to_bytes()
+    for node, other in (
+        ("b", held),
+        ("a", []),
+        ("a", [DeviceAllocation("gpu", 1, {"core": 100})]),
+        ("a", [DeviceAllocation("gpu", 0, {"core": 99})]),
+        ("a", [DeviceAllocation("gpu", 0, {"core": 100}, exclusive="device")]),
+        ("a", [DeviceAllocation("gpu", 0, {"core": 100}, VirtualFunction("v"))]),
+    ):
+        with pytest.raises(ValueError, match="'x': has other devices"):
+            cluster.recover("x", node, other)
+    assert cluster.to_bytes() == before
+
+
+def test_a_virtual_function_is_known_by_its_address_when_its_nic_has_gone():
+    cluster = one_node(nics([VirtualFunctionGroup([VirtualFunction("a", 4)])]))
+    bound(cluster, "x", **NIC_WITH_VF)
+    assert cluster.allocations("x")[0].function == VirtualFunction("a", 4)
+    cluster.set_inventory("n", NodeDevices(()))
+    assert cluster.allocations("x")[0].function == VirtualFunction("a")
+    other = DeviceCluster.from_bytes(cluster.to_bytes())
+    other.set_inventory("n", nics([VirtualFunctionGroup(["a"])]))
+    assert code(other, **NIC_WITH_VF) == "capacity"
+
+
+def test_there_may_be_any_number_of_inventories():
+    cluster = DeviceCluster()
+    for i in range(1100):
+        cluster.add_node(f"n{i}", NodeDevices.uniform(gpus=1, gpu_memory=1 + i % 3))
+    assert cluster.schedule(DeviceRequest("x", 1, memory=3)).node == "n2"
+    cluster.check()
+
+
+# --- commits
+
+
+def test_a_decision_says_what_it_is_and_does_not_change():
+    cluster = one_node(EIGHT)
+    decision = cluster.schedule(DeviceRequest("x", 2))
+    assert repr(decision) == "DeviceDecision('bind', 'x', node='n')"
+    assert (decision.reason, decision.refusal, decision.victims) == ("", None, ())
+    for change in (lambda: setattr(decision, "node", "m"), lambda: delattr(decision, "node")):
+        with pytest.raises(AttributeError, match="node"):
+            change()
+    with pytest.raises(TypeError, match=r"DeviceCluster\.schedule"):
+        type(decision)()
+    decision.verify(EIGHT)
+    with pytest.raises(CertificateError, match="too little"):
+        decision.verify(EIGHT, decision.placement)
+
+
+def test_a_decision_is_committed_once():
+    cluster = one_node(EIGHT)
+    decision = cluster.schedule(DeviceRequest("x", 1))
+    cluster.commit(decision)
+    with pytest.raises(StaleDecisionError, match="'x' has devices"):
+        cluster.commit(decision)
+    cluster.release("x")
+    cluster.commit(decision)  # it holds again
+
+
+def test_a_decision_to_wait_and_one_of_another_cluster_cannot_be_committed():
+    cluster, other = one_node(EIGHT), one_node(EIGHT)
+    with pytest.raises(ValueError, match="'bind', not 'wait'"):
+        cluster.commit(cluster.schedule(DeviceRequest("x", 9)))
+    decision = cluster.schedule(DeviceRequest("x", 1))
+    with pytest.raises(ValueError, match="another cluster"):
+        other.commit(decision)
+    assert len(other) == 0
+    for same in (copy.copy(decision), pickle.loads(pickle.dumps(decision))):
+        branch = other.copy()
+        branch.commit(same)
+        assert branch.allocations("x") == decision.placement
+
+
+def test_a_decision_by_value_fits_where_its_names_mean_the_same():
+    decision = pickle.loads(pickle.dumps(one_node(EIGHT).schedule(DeviceRequest("x", 8))))
+    with pytest.raises(StaleDecisionError, match="'n' is not here"):
+        DeviceCluster({"m": EIGHT}).commit(decision)
+    with pytest.raises(StaleDecisionError, match="'n'"):
+        one_node(NodeDevices.uniform(gpus=7)).commit(decision)
+    twice_as_large = NodeDevices.uniform(gpus=8, gpu_memory=160 * GIB)
+    with pytest.raises(StaleDecisionError, match="too little memory"):
+        one_node(twice_as_large).commit(decision)
+    cluster = DeviceCluster({"other": EIGHT, "n": EIGHT})
+    cluster.commit(decision)
+    assert cluster.node_of("x") == "n"
+
+
+def placed(**fields):
+    """Two GPUs on one switch, with other fields."""
+    base = {"pcie": "0", "numa": 0, "socket": 0, "labels": {"ring": "a"}}
+    amounts = fields.pop("amounts", {"core": 100, "memory": 1000, "memory_ratio": 100})
+    return tuple(Device("gpu", i, amounts, **base | fields) for i in (0, 1))
+
+
+APART = tuple(device.replace(pcie=str(device.minor)) for device in placed())
+LARGER = placed(amounts={"core": 100, "memory": 2000, "memory_ratio": 100})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "before", "after"),
+    [
+        (
+            {"gpus": 1, "gpu_wishes": {"selector": {"ring": "a"}}},
+            {},
+            {"devices": placed(labels={})},
+        ),
+        ({"gpus": 1, "models": ["T4"]}, {"model": "T4"}, {"model": "H20"}),
+        (
+            {"gpus": 1, "memory": 1, "isolation_provider": "HAMi-core"},
+            {"isolation_provider": "HAMi-core"},
+            {},
+        ),
+        ({"gpus": 1, "memory_percent": 50}, {}, {"devices": LARGER}),
+        ({"gpus": 1}, {}, {"devices": LARGER}),
+        ({"gpus": 2, "gpu_wishes": {"scope": "pcie"}}, {}, {"devices": APART}),
+        (
+            {"gpus": 2},
+            {},
+            {"partitions": PartitionTable.of_sets([(0,), (1,)]), "partition_policy": "honor"},
+        ),
+        ({"gpus": 2}, {}, {"devices": placed()[:1]}),
+        ({"gpus": 2}, {}, {"devices": placed(healthy=False)}),
+        (
+            {"needs": [DeviceNeed("gpu", amounts={"core": 1}, every=True)]},
+            {"devices": placed()[:1]},
+            {},
+        ),
+    ],
+)
+def test_a_decision_is_stale_when_its_node_is_no_longer_as_asked(arguments, before, after):
+    cluster = one_node(NodeDevices(**{"devices": placed()} | before))
+    decision = cluster.schedule(DeviceRequest("x", **arguments))
+    assert decision.outcome == "bind"
+    loose = pickle.loads(pickle.dumps(decision))
+    cluster.set_inventory("n", NodeDevices(**{"devices": placed()} | after))
+    state = cluster.to_bytes()
+    for one in (decision, loose):
+        with pytest.raises(StaleDecisionError, match="'n'"):
+            cluster.commit(one)
+    assert cluster.to_bytes() == state
+
+
+def test_a_decision_outlives_changes_of_its_node_that_do_not_concern_it():
+    cluster = one_node(EIGHT)
+    decision = cluster.schedule(DeviceRequest("x", 2, gpu_wishes={"scope": "pcie"}))
+    cluster.set_health("n", False, type="gpu", minor=7)
+    cluster.set_inventory("n", NodeDevices.uniform(gpus=8, sockets=2, switches=4, model="T4"))
+    cluster.allocate(DeviceRequest("y", 2, gpu_wishes={"exclusive": "pcie"}), "n", policy="spread")
+    cluster.release("y")
+    cluster.commit(decision)
+    cluster.check()
+
+
+def test_a_decision_is_stale_when_its_node_has_gone_or_another_took_its_place():
+    cluster = one_node(EIGHT)
+    decision = cluster.schedule(DeviceRequest("x", 1))
+    cluster.remove_node("n")
+    with pytest.raises(StaleDecisionError, match="'n' is gone"):
+        cluster.commit(decision)
+    cluster.add_node("m", EIGHT)
+    with pytest.raises(StaleDecisionError, match="'n' is gone"):
+        cluster.commit(decision)
+    assert decision.placement[0].minor == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"gpus": 1}, {"gpus": 1}),
+        ({"gpus": 1, "memory": 50 * GIB}, {"gpus": 1, "memory": 31 * GIB}),
+        (NIC_WITH_VF, NIC_WITH_VF),
+        ({"gpus": 1, "memory": 1, "gpu_wishes": {"exclusive": "device"}}, {"gpus": 1, "memory": 1}),
+        ({"gpus": 1, "memory": 1}, {"gpus": 1, "memory": 1, "gpu_wishes": {"exclusive": "pcie"}}),
+        ({"gpus": 1, "memory": 1}, {"gpus": 2, "partition": "best-effort"}),
+    ],
+)
+def test_a_decision_is_stale_when_another_has_overtaken_it(first, second):
+    node = NodeDevices.uniform(gpus=2, nics=1, functions=1, model="H100")
+    cluster = one_node(node)
+    one = cluster.schedule(DeviceRequest("one", **first))
+    other = cluster.schedule(DeviceRequest("other", **second))
+    cluster.commit(one)
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError, match="taken"):
+        cluster.commit(other)
+    assert cluster.to_bytes() == before
+
+
+# --- gangs
+
+
+def test_a_gang_is_decided_one_after_the_other_and_changes_nothing():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    before = cluster.to_bytes()
+    gang = [DeviceRequest(f"x{i}", 4) for i in range(5)]
+    decisions = cluster.schedule_many(gang)
+    assert [one.node for one in decisions] == ["a", "a", "b", "b", ""]
+    assert decisions[4].refusal.code == "capacity"
+    assert cluster.to_bytes() == before
+    cluster.commit_many(decisions[:4])
+    assert len(cluster) == 4
+    cluster.check()
+
+
+def test_a_gang_is_committed_as_a_whole_or_not_at_all():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    decisions = cluster.schedule_many([DeviceRequest(f"x{i}", 8) for i in range(2)])
+    cluster.allocate(DeviceRequest("o", 1), "b")
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError):
+        cluster.commit_many(decisions)
+    with pytest.raises(StaleDecisionError):
+        cluster.commit_many([decisions[0], decisions[0]])
+    with pytest.raises(TypeError, match="decision"):
+        cluster.commit_many([decisions[0], "x1"])
+    with pytest.raises(ValueError, match="wait"):
+        cluster.commit_many([decisions[0], cluster.schedule(DeviceRequest("y", 9))])
+    assert cluster.to_bytes() == before
+    cluster.check()
+
+
+def test_a_gang_of_nobody_is_nothing():
+    cluster = one_node(EIGHT)
+    assert cluster.schedule_many([]) == ()
+    cluster.commit_many([])
+    assert len(cluster) == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_gang_is_served_as_its_members_would_be_one_by_one(policy):
+    rng = random.Random(3)
+    cluster = DeviceCluster({f"n{i}": EIGHT for i in range(3)}, policy=policy, seed=4)
+    for round_ in range(4):
+        gang = [
+            DeviceRequest(f"x{round_}.{i}", 1, memory_percent=rng.randint(10, 90)) for i in range(6)
+        ]
+        together = cluster.schedule_many(gang)
+        branch = cluster.copy()
+        for asked, decision in zip(gang, together, strict=True):
+            alone = branch.schedule(asked)
+            assert (alone.node, alone.placement) == (decision.node, decision.placement)
+            branch.commit(alone)
+        cluster.commit_many(together)
+        assert cluster.to_bytes() == branch.to_bytes()
+
+
+def test_to_allocate_is_to_decide_and_commit_on_one_node():
+    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
+    assert cluster.allocate(DeviceRequest("x", 8), "b").node == "b"
+    assert cluster.node_of("x") == "b"
+    assert cluster.allocate(DeviceRequest("y", 1), "b").outcome == "wait"
+    assert "y" not in cluster
+
+
+# --- mixes
+
+
+def test_fragmentation_is_the_idle_memory_that_the_pods_to_come_cannot_use():
+    mix = TaskMix({Task(60, False, 1, 0, ()): 3, Task(0, False, 0, 0, ()): 1})
+    node = NodeDevices.uniform(gpus=2, gpu_memory=100)
+    cluster = DeviceCluster({"a": node, "b": node}, mix=mix)
+    # A quarter of the pods has no use for GPUs: all 400 are useless to it.
+    assert cluster.fragmentation() == 400 / 4
+    bound(cluster, "x", 1, memory=50)
+    # 50 are too few for the others.
+    assert cluster.fragmentation(node="a") == (3 * 50 + 150) / 4
+    assert cluster.fragmentation(node="b") == 200 / 4
+    assert cluster.fragmentation() == 75 + 50
+
+
+def test_a_cluster_learns_its_mix_while_fgd_is_its_policy():
+    node = NodeDevices.uniform(gpus=2, gpu_memory=100)
+    for policy, learns in (("fgd", True), ("bin-pack", False)):
+        cluster = one_node(node, policy=policy)
+        assert cluster.fragmentation() == 0
+        bound(cluster, "x", 1, memory=60)
+        assert cluster.fragmentation() == (40 if learns else 0)
+        cluster.release("x")
+        assert cluster.fragmentation() == 0
+
+
+def test_to_decide_for_a_gang_teaches_nothing():
+    cluster = one_node(NodeDevices.uniform(gpus=4, gpu_memory=100), policy="fgd")
+    bound(cluster, "x", 1, memory=60)
+    before = cluster.to_bytes(), cluster.fragmentation()
+    decisions = cluster.schedule_many([DeviceRequest(f"y{i}", 1, memory=90) for i in range(3)])
+    assert (cluster.to_bytes(), cluster.fragmentation()) == before
+    with pytest.raises(StaleDecisionError):
+        cluster.commit_many([*decisions, decisions[0]])
+    assert (cluster.to_bytes(), cluster.fragmentation()) == before
+
+
+def test_a_learned_mix_that_grows_too_heavy_is_halved():
+    node = NodeDevices.uniform(gpus=256, gpu_memory=2**48)  # 2**56 together; 2**57 is too much
+    cluster = one_node(node, policy="fgd")
+    for i in range(40):
+        bound(cluster, f"x{i}", 1, memory=2**48 - i)
+        assert cluster.fragmentation() >= 0
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).fragmentation() == cluster.fragmentation()
+
+
+def test_questions_and_saving_leave_what_was_learned_as_it_was():
+    node = NodeDevices.uniform(gpus=8, gpu_memory=1000)
+    asked = [DeviceRequest(f"x{i}", 1, memory=10 + 7 * i) for i in range(60)]
+    one = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    decisions = []
+    for request in asked:
+        decisions.append(pickle.loads(pickle.dumps(one.schedule(request))))
+        one.commit(decisions[-1])
+    silent = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    silent.commit_many(decisions)
+    curious = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    for decision in decisions:
+        curious.schedule_many([DeviceRequest(f"y{i}", 1, memory=999) for i in range(5)])
+        curious.fragmentation()
+        curious.commit(decision)
+        curious = DeviceCluster.from_bytes(curious.to_bytes())
+    assert one.to_bytes() == silent.to_bytes() == curious.to_bytes()
+    assert one.fragmentation() == silent.fragmentation() == curious.fragmentation() > 0
+
+
+def test_of_ever_new_classes_the_common_ones_are_remembered():
+    cluster = one_node(NodeDevices.uniform(gpus=8, gpu_memory=10**6), policy="fgd")
+    for i in range(3000):
+        for asked in (
+            DeviceRequest("common", 1, memory=5 * 10**5),
+            DeviceRequest("rare", 1, memory=10**5 + i),
+        ):
+            cluster.commit(cluster.schedule(asked, policy="bin-pack"))
+            cluster.release(asked.name)
+    # A card with less free than the common class needs is of no use to at least half of the pods.
+    cluster.recover("o", "n", [DeviceAllocation("gpu", 0, {"memory": 6 * 10**5})])
+    assert cluster.fragmentation() > 4 * 10**5 * 0.5
+    assert len(cluster.to_bytes()) < 1200 * 2 * 50
+
+
+def test_a_mix_that_is_too_heavy_for_the_memory_of_a_node_is_refused():
+    mix = TaskMix({Task(1, False, 1, 0, ()): 2**31 - 1})
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, gpu_memory=2**40)}, mix=mix)
+    with pytest.raises(ValueError, match="mix"):
+        cluster.fragmentation()
+
+
+# --- saved states
+
+
+def busy_cluster(policy="bin-pack"):
+    nodes = {
+        "cpu": NodeDevices((Device("host", 0, {"cpu": 64000, "memory": 10**9}),)),
+        "left": EIGHT,
+        "gpu": NodeDevices.uniform(gpus=4, nics=2, functions=2, switches=2, model="H100"),
+        "tiers": TIERS,
+        "odd": NodeDevices(placed(module_id=None)[:1], vendor="nvidia", isolation_provider="x"),
+        "none": NodeDevices(()),
+    }
+    cluster = DeviceCluster(nodes, policy=policy, seed=7)
+    cluster.remove_node("left")
+    cluster.allocate(DeviceRequest("vf", 1, **NIC_WITH_VF, priority=-3, **JOINT), "gpu")
+    wishes = {"exclusive": "pcie"}
+    cluster.allocate(DeviceRequest("alone", 1, memory=5, gpu_wishes=wishes), "gpu")
+    cluster.allocate(DeviceRequest("host", cpu_milli=5), "cpu")
+    cluster.recover("gone", "none", [DeviceAllocation("gpu", 3, {"core": 1})], priority=2)
+    cluster.allocate(DeviceRequest("\udc00 \N{SNOWMAN}", 2), "tiers")
+    cluster.set_health("gpu", False, type="gpu", minor=3)
+    assert len(cluster) == 5
+    return cluster
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_all_of_a_cluster_is_saved(policy):
+    cluster = busy_cluster(policy)
+    for other in (
+        DeviceCluster.from_bytes(cluster.to_bytes()),
+        pickle.loads(pickle.dumps(cluster)),
+        cluster.copy(),
+        copy.deepcopy(cluster),
+    ):
+        other.check()
+        assert other.to_bytes() == cluster.to_bytes()
+        assert other.nodes == cluster.nodes
+        assert len(other) == len(cluster)
+        for node in cluster.nodes:
+            assert other.inventory(node) == cluster.inventory(node)
+            assert other.owners(node) == cluster.owners(node)
+            for owner in cluster.owners(node):
+                assert other.allocations(owner) == cluster.allocations(owner)
+        for asked in (
+            DeviceRequest("a", 1),
+            DeviceRequest("b", 1, memory=1),
+            DeviceRequest("c", cpu_milli=10),
+            DeviceRequest("d", 1, nics=1, **JOINT),
+        ):
+            one, same = cluster.schedule(asked), other.schedule(asked)
+            assert (one.node, one.placement, one.reason) == (same.node, same.placement, same.reason)
+        other.add_node("new", EIGHT)
+        assert other.nodes.index("new") == 1  # the place of the one that left
+        other.release("vf")
+        assert "vf" in cluster
+
+
+@pytest.mark.parametrize("audit", AUDITS, ids=lambda audit: audit.__name__)
+def test_states_of_clusters_pass_the_audits(audit):
+    def small():
+        cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, nics=1, functions=1)})
+        cluster.allocate(DeviceRequest("x", 1, **NIC_WITH_VF), "n")
+        return cluster
+
+    audit(small)
+
+
+@examples(150)
+@given(st.data())
+def test_damaged_bytes_are_corrupt_states_and_nothing_else(data):
+    saved = busy_cluster().to_bytes()
+    where = data.draw(st.lists(st.integers(0, len(saved) - 1), min_size=1, max_size=4, unique=True))
+    changed = bytearray(saved)
+    for position in where:
+        changed[position] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptStateError):
+        DeviceCluster.from_bytes(bytes(changed))
+
+
+def test_a_state_of_mode_koordinator_is_refused_with_what_to_do_instead():
+    payload = unseal(b"HCDC", 1, busy_cluster().to_bytes())
+    assert payload.count(b'"quirks":null') == 1
+    old = payload.replace(b'"quirks":null', b'"quirks":["greedy_joint"]')
+    with pytest.raises(CorruptStateError, match="no longer has; add its nodes to a new Device"):
+        DeviceCluster.from_bytes(seal(b"HCDC", 1, old))
+
+
+def test_no_bytes_are_a_type_error():
+    with pytest.raises(TypeError, match="data must be bytes"):
+        DeviceCluster.from_bytes("state")
+
+
+# --- bad input
+
+
+HELD = [DeviceAllocation("gpu", 7, {"core": 1})]
+BAD = [
+    (TypeError, "request", lambda c: c.schedule("x")),
+    (TypeError, "request", lambda c: c.fits(None)),
+    (TypeError, "request", lambda c: c.filter(DeviceNeed("gpu", 1, {"core": 1}))),
+    (TypeError, "request", lambda c: c.allocate("x", "n")),
+    (TypeError, "request", lambda c: c.explain(3)),
+    (TypeError, "request", lambda c: c.schedule_many(["x"])),
+    (TypeError, "requests", lambda c: c.schedule_many(DeviceRequest("x"))),
+    (ValueError, "requests.*twice", lambda c: c.schedule_many([DeviceRequest("x", 1)] * 2)),
+    (ValueError, "'o' has devices", lambda c: c.schedule(DeviceRequest("o", 1))),
+    (
+        ValueError,
+        "'o' has devices",
+        lambda c: c.schedule_many([DeviceRequest("x", 1), DeviceRequest("o", 1)]),
+    ),
+    (ValueError, "policy", lambda c: c.schedule(DeviceRequest("x"), policy="tight")),
+    (TypeError, "policy", lambda c: c.filter(DeviceRequest("x"), policy=3)),
+    (KeyError, "node='m'", lambda c: c.schedule(DeviceRequest("x"), nodes=["n", "m"])),
+    (KeyError, "node='m'", lambda c: c.filter(DeviceRequest("x"), nodes=["m"])),
+    (TypeError, "nodes", lambda c: c.schedule(DeviceRequest("x"), nodes="n")),
+    (TypeError, "nodes", lambda c: c.filter(DeviceRequest("x"), nodes=3)),
+    (TypeError, "node", lambda c: c.schedule(DeviceRequest("x"), nodes=[3])),
+    (KeyError, "node='m'", lambda c: c.allocate(DeviceRequest("x"), "m")),
+    (TypeError, "decision", lambda c: c.commit(DeviceRequest("x"))),
+    (TypeError, "decisions", lambda c: c.commit_many(None)),
+    (KeyError, "'x'", lambda c: c.release("x")),
+    (KeyError, "3", lambda c: c.release(3)),
+    (KeyError, "'x'", lambda c: c.node_of("x")),
+    (KeyError, "'x'", lambda c: c.allocations("x")),
+    (KeyError, "node='m'", lambda c: c.owners("m")),
+    (TypeError, "node", lambda c: c.owners(None)),
+    (KeyError, "node='m'", lambda c: c.inventory("m")),
+    (KeyError, "node='m'", lambda c: c.fragmentation(node="m")),
+    (ValueError, "node='n'", lambda c: c.add_node("n", EIGHT)),
+    (ValueError, "node", lambda c: c.add_node("", EIGHT)),
+    (TypeError, "node", lambda c: c.add_node(3, EIGHT)),
+    (TypeError, "inventory", lambda c: c.add_node("m", EIGHT.devices)),
+    (KeyError, "node='m'", lambda c: c.remove_node("m")),
+    (KeyError, "node='m'", lambda c: c.set_inventory("m", EIGHT)),
+    (TypeError, "inventory", lambda c: c.set_inventory("n", None)),
+    (KeyError, "node='m'", lambda c: c.set_health("m", False)),
+    (TypeError, "healthy", lambda c: c.set_health("n", 0)),
+    (ValueError, "type", lambda c: c.set_health("n", False, type="tpu")),
+    (ValueError, "minor=1", lambda c: c.set_health("n", False, minor=1)),
+    (KeyError, "minor=9", lambda c: c.set_health("n", False, type="gpu", minor=9)),
+    (KeyError, "type='fpga'", lambda c: c.set_health("n", False, type="fpga")),
+    (TypeError, "minor", lambda c: c.set_health("n", False, type="gpu", minor="0")),
+    (ValueError, "name", lambda c: c.recover("", "n", HELD)),
+    (TypeError, "name", lambda c: c.recover(None, "n", HELD)),
+    (KeyError, "node='m'", lambda c: c.recover("x", "m", HELD)),
+    (TypeError, "allocations", lambda c: c.recover("x", "n", HELD[0])),
+    (TypeError, "allocations", lambda c: c.recover("x", "n", ["gpu"])),
+    (ValueError, "allocations.*twice", lambda c: c.recover("x", "n", HELD * 2)),
+    (ValueError, "priority", lambda c: c.recover("x", "n", HELD, priority=2**31)),
+    (
+        ValueError,
+        "memory",
+        lambda c: c.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory_ratio": 2**48})]),
+    ),
+    (ValueError, "policy", lambda c: DeviceCluster(policy="")),
+    (TypeError, "mix", lambda c: DeviceCluster(mix={})),
+    (ValueError, "seed", lambda c: DeviceCluster(seed=2**64)),
+    (TypeError, "nodes", lambda c: DeviceCluster([EIGHT])),
+    (ValueError, "node", lambda c: DeviceCluster({"": EIGHT})),
+    (TypeError, "inventory", lambda c: DeviceCluster({"n": None})),
+]
+
+
+@pytest.mark.parametrize(("error", "match", "call"), BAD)
+def test_bad_input_is_refused_by_name_and_changes_nothing(error, match, call):
+    cluster = one_node(EIGHT)
+    cluster.allocate(DeviceRequest("o", 1), "n")
+    before = cluster.to_bytes()
+    with pytest.raises(error, match=match) as found:
+        call(cluster)
+    assert found.type is error
+    assert cluster.to_bytes() == before
+    cluster.check()
+
+
+# --- threads
+
+
+def test_threads_never_give_a_device_twice():
+    cluster = DeviceCluster({f"n{i}": EIGHT for i in range(3)})
+    before = cluster.to_bytes()
+    failures, start = [], threading.Barrier(4)
+
+    def live(number):
+        rng = random.Random(number)
+        start.wait()
+        try:
+            for i in range(150):
+                name = f"t{number}.{i}"
+                asked = rng.choice(
+                    (
+                        DeviceRequest(name, rng.randint(1, 8)),
+                        DeviceRequest(name, 2, nics=1, same_pcie=True, **JOINT),
+                        DeviceRequest(name, 1, memory_percent=rng.randint(1, 60)),
+                    )
+                )
+                decision = cluster.schedule(asked)
+                if decision.outcome == "bind":
+                    try:
+                        cluster.commit(decision)
+                    except StaleDecisionError:
+                        continue
+                    cluster.filter(asked.replace(name="probe"))
+                    cluster.release(name)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=live, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    cluster.check()
+    assert cluster.to_bytes() == before
+
+
+# --- at the limits
+
+
+def test_what_was_removed_does_not_count_after_a_restart_either():
+    def node(cpu, memory):
+        host = Device("host", 0, {"cpu": cpu, "memory": 1})
+        return NodeDevices((host, *NodeDevices.uniform(gpus=1, gpu_memory=memory).devices))
+
+    cluster = DeviceCluster(
+        {"big": node(10**6, 100), "a": node(4000, 50), "b": node(1000, 100)}, policy="best-fit"
+    )
+    cluster.remove_node("big")
+    asked = DeviceRequest("x", 1, memory=10, cpu_milli=10)
+    assert (
+        cluster.schedule(asked).node
+        == DeviceCluster.from_bytes(cluster.to_bytes()).schedule(asked).node
+    )
+
+
+def test_what_is_over_committed_beyond_an_int64_is_not_free():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, gpu_memory=2**40)})
+    for i in range(2**15 + 1):
+        cluster.recover(f"o{i}", "n", [DeviceAllocation("gpu", 0, {"memory": 2**48})])
+    assert not cluster.fits(DeviceRequest("x", 1, memory=1))
+
+
+def test_a_virtual_function_that_is_on_another_nic_now_stays_its_owner_s():
+    group = VirtualFunctionGroup(["v"])
+    one, other = (Device("rdma", i, {"share": 100}) for i in range(2))
+    cluster = DeviceCluster({"n": NodeDevices((one.replace(vf_groups=(group,)), other))})
+    asked = DeviceRequest("x", nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
+    cluster.commit(cluster.schedule(asked))
+    cluster.set_inventory("n", NodeDevices((one, other.replace(vf_groups=(group,)))))
+    assert not cluster.fits(asked.replace(name="y"))
+
+
+def test_inventories_that_are_gone_take_no_memory():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=8)})
+    before = sys.getsizeof(cluster)
+    for i in range(1000):
+        cluster.set_inventory("n", NodeDevices.uniform(gpus=8, gpu_memory=10**6 + i))
+    assert sys.getsizeof(cluster) < 20 * before
+
+
+@pytest.mark.parametrize("policy", ["fgd", "packing", "clustering", "dot-product", "best-fit"])
+def test_every_policy_takes_a_node_that_has_no_gpus(policy):
+    host = Device("host", 0, {"cpu": 1000, "memory": 1000})
+    cluster = DeviceCluster({"bare": NodeDevices(()), "host": NodeDevices((host,))}, policy=policy)
+    asked = DeviceNeed("host", 1, {"cpu": 10, "memory": 10})
+    decision = cluster.schedule(DeviceRequest("p", needs=[asked]))
+    assert (decision.node, cluster.fragmentation()) == ("host", 0)

@@ -1,0 +1,153 @@
+"""A cluster against one twin per node, and every decision against the rules."""
+
+import pickle
+import random
+
+import pytest
+from devices.cases import machine, request
+from devices.clusters import SEEDS, LivingCluster
+from devices.twin import as_charges, preferred
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+from profiles import examples
+
+from hivecore.devices import DeviceCluster
+from hivecore.errors import StaleDecisionError
+from hivecore.reference.devices.choice import CODES, Choice, capacity, choose
+from hivecore.reference.devices.eligible import View
+from hivecore.reference.devices.node_state import NodeState
+from hivecore.reference.devices.score import node_score
+
+POLICIES = st.sampled_from(("bin-pack", "spread"))
+
+
+class ClusterAndTwins(LivingCluster):
+    """What is done to the cluster is done to a twin of each of its nodes."""
+
+    known = ("twins", "order")
+
+    @initialize(seed=SEEDS, nodes=st.integers(0, 4))
+    def start(self, seed, nodes):
+        rng = random.Random(seed)
+        kinds = [machine(rng) for _ in range(2)]
+        given = {f"n{i}": rng.choice(kinds) for i in range(nodes)}
+        self.cluster = DeviceCluster(given)
+        self.twins = {name: NodeState(inventory) for name, inventory in given.items()}
+        self.order = list(given)
+        self.count = 0
+
+    def held(self, node, but=None):
+        return [
+            one
+            for owner in self.cluster.owners(node)
+            if owner != but
+            for one in self.cluster.allocations(owner)
+        ]
+
+    def best(self, asked, policy):
+        """The twins' answer: (node, choice) or None."""
+        found = []
+        for i, name in enumerate(self.order):
+            choice = name and choose(self.twins[name], asked, policy)
+            if isinstance(choice, Choice):
+                score = node_score(View(self.twins[name]), asked, policy)
+                found.append(((-preferred(choice, asked), -score, i), name, choice))
+        return min(found, default=(None, None, None), key=lambda one: one[0])[1:]
+
+    @rule(seed=SEEDS, policy=POLICIES, many=st.integers(1, 3))
+    def schedule(self, seed, policy, many):
+        rng = random.Random(seed)
+        inventory = rng.choice([twin.inventory for twin in self.twins.values()] or [machine(rng)])
+        asked = request(rng, inventory, f"owner{self.count}")
+        for _ in range(many):
+            asked = asked.replace(name=f"owner{self.count}")
+            self.count += 1
+            node, choice = self.best(asked, policy)
+            decision = self.cluster.schedule(asked, policy=policy)
+            assert decision.node == (node or "")
+            if node is None:
+                assert decision.outcome == "wait"
+                continue
+            assert as_charges(decision.placement) == choice.charges
+            decision.verify(self.cluster.inventory(node), self.held(node))
+            self.cluster.commit(decision)
+            self.twins[node].charge(asked.name, choice.charges)
+            with pytest.raises(StaleDecisionError):
+                self.cluster.commit(decision)
+
+    @rule(seed=SEEDS, policy=POLICIES, most=st.integers(0, 4))
+    def capacity_is_that_of_the_twins(self, seed, policy, most):
+        for asked in self.probes(seed):
+            found = self.cluster.capacity(asked, most, policy=policy, nodes=sorted(self.twins))
+            ours = [capacity(self.twins[name], asked, most, policy) for name in sorted(self.twins)]
+            assert found.tolist() == ours
+
+    @rule(seed=SEEDS, policy=POLICIES)
+    def schedule_many_is_one_after_another(self, seed, policy):
+        rng = random.Random(seed)
+        if not self.twins:
+            return
+        inventory = rng.choice([twin.inventory for twin in self.twins.values()])
+        asked = [request(rng, inventory, f"gang{self.count}.{i}") for i in range(3)]
+        before = self.cluster.to_bytes()
+        together = self.cluster.schedule_many(asked, policy=policy)
+        assert self.cluster.to_bytes() == before
+        branch = self.cluster.copy()
+        for one, decision in zip(asked, together, strict=True):
+            alone = branch.schedule(one, policy=policy)
+            assert (alone.node, alone.placement) == (decision.node, decision.placement)
+            if alone.outcome == "bind":
+                branch.commit(alone)
+        bound = [decision for decision in together if decision.outcome == "bind"]
+        other = self.cluster.copy()
+        other.commit_many(pickle.loads(pickle.dumps(bound)))
+        assert other.to_bytes() == branch.to_bytes()
+
+    @rule(seed=SEEDS, policy=POLICIES)
+    def filter(self, seed, policy):
+        rng = random.Random(seed)
+        if not self.twins:
+            return
+        inventory = rng.choice([twin.inventory for twin in self.twins.values()])
+        asked = request(rng, inventory)
+        found = self.cluster.filter(asked, policy=policy)
+        for i, name in enumerate(found.nodes):
+            choice = choose(self.twins[name], asked, policy)
+            if isinstance(choice, Choice):
+                assert found.fits[i]
+                assert found.scores[i] == node_score(View(self.twins[name]), asked, policy)
+            else:
+                assert CODES[found.codes[i]] == choice.code
+                assert found.resolvable[i] == choice.resolvable
+
+    @rule(seed=SEEDS)
+    def flap(self, seed):
+        rng = random.Random(seed)
+        names = [name for name in self.order if name and self.twins[name].inventory.devices]
+        if names:
+            name = rng.choice(names)
+            device = rng.choice(self.twins[name].inventory.devices)
+            self.cluster.set_health(name, not device.healthy, type=device.type, minor=device.minor)
+            self.twins[name].set_inventory(self.cluster.inventory(name))
+
+    @rule(seed=SEEDS)
+    def change_nodes(self, seed):
+        rng = random.Random(seed)
+        names = [name for name in self.order if name]
+        if names and rng.random() < 0.5:
+            name = rng.choice(names)
+            assert self.cluster.remove_node(name) == tuple(sorted(self.twins.pop(name).owners))
+            self.order[self.order.index(name)] = None
+            return
+        name, inventory = f"m{self.count}", machine(rng)
+        self.count += 1
+        self.cluster.add_node(name, inventory)
+        self.twins[name] = NodeState(inventory)
+        if None in self.order:
+            self.order[self.order.index(None)] = name
+        else:
+            self.order.append(name)
+
+
+ClusterAndTwins.TestCase.settings = examples(60, stateful_step_count=25)
+TestClusterAndTwins = ClusterAndTwins.TestCase

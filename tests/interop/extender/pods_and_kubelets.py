@@ -1,0 +1,208 @@
+"""A small cluster of Kubernetes without a network: pods, nodes, and what kube-scheduler does.
+
+Everything that happens is told to the service as a watch would, by POST /v1/watch. `pump` tries
+every pod that waits, in turn, until nothing changes: filter with all nodes, bind where one is
+left, else preempt; victims are deleted.
+"""
+
+import asyncio
+import itertools
+import json
+
+from scheduler.lives import NODES
+
+from hivecore.interop.extender.service import PodService
+
+__all__ = ["GANG", "HIVED", "Cluster", "World", "hived_pod", "koordinator_pod"]
+
+HIVED = "hivedscheduler.microsoft.com"
+GANG = "pod-group.scheduling.sigs.k8s.io"
+_UIDS = itertools.count(1)
+
+
+def hived_pod(name, vc, gpus, group=None, members=None, priority=0, **more):
+    """A pod with HiveD's annotation.
+
+    :param members: (pods, GPUs) of each kind of pods of the group.
+    """
+    spec = {"virtualCluster": vc, "leafCellNumber": gpus, "priority": priority, **more}
+    if group is not None:
+        named = [{"podNumber": pods, "leafCellNumber": each} for pods, each in members]
+        spec["affinityGroup"] = {"name": group, "members": named}
+    return _pod(name, {f"{HIVED}/pod-scheduling-spec": json.dumps(spec)}, {}, {})
+
+
+def koordinator_pod(name, quota, gpus, gang=None, least=1, priority=0, **labels):
+    """A pod with Koordinator's labels."""
+    labels = {"quota.scheduling.koordinator.sh/name": quota, **labels}
+    if gang is not None:
+        labels |= {f"{GANG}/name": gang, f"{GANG}/min-available": str(least)}
+    made = _pod(name, {}, labels, {"nvidia.com/gpu": gpus} if gpus else {})
+    made["spec"]["priority"] = priority
+    return made
+
+
+def _pod(name, annotations, labels, limits):
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "x",
+            "uid": f"uid-{next(_UIDS)}",
+            "annotations": annotations,
+            "labels": labels,
+        },
+        "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
+        "status": {"phase": "Pending"},
+    }
+
+
+class Cluster:
+    """Pods and nodes, and a scheduler that asks.
+
+    :param ask: (path, body) -> (status, answer).
+    """
+
+    def __init__(self, ask, nodes, watches=True):
+        self.ask, self.nodes, self.watches = ask, nodes, watches
+        self.pods = {}
+        self.told, self.evicted = {}, []
+
+    # --- what happens
+
+    def create(self, *pods):
+        for pod in pods:
+            self.pods[pod["metadata"]["uid"]] = pod
+            self.watch("ADDED", pod)
+
+    def run(self, *pods, grace=False):
+        """Create pods, and try all that wait."""
+        self.create(*pods)
+        self.pump(grace=grace)
+
+    def delete(self, *names):
+        for pod in list(self.pods.values()):
+            if pod["metadata"]["name"] in names:
+                del self.pods[pod["metadata"]["uid"]]
+                self.watch("DELETED", pod)
+
+    def end(self, name):
+        pod = self.pod(name)
+        pod["status"]["phase"] = "Succeeded"
+        self.watch("MODIFIED", pod)
+
+    def set_ready(self, node, ready):
+        status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+        self.watch("MODIFIED", {"kind": "Node", "metadata": {"name": node}, "status": status})
+
+    def watch(self, type_, item):
+        if self.watches:
+            status, answer = self.ask("/v1/watch", {"type": type_, "object": item})
+            assert status == 200, answer
+
+    def listed(self):
+        """All pods as one list."""
+        page = {"kind": "PodList", "metadata": {}, "items": list(self.pods.values())}
+        return self.ask("/v1/watch", page)
+
+    # --- what there is
+
+    def pod(self, name):
+        (found,) = [p for p in self.pods.values() if p["metadata"]["name"] == name]
+        return found
+
+    def bound(self):
+        """Pod -> node, of those that have not ended."""
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in self.pods.values()
+            if "nodeName" in pod["spec"] and pod["status"]["phase"] == "Pending"
+        }
+
+    def gpus(self):
+        """(node, GPU) -> pods, by HiveD's annotation."""
+        found = {}
+        for name, node in self.bound().items():
+            annotations = self.pod(name)["metadata"]["annotations"]
+            for gpu in annotations[f"{HIVED}/pod-leaf-cell-isolation"].split(","):
+                found.setdefault((node, int(gpu)), []).append(name)
+        return found
+
+    # --- kube-scheduler
+
+    def pump(self, rounds=50, grace=False):
+        """Try all pods that wait until nothing changes.
+
+        :param grace: whether victims stay where they are for now.
+        """
+        for _ in range(rounds):
+            before = self.bound(), len(self.evicted), dict(self.told)
+            for pod in list(self.pods.values()):
+                if "nodeName" not in pod["spec"] and pod["metadata"]["uid"] in self.pods:
+                    self._try(pod, grace)
+            if before == (self.bound(), len(self.evicted), self.told):
+                return
+        raise AssertionError("there is no end to it")
+
+    def _try(self, pod, grace):
+        name = pod["metadata"]["name"]
+        answer = self.verb("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
+        nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
+        self.told[name] = answer["Error"] or next(iter(failed.values()), "")
+        if not nodes:
+            if not answer["Error"]:
+                self._preempt(pod, grace)
+            return
+        assert set(nodes) <= set(self.nodes)
+        self.bind(pod, nodes[0])
+
+    def bind(self, pod, node):
+        meta = pod["metadata"]
+        named = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
+        answer = self.verb("bind", {**named, "Node": node})
+        assert answer["Error"] == "", answer
+        target = answer["Binding"]
+        pod["spec"]["nodeName"] = target["target"]["name"]
+        meta["annotations"].update(target["metadata"]["annotations"])
+        self.watch("MODIFIED", pod)
+
+    def _preempt(self, pod, grace):
+        victims = {node: {"Pods": []} for node in self.nodes}
+        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+        answer = self.verb("preempt", body)["NodeNameToMetaVictims"]
+        assert len(answer) <= 1
+        for node, found in answer.items():
+            for one in found["Pods"]:
+                victim = self.pods[one["UID"]]
+                assert victim["spec"]["nodeName"] == node
+                if one["UID"] not in self.evicted:
+                    self.evicted.append(one["UID"])
+                if not grace:
+                    self.delete(victim["metadata"]["name"])
+
+    def verb(self, verb, body):
+        status, answer = self.ask(f"/v1/extender/{verb}", body)
+        assert status == 200, answer
+        return answer
+
+
+class World:
+    """A service in a loop of its own, and a cluster that asks it; time stands still."""
+
+    def __init__(self, scheduler, watches=True, **options):
+        self.scheduler, self.time = scheduler, 0.0
+        self.runner = asyncio.Runner()
+        self.service = self.runner.run(self.made(options))
+        self.cluster = Cluster(self.ask, NODES, watches)
+
+    async def made(self, options):
+        options = {"others_bind": True, **options}
+        return PodService(self.scheduler, clock=lambda: self.time, **options)
+
+    def ask(self, path, body=b""):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        status, text = self.runner.run(self.service.answer(path, data, {}))
+        return status, json.loads(text)
+
+    def states(self):
+        return {name: self.scheduler.state(name) for name in self.scheduler}

@@ -1,0 +1,196 @@
+"""`hivecore serve --scheduler` for kube-scheduler: a process of its own, a file of a cluster."""
+
+import json
+import sys
+from contextlib import contextmanager
+
+import pytest
+from interop.extender.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+from interop.kubernetes.fake_api_server import FakeApiServer
+from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
+from interop.servers import Command, until
+
+from hivecore.scheduler import replay
+
+NODES = ("n0", "n1", "n2", "n3")
+FILE = """
+cluster:
+  models: {v100: {gpus: 4}}
+  nodes: {"n[0-3]": v100}
+  cells:
+    V100: {levels: [gpu, node, rack], fanouts: [4, 2], nodes: "n[0-3]"}
+tenants:
+  a: {cells: {V100: {rack: 1}}}
+  b: {cells: {V100: {node: 1}}}
+devices:
+"""
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends processes by signals")
+
+
+class Server(Command):
+    """The command with the scheduler of a file, and its log."""
+
+    def __init__(self, folder, *options):
+        file, self.log = folder / "cluster.yaml", folder / "log"
+        file.write_text(FILE)
+        super().__init__("--scheduler", file, "--log", self.log, *options)
+
+    def jobs(self):
+        return self.get("/v1/jobs").json()["jobs"]
+
+
+def gang(name, size, gpus=4, vc="a", priority=0):
+    members = [(size, gpus)]
+    return [hived_pod(f"{name}-{i}", vc, gpus, name, members, priority) for i in range(size)]
+
+
+def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_path):
+    with Server(tmp_path, "--no-bind") as server:
+        cluster = Cluster(server.post, NODES)
+        cluster.run(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
+        assert len(cluster.bound()) == 4
+        train = gang("train", 2)
+        cluster.run(train[0])
+        assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
+        cluster.run(train[1], grace=True)
+        expected = {"pods:spare": "running", "pods:x:k": "running", "pods:train": "reserved"}
+        assert server.jobs() == expected
+        assert replay(server.log).state("pods:train") == "reserved"
+        server.end()
+
+        server.start().listening()
+        assert server.jobs() == expected
+        assert cluster.listed() == (200, {})
+        cluster.pump()
+        assert set(cluster.bound()) == {"train-0", "train-1", "k"}
+        explained = server.get("/v1/explain/pods:train").json()
+        assert explained["state"] == "running"
+        for name in ("train-0", "train-1", "k"):
+            cluster.end(name)
+        assert server.jobs() == {}
+
+
+def test_events_and_pods_are_of_one_scheduler(tmp_path):
+    with Server(tmp_path, "--no-bind") as server:
+        roles = [{"name": "w", "pods": 2, "gpus": 4}]
+        job = {"name": "own", "tenant": "a", "roles": roles}
+        assert server.post("/v1/events", {"event": "submit", "job": job})[0] == 200
+        cluster = Cluster(server.post, NODES)
+        cluster.run(*gang("train", 2))
+        assert cluster.bound() == {}
+        assert server.jobs() == {"own": "running", "pods:train": "pending"}
+        assert server.post("/v1/events", {"event": "finish", "job": "own"})[0] == 200
+        cluster.pump()
+        assert set(cluster.bound()) == {"train-0", "train-1"}
+        text = server.get("/metrics").text
+        for line in (
+            'hivecore_pods{state="bound"} 2.0',
+            'hivecore_gpus_in_use{tenant="a"} 8.0',
+            'hivecore_decisions_total{outcome="bound",verb="bind"} 2.0',
+            'hivecore_decisions_total{outcome="start",verb="decide"} 2.0',
+            'hivecore_requests_total{path="/v1/extender/filter",status="200"}',
+            "hivecore_decide_seconds_count",
+            'hivecore_refusals_total{stage="cells"}',
+        ):
+            assert line in text
+
+
+# --- with an API server
+
+
+@contextmanager
+def served(folder, has_pod_groups=True, refuse=None):
+    """An API server with nodes, a kube-scheduler, and a server that follows them."""
+    with FakeApiServer(has_pod_groups=has_pod_groups) as api:
+        api.refuse = refuse
+        for node in NODES:
+            api.add_node(node, **{LEAF_CELL: "4"})
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        with (
+            Server(folder, "--kubeconfig", str(kubeconfig)) as server,
+            FakeKubeScheduler(api, lambda: server.url) as scheduler,
+        ):
+            yield api, server, scheduler
+
+
+def add(api, pods, priority=0):
+    for pod in pods:
+        spec = pod["metadata"]["annotations"][f"{HIVED}/pod-scheduling-spec"]
+        asked = {"requests": {LEAF_CELL: str(json.loads(spec)["leafCellNumber"])}}
+        api.add_pod(
+            pod["metadata"]["name"],
+            pod["metadata"]["annotations"],
+            spec={"containers": [{"name": "c", "resources": asked}]},
+            priority=priority,
+        )
+
+
+def bound(api):
+    pods = api.all("pods")
+    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
+
+
+def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
+    with served(tmp_path) as (api, server, scheduler):
+        first, second = gang("bert", 2)
+        add(api, [first])
+        until(lambda: "of the 2 pods" in str(scheduler.failures.get("bert-0")))
+        add(api, [second])
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add(api, gang("next", 2))
+        until(lambda: scheduler.failures.get("next-1"))
+        api.delete_pod("bert-0")
+        api.set_phase("bert-1", "Succeeded")
+        until(lambda: {"next-0", "next-1"} <= set(bound(api)))
+        server.end()
+        server.start().listening()
+        assert server.jobs() == {"pods:next": "running"}
+        api.delete_pod("next-0")
+        api.delete_pod("next-1")
+        until(lambda: server.jobs() == {})
+
+
+def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
+    pod = koordinator_pod(name, vc, 2)
+    pod["metadata"]["labels"][label] = group
+    pod["metadata"].setdefault("annotations", {})
+    pod.update(status={"phase": "Pending"})
+    api._put("pods", pod)
+
+
+def test_pod_groups_of_both_apis_are_followed(tmp_path):
+    with served(tmp_path) as (api, server, scheduler):
+        api.add_pod_group("early", 2)
+        add_to_group(api, "e0", "early")
+        add_to_group(api, "e1", "early")
+        until(lambda: {"e0", "e1"} <= set(bound(api)))
+        for name in ("e0", "e1"):
+            api.delete_pod(name)
+        until(lambda: server.jobs() == {})
+        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
+        add_to_group(api, "s0", "older")
+        until(lambda: "is not known" in str(scheduler.failures.get("x0")))
+        api.add_pod_group("newer", 1, kind="x-podgroups")
+        api.add_pod_group("older", 1)
+        until(lambda: {"x0", "s0"} <= set(bound(api)))
+
+
+def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
+    def refuse(request):
+        return 403 if "scheduling.x-k8s.io" in request.path else 0
+
+    with served(tmp_path, refuse=refuse) as (api, server, scheduler):
+        add(api, gang("bert", 2))
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
+        until(lambda: "is not known" in str(scheduler.failures.get("x0")))
+        assert server.jobs() == {"pods:bert": "running"}
+
+
+def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
+    with served(tmp_path, has_pod_groups=False) as (api, server, scheduler):
+        add(api, gang("bert", 2))
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add_to_group(api, "g0", "group")
+        until(lambda: "is not known" in str(scheduler.failures.get("g0")))
+        assert server.jobs() == {"pods:bert": "running"}

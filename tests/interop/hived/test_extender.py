@@ -1,0 +1,376 @@
+import json
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interop.hived.clusters import DOMAIN, config, rack
+from interop.hived.clusters import filter_request as ask
+from interop.hived.clusters import kubernetes_pod as pod
+from interop.koordinator.objects import broken
+from profiles import examples
+
+from hivecore.errors import StaleDecisionError
+from hivecore.interop.hived import Extender, HivedScheduler
+
+TREE = {"NODE": (4, "GPU"), "RACK": (2, "NODE")}
+CONFIG = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}, "B": {"RACK.NODE": 1}})
+NODES = ["n1", "n2"]
+FILTER, BIND, PREEMPT = (f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt"))
+GROUPS, STATUS = "/v1/inspect/affinitygroups/", "/v1/inspect/clusterstatus"
+
+
+def binding(name, node):
+    return {"PodName": name, "PodNamespace": "x", "PodUID": f"u-{name}", "Node": node}
+
+
+def event(type_, kind, item):
+    return {"type": type_, "object": {"kind": kind, **item}}
+
+
+@pytest.fixture
+def extender():
+    return Extender(HivedScheduler(CONFIG))
+
+
+def get(extender, path, body=None):
+    status, answer = extender.handle(path, body)
+    assert status == 200, answer
+    return json.loads(json.dumps(answer))
+
+
+NOTHING = {
+    FILTER: {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+    },
+    BIND: {},
+    PREEMPT: {"NodeNameToMetaVictims": {}},
+}
+
+
+def refused(extender, path, body=None, status=400):
+    """The mistake that is named; kube-scheduler reads it with status 200 alone."""
+    found, answer = extender.handle(path, body)
+    nothing = NOTHING.get(path, {})
+    assert found == (200 if path in NOTHING else status)
+    assert answer == {**nothing, "Error": answer["Error"]}
+    assert answer["Error"]
+    return json.loads(json.dumps(answer))["Error"]
+
+
+def test_filter_commits_and_bind_carries_the_annotations(extender):
+    answer = get(extender, FILTER, ask("p", number=2))
+    assert answer == {
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": "",
+    }
+    assert get(extender, GROUPS)["items"][0]["status"]["state"] == "Allocated"
+    answer = get(extender, BIND, binding("p", "n1"))
+    assert answer["Error"] == ""
+    made = answer["Binding"]
+    assert (made["kind"], made["target"]["name"]) == ("Binding", "n1")
+    assert made["metadata"]["annotations"][f"{DOMAIN}/pod-leaf-cell-isolation"] == "0,1"
+    info = json.loads(made["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"])
+    assert (info["node"], info["leafCellIsolation"], info["cellChain"]) == ("n1", [0, 1], "RACK")
+    assert get(extender, BIND, binding("p", "n1")) == answer
+
+
+def test_a_pod_that_is_binding_insists_on_its_node(extender):
+    get(extender, FILTER, ask("p"))
+    get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n1"}}))
+    again = ask("p") | {"NodeNames": ["n2"]}
+    assert get(extender, FILTER, again)["NodeNames"] == ["n1"]
+    assert get(extender, PREEMPT, {"Pod": pod("p")}) == {"NodeNameToMetaVictims": {}}
+    assert "is to be bound to 'n1'" in refused(extender, BIND, binding("p", "n2"))
+
+
+def test_a_pod_that_waits_is_told_why(extender):
+    get(extender, FILTER, ask("p"))
+    answer = get(extender, FILTER, ask("q"))
+    assert answer["NodeNames"] is None
+    reason = answer["FailedNodes"]["hivedscheduler"]
+    assert reason.startswith("Pod is waiting for preemptible or free resource to appear: ")
+    assert "q" in refused(extender, BIND, binding("q", "n1"))
+
+
+def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
+    asked = ask("p", number=5)
+    error = refused(extender, FILTER, asked)
+    assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
+    assert refused(extender, PREEMPT, {"Pod": asked["Pod"]}) == error
+    assert get(extender, GROUPS) == {"items": []}
+
+
+def test_suggested_nodes_count_if_the_pod_says_so(extender):
+    careful = {"ignoreK8sSuggestedNodes": False}
+    assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": []})["FailedNodes"]
+    assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": ["n2"]})["NodeNames"] == ["n2"]
+
+
+def test_nodes_may_be_listed_as_objects(extender):
+    listed = [{"metadata": {"name": name, "labels": {"a": name}}} for name in NODES]
+    arguments = {"Pod": pod("p"), "Nodes": {"items": listed}}
+    assert get(extender, FILTER, arguments)["Nodes"] == {"items": listed[:1]}
+    others = {"Pod": pod("p"), "Nodes": {"items": []}}
+    assert get(extender, FILTER, others)["Nodes"] == {"items": [{"metadata": {"name": "n1"}}]}
+
+
+def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
+    low = {"priority": -1, "group": "low", "members": [(2, 4)]}
+    for name in ("a", "b"):
+        get(extender, FILTER, ask(name, **low))
+    answer = get(extender, FILTER, ask("high", priority=5))
+    assert list(answer["FailedNodes"]) == NODES
+    assert answer["FailedNodes"]["n1"].endswith("to be preempted: x/b (u-b)")
+    arguments = {"Pod": pod("high", priority=5), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
+    victims = {"n1": {"Pods": [{"UID": "u-b"}], "NumPDBViolations": 0}}
+    for _ in range(2):
+        assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": victims}
+    group = get(extender, f"{GROUPS}x/high")["status"]
+    assert (group["state"], group["preemptingPods"]) == ("Preempting", ["u-high"])
+    get(extender, "/v1/watch", event("DELETED", "Pod", pod("b")))
+    victims = {"n2": {"Pods": [{"UID": "u-a"}], "NumPDBViolations": 0}}
+    assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": victims}
+    get(extender, "/v1/watch", event("MODIFIED", "Pod", {"status": {"phase": "Failed"}} | pod("a")))
+    assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": {}}
+    assert get(extender, FILTER, ask("high", priority=5))["NodeNames"] == ["n1"]
+    assert [group["metadata"]["name"] for group in get(extender, GROUPS)["items"]] == ["x/high"]
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_a_reservation_whose_node_is_lost_is_bound_elsewhere_or_waits(extender, ignore):
+    """Its node fails, or, if the pod heeds them, is not among the nodes that filter names."""
+    for name in ("a", "b"):
+        get(extender, FILTER, ask(name, priority=-1))
+    high = {"priority": 5, "ignoreK8sSuggestedNodes": ignore}
+    arguments = {"Pod": pod("high", **high), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
+    assert list(get(extender, PREEMPT, arguments)["NodeNameToMetaVictims"]) == ["n1"]
+    for name in ("a", "b"):
+        get(extender, "/v1/watch", event("DELETED", "Pod", pod(name)))
+    there, nowhere = ["n2"], []
+    if ignore:
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n1"}}))
+        there = nowhere = NODES
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}}))
+    answer = get(extender, FILTER, ask("high", **high) | {"NodeNames": nowhere})
+    assert "waiting" in answer["FailedNodes"]["hivedscheduler"]
+    assert get(extender, f"{GROUPS}x/high")["status"]["state"] == "Preempting"
+    if ignore:
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}} | ready))
+    assert get(extender, FILTER, ask("high", **high) | {"NodeNames": there})["NodeNames"] == ["n2"]
+    extender.scheduler.check()
+
+
+def test_specs_are_yaml_with_fields_of_hiveds_types(extender):
+    text = """
+    virtualCluster: A
+    gpuNumber: "2"
+    gpuType: GPU
+    priority: -1
+    lazyPreemptionEnable: yes
+    ignoreK8sSuggestedNodes: false
+    affinityGroup:
+      name: 007
+      members: [{podNumber: 1, gpuNumber: 2}]
+    """
+    assert get(extender, FILTER, {"Pod": pod("p", text), "NodeNames": ["n2"]})["NodeNames"] == [
+        "n2"
+    ]
+    assert get(extender, f"{GROUPS}007")["status"]["priority"] == -1
+
+
+def test_inspection_shows_groups_and_cells(extender):
+    get(extender, FILTER, ask("p"))
+    status = get(extender, STATUS)
+    assert list(status) == ["physicalCluster", "virtualClusters"]
+    assert get(extender, f"{STATUS}/physicalcluster") == status["physicalCluster"]
+    for slash in ("", "/"):
+        assert get(extender, f"{STATUS}/virtualclusters{slash}") == status["virtualClusters"]
+    assert get(extender, f"{STATUS}/virtualclusters/A") == status["virtualClusters"]["A"]
+    assert get(extender, GROUPS[:-1]) == get(extender, GROUPS)
+    assert get(extender, f"{GROUPS}x/p") == get(extender, GROUPS)["items"][0]
+    assert get(extender, f"{STATUS}/") == status
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/inspect", "/v1/inspect/affinitygroupsx", f"{GROUPS}none", f"{STATUS}/other"),
+        *(f"{STATUS}/physicalcluster/x", f"{STATUS}/virtualclusters/none", "/v1/watch/"),
+    ],
+)
+def test_unknown_paths_and_names_are_not_found(extender, path):
+    refused(extender, path, {}, status=404)
+
+
+BOMB = "a: &a [x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcd", "bcde", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        (FILTER, {"Pod": {"metadata": {"name": "p"}}}, "pod-scheduling-spec']: is missing"),
+        (
+            FILTER,
+            {"Pod": {"metadata": {"name": "p", "annotations": 1}}},
+            "Pod.metadata.annotations must be a",
+        ),
+        (FILTER, {"Pod": pod("p", "3")}, "pod-scheduling-spec must be a mapping"),
+        (FILTER, {"Pod": pod("p", "{")}, "pod-scheduling-spec: is no YAML"),
+        (FILTER, {"Pod": pod("p", "[" * 500)}, "is nested deeper"),
+        (FILTER, {"Pod": pod("p", "[" * 100_000)}, "nest"),  # PyYAML has a bound of its own
+        (FILTER, {"Pod": pod("p", "a: &a [*a]")}, "no finished node has the anchor"),
+        (FILTER, {"Pod": pod("p", BOMB)}, "aliases stand for more than 10,000 parts"),
+        (FILTER, {"Pod": pod("p", BOMB.ljust(5000))}, "aliases stand for more than 10,000 parts"),
+        (FILTER, {"Pod": pod("p", vc="C")}, "virtualCluster='C': known are"),
+        (FILTER, {"Pod": pod("p", leafCellType="H100")}, "the cluster has ['GPU']"),
+        (FILTER, {"Pod": pod("p", number="many")}, "leafCellNumber='many'"),
+        (FILTER, {"Pod": pod("p", priority=1001)}, "priority=1001"),
+        (BIND, binding("p", "n1"), "'u-p' is not bound"),
+    ],
+)
+def test_bodies_that_make_no_sense_are_refused_and_change_nothing(extender, path, body, says):
+    before = get(extender, STATUS)
+    assert says in refused(extender, path, body)
+    assert get(extender, STATUS) == before
+
+
+def test_nodes_are_healthy_when_ready_and_schedulable(extender):
+    def report(type_, ready, **spec):
+        conditions = [{"type": "Disk", "status": "True"}, {"type": "Ready", "status": ready}]
+        node = {"metadata": {"name": "n1"}, "spec": spec, "status": {"conditions": conditions}}
+        get(extender, "/v1/watch", event(type_, "Node", node))
+        return get(extender, STATUS)["physicalCluster"][0]["cellChildren"][0]["cellHealthiness"]
+
+    assert report("ADDED", "True") == "Healthy"
+    assert report("MODIFIED", "Unknown") == "Bad"
+    assert report("MODIFIED", "True", unschedulable=True) == "Bad"
+    assert report("MODIFIED", "True", unschedulable=False) == "Healthy"
+    assert report("DELETED", "True") == "Bad"
+    assert get(extender, "/v1/watch", {"type": "BOOKMARK", "object": {}}) == {}
+
+
+def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
+    bound = []
+    for name, vc in (("p", "A"), ("q", "B")):
+        get(extender, FILTER, ask(name, vc=vc, number=3))
+        node = {"p": "n1", "q": "n2"}[name]
+        made = get(extender, BIND, binding(name, node))["Binding"]
+        item = pod(name, vc=vc, number=3) | {"spec": {"nodeName": node}}
+        item["metadata"]["annotations"] |= made["metadata"]["annotations"]
+        bound.append(item)
+    other = Extender(HivedScheduler(CONFIG))
+    strangers = [pod("waiting"), {"metadata": {"name": "of-others"}, "spec": {"nodeName": "n1"}}]
+    get(other, "/v1/watch", {"kind": "PodList", "items": [*bound, *strangers]})
+    assert get(other, STATUS) == get(extender, STATUS)
+    assert get(other, GROUPS) == get(extender, GROUPS)
+    # A watch says again what is known.
+    get(other, "/v1/watch", event("MODIFIED", "Pod", bound[0]))
+    wrong = json.loads(json.dumps(bound[0]).replace("[0,1,2]", "[0]"))
+    wrong["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"] = "{node: n1}"
+    assert "pod 'p': " in refused(other, "/v1/watch", event("ADDED", "Pod", wrong))
+
+
+def test_a_binder_binds_and_its_failure_is_the_answers_error():
+    sent = []
+
+    def binder(made):
+        sent.append(made["target"]["name"])
+        if len(sent) > 1:
+            raise OSError("no route")
+
+    extender = Extender(HivedScheduler(CONFIG), binder)
+    get(extender, FILTER, ask("p"))
+    assert get(extender, BIND, binding("p", "n1"))["Error"] == ""
+    assert get(extender, BIND, binding("p", "n1"))["Error"] == "binding failed: no route"
+    assert sent == ["n1", "n1"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "nodes", "calls"),
+    [(3, NODES, [0, 0, 0, 1, 2]), (0, NODES, [1, 2, 3, 4, 5]), (3, ["n2"], [1, 2, 3, 4, 5])],
+)
+def test_a_pod_that_kubernetes_does_not_bind_is_bound_by_force(threshold, nodes, calls):
+    sent = []
+    scheduler = HivedScheduler(CONFIG | {"forcePodBindThreshold": threshold})
+    extender = Extender(scheduler, sent.append)
+    found = []
+    for _ in calls:
+        assert get(extender, FILTER, ask("p") | {"NodeNames": nodes})["NodeNames"] == ["n1"]
+        found.append(len(sent))
+    assert found == calls
+
+
+class Restless(HivedScheduler):
+    """Somebody else commits between a decision and its commitment."""
+
+    turns = 0
+
+    def allocate(self, pod):
+        if self.turns:
+            self.turns -= 1
+            raise StaleDecisionError("too late")
+        super().allocate(pod)
+
+
+def test_a_decision_that_comes_too_late_is_made_again():
+    extender = Extender(scheduler := Restless(CONFIG))
+    scheduler.turns = 2
+    assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n1"]
+    scheduler.turns = 9
+    assert "too late" in refused(extender, FILTER, ask("q", vc="B"))
+    assert "too late" in refused(extender, BIND, binding("q", "n2"))
+
+
+def test_a_pod_that_waits_holds_up_the_others_if_the_configuration_says_so(monkeypatch):
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    extender = Extender(HivedScheduler(CONFIG | {"waitingPodSchedulingBlockMilliSec": 250}))
+    get(extender, FILTER, ask("p"))
+    assert slept == []
+    get(extender, FILTER, ask("q"))
+    assert slept == [0.25]
+
+
+def test_pods_that_come_at_once_get_cells_of_their_own():
+    extender = Extender(HivedScheduler(CONFIG))
+    answers = []
+
+    def run(i):
+        spec = {"number": 1, "vc": "AB"[i % 2]}
+        answers.append(extender.handle(FILTER, ask(f"p{i}", **spec)))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in answers] == [200] * 12
+    assert sum(answer["NodeNames"] is not None for _, answer in answers) == 8
+    assert len(get(extender, GROUPS)["items"]) == 8
+
+
+@examples(120)
+@given(st.data())
+def test_a_bound_pod_with_a_part_replaced_is_recovered_or_refused(data):
+    extender = Extender(HivedScheduler(CONFIG))
+    bound = pod("p") | {"spec": {"nodeName": "n1"}}
+    place = {"physicalNode": "n1", "physicalLeafCellIndices": [0, 1, 2, 3]}
+    record = {"node": "n1", "leafCellIsolation": [0, 1, 2, 3], "cellChain": "RACK"}
+    record["affinityGroupBindInfo"] = [{"podPlacements": [place]}]
+    text = json.dumps(data.draw(broken(record)), default=str, skipkeys=True)
+    bound["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"] = text
+    status, answer = extender.handle("/v1/watch", {"kind": "PodList", "items": [bound]})
+    assert status in (200, 400)
+    json.dumps(answer)
+    extender.scheduler.check()

@@ -1,0 +1,348 @@
+"""Gangs as Koordinator's pods and PodGroups define them, and what is written on them."""
+
+import json
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interop.koordinator.objects import broken
+from profiles import examples
+
+from hivecore.gangs import BindInfo, Coscheduler, GangSpec
+from hivecore.interop.koordinator import (
+    bind_annotations,
+    pod_group_status,
+    read_gang_pod,
+    read_pod_group,
+)
+from hivecore.interop.koordinator.gangs.durations import read_duration
+
+G = "gang.scheduling.koordinator.sh"
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+
+
+def pod(annotations=None, labels=None, **metadata):
+    given = {f"{G}/{key}": value for key, value in (annotations or {}).items()}
+    return {
+        "metadata": {
+            "name": "p",
+            "namespace": "ai",
+            "annotations": given,
+            "labels": labels or {},
+            **metadata,
+        }
+    }
+
+
+def spec_of(**annotations):
+    given = {key.replace("_", "-"): value for key, value in annotations.items()}
+    return read_gang_pod(pod({"name": "g", "min-available": "2", **given})).spec
+
+
+# --- names
+
+
+def test_the_name_is_that_of_the_pod_group_then_the_older_label_then_the_annotation():
+    labels = {LABEL: "one", f"{LABEL}/name": "two"}
+    named = {"name": "three"}
+    assert read_gang_pod(pod(named, labels)).gang == "ai/one"
+    del labels[LABEL]
+    assert read_gang_pod(pod(named, labels)).gang == "ai/two"
+    assert read_gang_pod(pod(named)).gang == "ai/three"
+    assert read_gang_pod(pod()) is None
+    assert read_gang_pod({"metadata": {"name": "p"}}) is None
+
+
+def test_the_label_of_either_api_names_a_pod_group():
+    label = "scheduling.x-k8s.io/pod-group"
+    member = read_gang_pod(pod({"name": "three", "min-available": "2"}, {label: "one"}))
+    assert (member.gang, member.spec) == ("ai/one", None)
+    assert read_gang_pod(pod(labels={label: "one", LABEL: "one"})).gang == "ai/one"
+    with pytest.raises(ValueError, match=r"pod-group'\]: is 'two', and pod-group.sched.* is 'one'"):
+        read_gang_pod(pod(labels={label: "two", LABEL: "one"}))
+
+
+def test_a_pod_of_a_pod_group_defines_nothing():
+    found = read_gang_pod(pod({"min-available": "2"}, {LABEL: "g"}))
+    assert (found.name, found.gang, found.spec) == ("ai/p", "ai/g", None)
+
+
+def test_the_older_label_has_its_own_minimum():
+    labels = {f"{LABEL}/name": "g", f"{LABEL}/min-available": "3"}
+    assert read_gang_pod(pod({"min-available": "2"}, labels)).spec.min_members == 3
+    del labels[f"{LABEL}/min-available"]
+    assert read_gang_pod(pod({"min-available": "2"}, labels)).spec.min_members == 2
+
+
+# --- fields with their defaults, and bad input
+
+
+def test_the_defaults():
+    assert spec_of() == GangSpec("ai/g", 2, 2)
+    assert spec_of() == GangSpec(
+        "ai/g",
+        2,
+        2,
+        mode="strict",
+        match_policy="once-satisfied",
+        wait_time=600,
+        groups=("ai/g",),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "two", "2.0", "1e3", "-1", str(2**31), "9" * 30, " 2"])
+def test_a_minimum_that_cannot_be_read_defines_nothing(text):
+    assert read_gang_pod(pod({"name": "g", "min-available": text})).spec is None
+    assert read_gang_pod(pod({"name": "g"})).spec is None
+
+
+@pytest.mark.parametrize(("text", "total"), [("5", 5), ("+5", 5), ("1", 2), ("many", 2), ("", 2)])
+def test_the_total_is_the_minimum_where_it_is_less_or_cannot_be_read(text, total):
+    assert spec_of(total_number=text).total == total
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("NonStrict", "non-strict"), ("Strict", "strict"), ("nonstrict", "strict"), ("x", "strict")],
+)
+def test_any_other_mode_is_strict(text, mode):
+    assert spec_of(mode=text).mode == mode
+
+
+@pytest.mark.parametrize("text", ["only-waiting", "waiting-and-running", "once-satisfied", "x", ""])
+def test_any_other_match_policy_is_once_satisfied(text):
+    known = text in ("only-waiting", "waiting-and-running")
+    assert spec_of(match_policy=text).match_policy == (text if known else "once-satisfied")
+
+
+def test_the_match_policy_has_another_name():
+    one = pod({"name": "g", "min-available": "1"})
+    one["metadata"]["annotations"][f"{LABEL}/match-policy"] = "only-waiting"
+    assert read_gang_pod(one).spec.match_policy == "only-waiting"
+    one["metadata"]["annotations"][f"{G}/match-policy"] = "waiting-and-running"
+    assert read_gang_pod(one).spec.match_policy == "waiting-and-running"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30),
+        ("1h2m3s", 3723),
+        ("1.5s", 2),
+        ("1ms", 1),
+        ("0s", 600),
+        ("0", 600),
+        ("-5m", 600),
+        ("300", 600),
+        ("ten", 600),
+        ("", 600),
+        ("99999999h", 600),
+    ],
+)
+def test_wait_times_that_are_none_have_the_default(text, seconds):
+    assert spec_of(waiting_time=text).wait_time == seconds
+
+
+def test_time_has_the_caller_s_unit():
+    one = pod({"name": "g", "min-available": "1", "waiting-time": "1500us"})
+    assert read_gang_pod(one, per_second=1_000_000).spec.wait_time == 1500
+    assert (
+        read_gang_pod(pod({"name": "g", "min-available": "1"}), default_wait_time=7).spec.wait_time
+        == 7
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ('["ai/g", "ai/ps"]', ("ai/g", "ai/ps")),
+        ('["ai/ps"]', ("ai/g", "ai/ps")),  # a gang always starts with itself
+        ("[]", ("ai/g",)),
+        ('["ai/ps"', ("ai/g",)),
+        ('{"a": 1}', ("ai/g",)),
+        ('["ai/ps", 3]', ("ai/g",)),
+        ("null", ("ai/g",)),
+        ("[" * 10_000, ("ai/g",)),
+    ],
+)
+def test_groups_that_cannot_be_read_are_the_gang_itself(text, groups):
+    assert spec_of(groups=text).groups == groups
+
+
+def test_durations_are_those_of_go():
+    assert read_duration("1h15m30.918273645s") == Fraction("4530.918273645")
+    assert read_duration(".5m") == read_duration("30.s") == 30
+    assert read_duration("-.5s") == Fraction(-1, 2)
+    assert read_duration("1µs") == read_duration("1us") == read_duration("1000ns")
+    for wrong in (
+        "",
+        "+",
+        "1",
+        ".",
+        ".s",
+        "1d",
+        "s",
+        "1 s",
+        "1s 2",
+        "1e3s",
+        "1h-2m",
+        "1" * 300 + "s",
+    ):
+        assert read_duration(wrong) is None, wrong
+
+
+# --- objects
+
+
+def test_a_pod_group():
+    record = {
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "g",
+            "namespace": "ai",
+            "annotations": {f"{G}/mode": "NonStrict", f"{G}/total-number": "9"},
+        },
+        "spec": {"minMember": 4, "scheduleTimeoutSeconds": 30},
+    }
+    assert read_pod_group(record) == GangSpec("ai/g", 4, 9, mode="non-strict", wait_time=30)
+    for seconds in (0, -1, None):
+        record["spec"]["scheduleTimeoutSeconds"] = seconds
+        assert read_pod_group(record).wait_time == 600
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "says"),
+    [
+        ({"metadata": {"name": "g"}}, ValueError, "PodGroup 'g': spec.minMember: is missing"),
+        ({"metadata": {"name": "g"}, "spec": {"minMember": -1}}, ValueError, "spec.minMember=-1"),
+        ({"metadata": {"name": "g"}, "spec": {"minMember": "4"}}, TypeError, "must be an integer"),
+        ({"spec": {"minMember": 4}}, ValueError, "PodGroup: metadata.name: is missing"),
+        (3, TypeError, "record must be a mapping"),
+        (
+            {"apiVersion": "scheduling.volcano.sh/v1beta1", "metadata": {"name": "g"}},
+            ValueError,
+            "apiVersion: must be one of scheduling.sigs.k8s.io/v1alpha1, scheduling.x-k8s.io/v1",
+        ),
+        (
+            {"metadata": {"name": "g"}, "spec": {"minMember": 1, "minMembers": 2}},
+            ValueError,
+            "spec.minMembers: is unknown, is minMember meant",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_pod_group_is_named(record, kind, says):
+    with pytest.raises(kind, match=says):
+        read_pod_group(record)
+
+
+def test_a_definition_keeps_the_rules_of_the_topology():
+    rules = {"layer": "rack", "strategy": "MustGather", "podCountMultiple": 2}
+    text = json.dumps({"gatherStrategy": [rules]})
+    expected = GangSpec("ai/g", 2, must=["rack"], multiple={"rack": 2})
+    assert spec_of(network_topology_spec=text) == expected
+    notes = {f"{G}/network-topology-spec": text}
+    metadata = {"name": "g", "namespace": "ai", "annotations": notes}
+    spec = read_pod_group({"metadata": metadata, "spec": {"minMember": 2}})
+    assert spec == expected
+    gangs = Coscheduler()
+    gangs.define_gang(spec, 0)
+    assert Coscheduler.from_bytes(gangs.to_bytes()).to_bytes() == gangs.to_bytes()
+
+
+def test_what_cannot_be_read_is_refused_where_no_default_is_wanted():
+    record = {"metadata": {"name": "g", "annotations": {f"{G}/total-number": "many"}}}
+    record["spec"] = {"minMember": 2}
+    assert read_pod_group(record).total == 2
+    with pytest.raises(ValueError, match="total-number'\\]: must be an integer from 2 to"):
+        read_pod_group(record, strict=True)
+    with pytest.raises(TypeError, match="strict"):
+        read_pod_group(record, strict="yes")
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "says"),
+    [
+        ("annotations", f"{G}/group", f"is unknown, is {G}/groups meant?"),
+        ("labels", f"{G}/modes", f"is unknown, is {G}/mode meant?"),
+        ("annotations", "scheduling.koordinator.sh/network-topology-spec", "is unknown, is gang"),
+        ("labels", f"{G}/groups", "is read as an annotation only"),
+    ],
+)
+def test_a_key_of_a_pod_group_that_would_be_lost_is_named(place, key, says):
+    record = {"metadata": {"name": "g", place: {key: '["a/b"]'}}, "spec": {"minMember": 2}}
+    with pytest.raises(ValueError, match=re.escape(f"metadata.{place}[{key!r}]: {says}")):
+        read_pod_group(record, strict=True)
+    assert read_pod_group(record).groups == ("default/g",)
+
+
+@pytest.mark.parametrize("key", [f"{G}/timeout", f"{G}/min-available", "example.com/mode"])
+def test_other_keys_of_a_pod_group_say_nothing(key):
+    record = {"metadata": {"name": "g", "annotations": {key: "3"}}, "spec": {"minMember": 2}}
+    assert read_pod_group(record, strict=True) == read_pod_group(record)
+
+
+def test_options_are_checked():
+    for options in ({"per_second": 0}, {"default_wait_time": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            read_gang_pod(pod({"name": "g"}), **options)
+        with pytest.raises(ValueError, match=next(iter(options))):
+            read_pod_group({"metadata": {"name": "g"}, "spec": {"minMember": 1}}, **options)
+
+
+def test_pods_and_objects_drive_a_coscheduler():
+    gangs = Coscheduler()
+    gangs.define_gang(read_pod_group({"metadata": {"name": "g"}, "spec": {"minMember": 2}}), 0)
+    for i in range(2):
+        one = read_gang_pod({"metadata": {"name": f"p{i}", "labels": {LABEL: "g"}}})
+        actions = gangs.create_pod(one.name, one.spec or one.gang, 0, bound=bool(one.node))
+    assert [action.kind for action in actions] == ["try", "hold"]
+    for i in range(2):
+        gangs.assume_pod(f"default/p{i}", 1)
+    written = bind_annotations(gangs.bind_info("default/p0"))
+    assert written == {
+        "internal.scheduling.koordinator.sh/bind-gang-group-id": "default/g",
+        "internal.scheduling.koordinator.sh/bind-gang-member-count": "2",
+    }
+    gangs.bind_pod("default/p0", 2)
+    assert pod_group_status(gangs.gang("default/g"))["status"]["phase"] == "Scheduling"
+
+
+def test_what_is_written_is_checked():
+    with pytest.raises(TypeError, match="info must be a BindInfo"):
+        bind_annotations(("g", 2))
+    with pytest.raises(TypeError, match="status must be a GangStatus"):
+        pod_group_status(BindInfo("g", 2))
+
+
+RICH = pod(
+    {
+        "name": "g",
+        "min-available": "2",
+        "total-number": "3",
+        "mode": "NonStrict",
+        "waiting-time": "10m",
+        "groups": '["ai/g"]',
+    },
+    {f"{LABEL}/name": "h"},
+)
+
+
+@given(broken(RICH))
+@examples(300)
+def test_hostile_pods_are_read_or_refused_and_nothing_else(document):
+    try:
+        found = read_gang_pod(document)
+    except (TypeError, ValueError) as error:
+        assert "\n" not in str(error)
+    else:
+        if found is not None:
+            assert Coscheduler().create_pod(found.name, found.spec or found.gang, 0)
+
+
+@given(st.text(max_size=20))
+@examples(300)
+def test_any_text_is_a_duration_or_not(text):
+    found = read_duration(text)
+    assert found is None or isinstance(found, Fraction)

@@ -1,0 +1,478 @@
+"""Requests of pods by Koordinator's rules: ways to ask, hints, joint types, admission."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interop.koordinator.objects import HINT, JOINT, SPEC, broken, pod
+from profiles import examples
+
+from hivecore.devices import DeviceRequest, LabelExpression
+from hivecore.interop.koordinator import COMBINATIONS, read_pod, with_default_shared
+
+K = "koordinator.sh/"
+NPU = "huawei.com/npu-"
+GI = 1 << 30
+
+
+def ask(*pairs, annotations=None, **fields):
+    limits = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    texts = {key: json.dumps(value) for key, value in (annotations or {}).items()}
+    return read_pod(pod(limits, texts, **fields))
+
+
+def need(request, type_="gpu"):
+    found = request.need(type_)
+    return found.count, dict(found.amounts)
+
+
+WHOLE = {"core": 100, "memory_ratio": 100}
+
+ACCEPTED = [
+    (("nvidia.com/gpu", 2), (2, WHOLE)),
+    (("amd.com/gpu", 1), (1, WHOLE)),
+    (("dcu.com/gpu", 8), (8, WHOLE)),
+    ((K + "gpu", 50), (1, {"core": 50, "memory_ratio": 50})),
+    ((K + "gpu-memory", "8Gi"), (1, {"memory": 8 * GI})),
+    ((K + "gpu-memory-ratio", 30), (1, {"memory_ratio": 30})),
+    ((K + "gpu-core", 60, K + "gpu-memory", "8Gi"), (1, {"core": 60, "memory": 8 * GI})),
+    ((K + "gpu-core", 200, K + "gpu-memory-ratio", 200), (2, WHOLE)),
+    ((NPU + "core", 20, K + "gpu-memory-ratio", 100), (1, {"npu_core": 20, "memory_ratio": 100})),
+    ((K + "gpu.shared", 2, K + "gpu-memory", "16Gi"), (2, {"memory": 8 * GI})),
+    ((K + "gpu.shared", 2, K + "gpu-memory-ratio", 100), (2, {"memory_ratio": 50})),
+    (
+        (K + "gpu.shared", 3, K + "gpu-core", 90, K + "gpu-memory", "3Gi"),
+        (3, {"core": 30, "memory": GI}),
+    ),
+    (
+        (K + "gpu.shared", 2, K + "gpu-core", 100, K + "gpu-memory-ratio", 200),
+        (2, {"core": 50, "memory_ratio": 100}),
+    ),
+    (
+        (K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1, K + "gpu-memory", "12Gi"),
+        (1, {"memory": 12 * GI, "npu_core": 4, "npu_cpu": 1}),
+    ),
+    (
+        (
+            *(K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1),
+            *(NPU + "dvpp", 100, K + "gpu-memory", "12Gi"),
+        ),
+        (1, {"memory": 12 * GI, "npu_core": 4, "npu_cpu": 1, "npu_dvpp": 100}),
+    ),
+    ((K + "rdma", 30), (1, {"share": 30})),
+    ((K + "fpga", 300), (3, {"share": 100})),
+]
+
+
+@pytest.mark.parametrize(("asked", "expected"), ACCEPTED)
+def test_each_accepted_combination_comes_to_devices_that_give_the_same(asked, expected):
+    type_ = {K + "rdma": "rdma", K + "fpga": "fpga"}.get(asked[0], "gpu")
+    assert need(ask(*asked), type_) == expected
+
+
+def test_the_accepted_combinations_are_the_seventeen_of_koordinator():
+    ways = [frozenset(names) for ways in COMBINATIONS.values() for names in ways]
+    assert len(ways) == len(set(ways)) == 17
+    assert set(ways) == {frozenset(asked[::2]) for asked, _ in ACCEPTED}
+
+
+REFUSED = [
+    ((K + "gpu", 150), "gpu=150: above 100 only multiples of 100"),
+    ((K + "gpu-memory-ratio", 101), "gpu-memory-ratio=101: above 100 only multiples"),
+    ((K + "gpu-core", 250, K + "gpu-memory", "1Gi"), "gpu-core=250: above 100 only multiples"),
+    ((K + "gpu-core", 100, K + "gpu-memory-ratio", 199), "gpu-memory-ratio=199: above 100"),
+    ((NPU + "core", 1, K + "gpu-memory-ratio", 150), "gpu-memory-ratio=150: above 100"),
+    ((K + "rdma", 150), "rdma=150: above 100 only multiples of 100"),
+    ((K + "fpga", 201), "fpga=201: above 100 only multiples of 100"),
+    (
+        (K + "gpu.shared", 3, K + "gpu-memory-ratio", 100),
+        "gpu-memory-ratio=100: must be a multiple",
+    ),
+    (
+        (K + "gpu.shared", 2, K + "gpu-core", 55, K + "gpu-memory", "1Gi"),
+        "gpu-core=55: must be a multiple of koordinator.sh/gpu.shared=2",
+    ),
+    ((K + "gpu.shared", 2, K + "gpu-memory-ratio", 202), "is more than 100 for each"),
+    (
+        (K + "gpu.shared", 1, K + "gpu-core", 101, K + "gpu-memory-ratio", 100),
+        "gpu-core=101: is more than 100 for each",
+    ),
+    (
+        (K + "gpu.shared", 2, NPU + "core", 4, NPU + "cpu", 1, K + "gpu-memory", "1Gi"),
+        "gpu.shared=2: parts of several NPUs",
+    ),
+    (
+        (
+            *(K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1),
+            *(NPU + "dvpp", 101, K + "gpu-memory", "1Gi"),
+        ),
+        "npu-dvpp=101",
+    ),
+    ((K + "gpu-core", 50), "koordinator.sh/gpu-core is no way to ask for a gpu"),
+    ((K + "gpu.shared", 1), "gpu.shared is no way to ask"),
+    (("nvidia.com/gpu", 1, K + "gpu", 100), "is no way to ask"),
+    (("nvidia.com/gpu", 1, "amd.com/gpu", 1), "is no way to ask"),
+    ((K + "gpu-memory", "1Gi", K + "gpu-memory-ratio", 10), "is no way to ask"),
+    ((NPU + "core", 4, K + "gpu-memory", "1Gi"), "is no way to ask"),
+    (("nvidia.com/gpu", 257), "count=257"),
+    ((K + "gpu.shared", 2, K + "gpu-memory", 1), "gpu-memory=1: nothing for each of 2"),
+    ((K + "gpu-memory", 2**48 + 1), "allowed are 0 to"),
+]
+
+
+@pytest.mark.parametrize(("asked", "says"), REFUSED)
+def test_everything_else_is_refused_with_the_rule_it_breaks(asked, says):
+    with pytest.raises(ValueError, match=r"^spec\.containers: ") as caught:
+        ask(*asked)
+    assert says in str(caught.value)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted({n for w in COMBINATIONS["gpu"] for n in w})),
+        st.integers(1, 400),
+        min_size=1,
+    )
+)
+@examples(300)
+def test_any_other_set_of_resources_is_refused(limits):
+    known = frozenset(limits) in {frozenset(names) for names in COMBINATIONS["gpu"]}
+    try:
+        request = read_pod(pod(limits))
+    except ValueError as error:
+        assert known != ("is no way to ask" in str(error))
+    else:
+        assert known
+        assert 1 <= request.needs[0].count <= 256
+
+
+def test_a_pod_without_devices_asks_for_none():
+    assert read_pod(pod({"cpu": 4, K + "gpu": 0})) is None
+    assert read_pod({"metadata": {"name": "p"}}) is None
+
+
+def test_the_whole_pod_is_one_owner():
+    request = read_pod(
+        pod([{K + "gpu-core": 50}, {K + "gpu-memory-ratio": 50}], name="q", priority=-7)
+    )
+    assert request == DeviceRequest("default/q", 1, core=50, memory_percent=50, priority=-7)
+
+
+def test_shares_of_several_containers_make_several_gpus():
+    # After admission each container has gpu.shared = 1: two GPUs of a half each.
+    both = with_default_shared(pod([{K + "gpu-memory-ratio": 50}] * 2))
+    assert need(read_pod(both)) == (2, {"memory_ratio": 50})
+
+
+def test_a_pod_without_a_priority_has_0():
+    assert ask("nvidia.com/gpu", 1) == DeviceRequest("default/p", 1, priority=0)
+
+
+def test_half_a_percent_or_a_wrong_unit_is_refused_with_its_path():
+    with pytest.raises(
+        ValueError, match=r"^spec\.containers\[0\]\.resources\.limits\['koord.*gpu'\]"
+    ):
+        ask(K + "gpu", "100m")
+    with pytest.raises(TypeError, match=r"must be a quantity, .* not True"):
+        ask(K + "gpu", True)
+    with pytest.raises(ValueError, match=r"gpu'\]=-1: allowed are 0"):
+        ask(K + "gpu", -1)
+
+
+# --- hints
+
+
+def test_nics_as_a_count_give_one_percent_each_and_all_of_it_if_exclusive():
+    count = {"rdma": {"vfSelector": {}, "allocateStrategy": "RequestsAsCount"}}
+    request = ask(K + "rdma", 2, annotations={HINT: count})
+    assert need(request, "rdma") == (2, {"share": 1})
+    assert request.need("rdma").vf_selector == ()
+    count["rdma"] |= {"vfSelector": None, "exclusivePolicy": "DeviceLevel"}
+    request = ask(K + "rdma", 2, annotations={HINT: count})
+    assert need(request, "rdma") == (2, {"share": 100})
+    assert request.need("rdma").vf_selector is None
+    assert request.need("rdma").exclusive == "device"
+
+
+def test_all_nics_with_a_label_are_asked_for_at_once():
+    hint = {
+        "rdma": {
+            "allocateStrategy": "ApplyForAll",
+            "selector": {
+                "matchLabels": {"type": "storage"},
+                "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
+            },
+            "exclusivePolicy": "PCIeLevel",
+        }
+    }
+    found = ask(K + "rdma", 100, annotations={HINT: hint}).need("rdma")
+    assert (found.every, found.count, dict(found.amounts)) == (True, 1, {"share": 100})
+    assert dict(found.selector) == {"type": "storage", "zone": "a"}
+    assert found.exclusive == "pcie"
+
+
+def test_expressions_of_a_selector_are_read_as_kubernetes_has_them():
+    expressions = [
+        {"key": "zone", "operator": "In", "values": ["b", "a"]},
+        {"key": "type", "operator": "NotIn", "values": ["storage"]},
+        {"key": "ready", "operator": "Exists", "values": []},
+        {"key": "old", "operator": "DoesNotExist"},
+    ]
+    selector = {"matchLabels": {"rack": "r"}, "matchExpressions": expressions}
+    hint = {"rdma": {"selector": selector, "vfSelector": selector}}
+    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert found.selector == found.vf_selector
+    assert found.selector == (
+        ("rack", "r"),
+        LabelExpression("old", "DoesNotExist"),
+        LabelExpression("ready", "Exists"),
+        LabelExpression("type", "NotIn", ["storage"]),
+        LabelExpression("zone", "In", ["a", "b"]),
+    )
+
+
+def test_labels_that_contradict_expressions_match_no_device():
+    expressions = [{"key": "a", "operator": "In", "values": ["2"]}]
+    hint = {"rdma": {"selector": {"matchLabels": {"a": "1"}, "matchExpressions": expressions}}}
+    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert found.selector == (("a", "1"), LabelExpression("a", "In", ["2"]))
+
+
+@pytest.mark.parametrize("strategy", ["ApplyForAll", "RequestsAsCount"])
+def test_hundreds_of_percent_are_devices_whatever_the_strategy(strategy):
+    request = ask(K + "rdma", 200, annotations={HINT: {"rdma": {"allocateStrategy": strategy}}})
+    assert need(request, "rdma") == (2, {"share": 100})
+    assert not request.need("rdma").every
+
+
+@pytest.mark.parametrize(
+    ("word", "scope"),
+    [("Device", "device"), ("PCIe", "pcie"), ("NUMANode", "numa"), ("Node", "node")],
+)
+def test_required_scopes_have_their_counterparts(word, scope):
+    hint = {"gpu": {"requiredTopologyScope": word}}
+    assert ask("nvidia.com/gpu", 2, annotations={HINT: hint}).need("gpu").scope == scope
+
+
+def test_hints_of_types_that_are_not_asked_for_have_no_effect():
+    hint = {"rdma": {"allocateStrategy": "ApplyForAll"}, "gpu": None, "tpu": "anything"}
+    assert ask("nvidia.com/gpu", 1, annotations={HINT: hint}) == ask("nvidia.com/gpu", 1)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "says"),
+    [
+        (HINT, {"gpu": {"allocateStrategy": "All"}}, "gpu.allocateStrategy: must be one of"),
+        (HINT, {"gpu": {"exclusivePolicy": "NUMALevel"}}, "gpu.exclusivePolicy: must be one of"),
+        (HINT, {"gpu": {"requiredTopologyScope": "Rack"}}, "must be one of Device, PCIe"),
+        (
+            HINT,
+            {"gpu": {"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}},
+            "[0]: operator must be one of In, NotIn, Exists, DoesNotExist, not 'Gt'",
+        ),
+        (
+            HINT,
+            {"gpu": {"selector": {"matchExpressions": [{"operator": "Exists"}]}}},
+            "gpu.selector.matchExpressions[0].key: is missing",
+        ),
+        (
+            HINT,
+            {"gpu": {"selector": {"matchExpressions": [{"key": "a"}]}}},
+            "gpu.selector.matchExpressions[0].operator: is missing",
+        ),
+        (
+            HINT,
+            {"gpu": {"vfSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
+            "gpu.vfSelector.matchExpressions[0]: values: operator 'In' needs one value at least",
+        ),
+        (
+            HINT,
+            {
+                "gpu": {
+                    "selector": {
+                        "matchExpressions": [
+                            {"key": "a", "operator": "DoesNotExist", "values": ["1"]}
+                        ]
+                    }
+                }
+            },
+            "matchExpressions[0]: values=['1']: operator 'DoesNotExist' takes none",
+        ),
+        (JOINT, {"deviceTypes": ["gpu", "gpu"]}, "deviceTypes[1]: 'gpu' stands there twice"),
+        (JOINT, {"deviceTypes": ["gpu"], "requiredScope": "SameNUMA"}, "must be one of SamePCIe"),
+        (SPEC, {"allocatePolicy": "Strict"}, "allocatePolicy: must be one of Restricted"),
+        (SPEC, {"ringBusBandwidth": "fast"}, "ringBusBandwidth: 'fast' is no quantity"),
+    ],
+)
+def test_words_that_nobody_knows_are_refused_in_annotations(annotation, value, says):
+    with pytest.raises(ValueError, match=r"^metadata\.annotations\['scheduling") as caught:
+        ask("nvidia.com/gpu", 1, annotations={annotation: value})
+    assert says in str(caught.value)
+
+
+def test_an_annotation_that_is_no_json_is_refused():
+    with pytest.raises(ValueError, match=r"device-allocate-hint'.: is no JSON"):
+        read_pod(pod({"nvidia.com/gpu": 1}, {HINT: "{"}))
+
+
+# --- joint types, partitions, isolation
+
+BOTH = ("nvidia.com/gpu", 4, K + "rdma", 1)
+
+
+def test_joint_types_keep_their_order_and_lose_those_without_a_choice():
+    joint = {"deviceTypes": ["rdma", "fpga", "gpu", "tpu"], "requiredScope": "SamePCIe"}
+    request = ask(*BOTH, annotations={JOINT: joint})
+    assert (request.joint, request.same_pcie) == (("rdma", "gpu"), True)
+    for amount in (1, 200):
+        request = ask(
+            *("nvidia.com/gpu", 4, K + "rdma", amount),
+            annotations={JOINT: joint, HINT: {"rdma": {"allocateStrategy": "ApplyForAll"}}},
+        )
+        assert (request.joint, request.same_pcie) == ((), False)
+
+
+def test_one_joint_type_is_none():
+    request = ask("nvidia.com/gpu", 4, annotations={JOINT: {"deviceTypes": ["gpu", "rdma"]}})
+    assert request.joint == ()
+
+
+def test_a_partition_is_wanted_as_the_proposal_writes_it():
+    # Koordinator, docs/proposals/scheduling/20241008-gpu-partition-api.md
+    spec = {"allocatePolicy": "Restricted", "ringBusBandwidth": "200Gi"}
+    request = ask("nvidia.com/gpu", 1, annotations={SPEC: spec})
+    assert (request.partition, request.bandwidth) == ("restricted", 200 * GI)
+    request = ask("nvidia.com/gpu", 1, annotations={SPEC: {}})
+    assert (request.partition, request.bandwidth) == ("best-effort", None)
+
+
+def test_shared_gpus_are_in_no_partition():
+    request = ask(K + "gpu", 50, annotations={SPEC: {"allocatePolicy": "Restricted"}})
+    assert request.partition is None
+
+
+def test_the_provider_of_isolation_is_a_label():
+    label = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+    assert ask(K + "gpu", 50, labels=label).isolation_provider == "HAMi-core"
+
+
+# --- admission
+
+
+@pytest.mark.parametrize(
+    ("limits", "added"),
+    [
+        ({K + "gpu-memory-ratio": 200}, 2),
+        ({K + "gpu-memory-ratio": 100}, 1),
+        ({K + "gpu-memory-ratio": 50, K + "gpu-core": 300}, 1),
+        ({K + "gpu-memory": "8Gi", K + "gpu-core": 300}, 3),
+        ({K + "gpu-memory": "8Gi", K + "gpu-core": 250}, 1),
+        ({K + "gpu-memory": "8Gi"}, 1),
+        ({K + "gpu": 400}, 4),
+        ({K + "gpu": 40}, 1),
+    ],
+)
+def test_admission_adds_the_number_of_gpus(limits, added):
+    admitted = with_default_shared(pod(limits))
+    made = admitted["spec"]["containers"][0]["resources"]["limits"]
+    assert made[K + "gpu.shared"] == str(added)
+    assert K + "gpu" not in made
+    assert with_default_shared(admitted) == admitted
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cpu": 1},
+        {"nvidia.com/gpu": 1},
+        {K + "rdma": 1},
+        {K + "gpu.shared": 7, K + "gpu-memory": 1},
+        {NPU + "core": 20, K + "gpu-memory-ratio": 100},
+    ],
+)
+def test_admission_leaves_other_requests_alone(limits):
+    before = pod(limits)
+    assert with_default_shared(before) == before
+
+
+@given(st.sampled_from([asked for asked, _ in ACCEPTED]))
+@examples(40)
+def test_what_is_accepted_is_accepted_after_admission_and_needs_the_same(asked):
+    limits = dict(zip(asked[::2], asked[1::2], strict=True))
+    before = pod(limits)
+    after = with_default_shared(before)
+    assert before == pod(limits)
+    assert read_pod(after).needs == read_pod(before).needs
+
+
+def test_admission_writes_requests_where_there_are_some():
+    both = {"resources": {"requests": {K + "gpu": 100, "cpu": 1}, "limits": {K + "gpu": 100}}}
+    made = with_default_shared({"spec": {"containers": [both]}})["spec"]["containers"][0]
+    assert made["resources"] == {
+        "requests": {
+            "cpu": 1,
+            K + "gpu-core": "100",
+            K + "gpu-memory-ratio": "100",
+            K + "gpu.shared": "1",
+        },
+        "limits": {K + "gpu-core": "100", K + "gpu-memory-ratio": "100", K + "gpu.shared": "1"},
+    }
+
+
+# --- hostile pods
+
+RICH = pod(
+    [{K + "gpu-core": "100", K + "gpu-memory": "1Gi", K + "rdma": 2}, {K + "gpu.shared": 2}],
+    {
+        HINT: json.dumps({"rdma": {"vfSelector": {"matchLabels": {"a": "b"}}}}),
+        JOINT: json.dumps({"deviceTypes": ["gpu", "rdma"]}),
+        SPEC: json.dumps({"ringBusBandwidth": "1Gi"}),
+    },
+    {"koordinator.sh/gpu-isolation-provider": "x"},
+    priority=5,
+    initContainers=[{"restartPolicy": "Always", "resources": {"requests": {"cpu": 1}}}],
+    overhead={"cpu": 1},
+)
+ANNOTATIONS = {
+    HINT: {
+        "rdma": {
+            "selector": {
+                "matchLabels": {"a": "b"},
+                "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}],
+            },
+            "vfSelector": {"matchLabels": {"a": "b"}},
+            "allocateStrategy": "RequestsAsCount",
+            "exclusivePolicy": "PCIeLevel",
+            "requiredTopologyScope": "PCIe",
+        }
+    },
+    JOINT: {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"},
+    SPEC: {"allocatePolicy": "Restricted", "ringBusBandwidth": "1Gi"},
+}
+
+
+@given(broken(RICH))
+@examples(600)
+def test_a_hostile_pod_is_refused_clearly_or_read(document):
+    for read in (read_pod, with_default_shared):
+        try:
+            read(document)
+        except (TypeError, ValueError) as error:
+            assert type(error) in (TypeError, ValueError)
+            assert 0 < len(str(error)) < 2000
+
+
+@given(broken(ANNOTATIONS))
+@examples(600)
+def test_hostile_annotations_are_refused_clearly_or_read(annotations):
+    try:
+        texts = {key: json.dumps(value) for key, value in annotations.items()}
+    except (TypeError, AttributeError):
+        return
+    for limits in ({"nvidia.com/gpu": 1, K + "rdma": 2}, {K + "gpu": 1}):
+        try:
+            read_pod(pod(limits, texts))
+        except (TypeError, ValueError) as error:
+            assert type(error) in (TypeError, ValueError)
+            assert str(error).startswith("metadata.annotations[")

@@ -1,0 +1,42 @@
+"""Who may ask an API server for what: the rules of a manifest, applied to requests."""
+
+from pathlib import Path
+
+import yaml
+
+__all__ = ["DEPLOY", "documents", "is_allowed"]
+
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+_VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+def documents(name):
+    """The objects in a file of the folder."""
+    return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
+
+
+def _rules(kind):
+    return [
+        rule for one in documents("hivecore.yaml") if one["kind"] == kind for rule in one["rules"]
+    ]
+
+
+def is_allowed(method, path, watching=False):
+    """Whether the roles of the manifest allow a request of the service account."""
+    parts = path.strip("/").split("/")
+    group = parts[1] if parts[0] == "apis" else ""
+    parts = parts[3:] if group else parts[2:]
+    namespaced = parts[0] == "namespaces"
+    if namespaced:
+        namespace, parts = parts[1], parts[2:]
+    resource = parts[0] + (f"/{parts[2]}" if len(parts) > 2 else "")
+    verb = _VERBS[method]
+    if method == "GET" and len(parts) == 1:
+        verb = "watch" if watching else "list"
+    rules = _rules("ClusterRole")
+    if namespaced and namespace == "hivecore":
+        rules += _rules("Role")
+    return any(
+        group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]
+        for rule in rules
+    )

@@ -1,0 +1,223 @@
+"""Which minimums are in effect, and that a maximum holds where minimums below add up to more."""
+
+from random import Random
+
+import pytest
+from profiles import seeds
+from quotas.examples import both, one, runtimes
+
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+
+LEAVES = ("detect", "segment", "speech")
+
+
+def nested(make, total, **settings):
+    """org (96) over vision (48; over detect and segment, 24 each) and speech (48)."""
+    tree = make(**settings)
+    tree.set_total({"x": total})
+    for name, parent, least in (
+        ("org", "", 96),
+        ("vision", "org", 48),
+        ("speech", "org", 48),
+        ("detect", "vision", 24),
+        ("segment", "vision", 24),
+    ):
+        tree.set_quota(Quota(name, parent=parent, max={"x": 96}, min={"x": least}))
+    return tree
+
+
+def minimums(tree):
+    names = ("org", "vision", "speech", "detect", "segment")
+    return [tree.see("min", name)["x"] for name in names]
+
+
+@both
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        (96, [96, 48, 48, 24, 24]),
+        (4000, [96, 48, 48, 24, 24]),
+        (95, [95, 47, 48, 24, 23]),
+        (48, [48, 24, 24, 12, 12]),
+        (0, [0, 0, 0, 0, 0]),
+    ],
+)
+def test_minimums_are_the_same_whether_a_tree_is_idle_half_busy_or_busy(make, total, expected):
+    tree = nested(make, total)
+    assert minimums(tree) == expected
+    for name, amount in (("detect", 8), ("speech", 30), ("segment", 96), ("vision", 96)):
+        tree.submit(one(name, amount))
+        assert minimums(tree) == expected
+        tree.check()
+    for name in LEAVES:
+        tree.release(f"of {name}")
+        assert minimums(tree) == expected
+
+
+@both
+def test_minimums_follow_limits_totals_and_what_is_used_outside(make):
+    tree = nested(make, 96)
+    tree.set_quota(Quota("sys", max={"x": 96}, outside=True))
+    tree.run(one("sys", 48, "daemon"))
+    assert minimums(tree) == [48, 24, 24, 12, 12]
+    tree.release("daemon")
+    assert minimums(tree) == [96, 48, 48, 24, 24]
+    tree.set_quota(Quota("org", max={"x": 60}, min={"x": 60}))
+    assert minimums(tree) == [60, 30, 30, 15, 15]
+    tree.set_total({"x": 30})
+    assert minimums(tree) == [30, 15, 15, 8, 7]
+    tree.set_total({"x": 96})
+    tree.set_quota(Quota("org", max={"x": 96}, min={"x": 96}))
+    tree.move("speech", "vision")  # whose minimum was enough for the two below it
+    assert [tree.see("min", name)["x"] for name in ("vision", *LEAVES)] == [48, 24, 24, 48]
+    tree.check()
+
+
+@both
+def test_children_have_what_their_parent_can_have_beside_its_siblings_minimums(make):
+    """More than the parent's own minimum, where that is spare."""
+    tree = make()
+    tree.set_total({"x": 100})
+    tree.set_quota(Quota("p", max={"x": 80}, min={"x": 10}))
+    tree.set_quota(Quota("q", max={"x": 100}, min={"x": 30}))
+    for name in "ab":
+        tree.set_quota(Quota(name, parent="p", max={"x": 80}, min={"x": 35}))
+    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 30, 35, 35]
+    tree.set_quota(Quota("q", max={"x": 100}, min={"x": 60}))
+    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 60, 20, 20]
+    tree.set_quota(Quota("q", max={"x": 100}))
+    tree.set_quota(Quota("p", max={"x": 50}, min={"x": 10}))
+    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 0, 25, 25]
+    tree.set_quota(Quota("p", max={"x": 50}, min={"x": 10}, weight={}))  # it cannot borrow
+    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 0, 5, 5]
+    tree.check()
+
+
+@both
+def test_a_quota_without_a_weight_has_its_minimum_though_its_parent_asks_for_little(make):
+    tree = nested(make, 96)
+    tree.set_quota(Quota("vision", parent="org", max={"x": 96}, min={"x": 48}, weight={}))
+    tree.submit(one("vision", 8))
+    assert runtimes(tree, ("org", "vision")) == [8, 8]
+    assert tree.decide("of vision") == ("bind",)
+    tree.submit(one("speech", 30))
+    assert runtimes(tree, ("org", "vision", "speech")) == [38, 8, 30]
+    tree.submit(one("vision", 90, "more"))
+    assert runtimes(tree, ("org", "vision", "speech")) == [96, 48, 30]
+
+
+@both
+def test_runtimes_of_a_tree_that_promises_too_much_add_up_to_what_there_is(make):
+    """p and q have 200 each; what is asked for below them is not there."""
+    tree = make()
+    tree.set_total({"x": 400})
+    for parent, below in (("p", "abc"), ("q", "def")):
+        tree.set_quota(Quota(parent, max={"x": 600}, min={"x": 300}))
+        for name in below:
+            tree.set_quota(Quota(name, parent=parent, max={"x": 600}, min={"x": 100}))
+    assert [tree.see("min", name)["x"] for name in "pabc"] == [200, 67, 67, 66]
+    for name in "abcdef":
+        tree.submit(one(name, 200))
+    assert runtimes(tree, "pqabcdef") == [200, 200, 67, 67, 66, 67, 67, 66]
+    assert [tree.see("min", name)["x"] for name in "pabc"] == [200, 67, 67, 66]
+
+
+def sound(rng):
+    """(quotas, the sum of minimums at the top); those below a quota are no more than its own."""
+    quotas = []
+
+    def grow(parent, most, left, depth):
+        for letter in "abcd"[: rng.randint(1, 4)]:
+            least = rng.randint(0, left)
+            left -= least
+            name, limit = parent + letter, rng.randint(least, max(most, least) + 5)
+            weights = None if rng.random() < 0.6 else {"x": rng.randint(0, 3)}
+            flags = {"lends": rng.random() < 0.8, "scales": rng.random() < 0.9}
+            limits = {"max": {"x": limit}, "min": {"x": least}, "weight": weights}
+            quotas.append(Quota(name, parent=parent, **limits, **flags))
+            if depth < 3 and rng.random() < 0.6:
+                grow(name, limit, least, depth + 1)
+
+    grow("", 30, 60, 1)
+    return quotas, sum(dict(quota.min)["x"] for quota in quotas if not quota.parent)
+
+
+def test_sound_trees_keep_their_minimums_and_every_quota_may_use_its_own():
+    for seed in seeds(300):
+        rng = Random(f"{seed} sound")
+        quotas, needed = sound(rng)
+        total = rng.choice((needed, needed + rng.randint(0, 20), rng.randint(0, needed)))
+        tree = QuotaTree(quotas, total={"x": total}, limit=rng.choice(("runtime", "max")))
+        idle = {quota.name: tree.status(quota.name).min for quota in quotas}
+        if total >= needed:
+            assert idle == {quota.name: dict(quota.min) for quota in quotas}
+        for i in range(rng.randint(0, 12)):
+            owner = QuotaRequest(f"o{i}", rng.choice(quotas).name, {"x": rng.randint(1, 15)})
+            tree.recover(owner, rng.randint(0, 1))
+        for quota in quotas:
+            status = tree.status(quota.name)
+            assert status.min == idle[quota.name]
+            least = min(status.limited_request["x"], status.min["x"])
+            assert status.runtime["x"] >= least
+        tree.check()
+
+
+# --- a maximum where what runs is guaranteed
+
+
+def promised(make, **settings):
+    """g (max 20) over p (max 12) over a and b, which are promised 10 each."""
+    tree = make(guarantee=True, **settings)
+    tree.set_total({"x": 100})
+    tree.set_quota(Quota("g", max={"x": 20}))
+    tree.set_quota(Quota("p", parent="g", max={"x": 12}))
+    for name in "ab":
+        tree.set_quota(Quota(name, parent="p", max={"x": 10}, min={"x": 10}))
+    tree.set_quota(Quota("c", parent="g", max={"x": 10}, min={"x": 10}))
+    return tree
+
+
+@both
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_no_ancestor_uses_more_than_its_maximum_where_minimums_below_add_up_to_more(make, limit):
+    tree = promised(make, limit=limit)
+    assert runtimes(tree, "gp") == [20, 12]
+    for name in "abc":
+        tree.submit(one(name, 10))
+    tree.admit("of a")
+    assert tree.decide("of b") == ("wait", limit, "p")
+    tree.admit("of c")
+    assert (tree.see("used", "g"), tree.see("used", "p")) == ({"x": 20}, {"x": 10})
+    tree.submit(one("b", 1, "small"))
+    assert tree.decide("small") == ("wait", limit, "g")
+    assert runtimes(tree, "gp") == [20, 12]
+
+
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_no_parent_uses_more_than_its_maximum_by_what_is_admitted_together(limit):
+    tree = QuotaTree(
+        [
+            Quota("p", max={"x": 12}),
+            *(Quota(n, parent="p", max={"x": 10}, min={"x": 10}) for n in "ab"),
+        ],
+        total={"x": 100},
+        guarantee=True,
+        limit=limit,
+    )
+    refusal = tree.schedule([one("a", 10), one("b", 10)]).refusal
+    assert (refusal.code, refusal.part) == (limit, "p")
+    assert refusal.reason == f"{limit} of 'p' is exceeded (x: 0 used + 20 asked > 12)"
+    assert tree.fits([one("a", 10), one("b", 2)])
+
+
+@both
+def test_what_runs_is_kept_beyond_a_maximum_that_is_lowered_and_no_more_is_admitted(make):
+    tree = promised(make)
+    tree.run(one("a", 9, "runs"))
+    tree.set_quota(Quota("p", parent="g", max={"x": 6}))
+    assert runtimes(tree, "p") == [9]
+    tree.submit(one("b", 1))
+    assert tree.decide("of b") == ("wait", "runtime", "p")
+    tree.release("runs")
+    assert runtimes(tree, "p") == [6]
+    assert tree.decide("of b") == ("bind",)

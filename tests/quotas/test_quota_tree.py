@@ -1,0 +1,517 @@
+"""Trees of quotas refuse what is wrong, name the argument, and stay as they were."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from profiles import seeds
+from quotas.examples import request, tree_with_owners
+
+from hivecore.quotas import (
+    Quota,
+    QuotaDecision,
+    QuotaRequest,
+    QuotaTree,
+)
+
+MOST = 2**62
+AMOUNTS = [
+    ({"x": -1}, ValueError),
+    ({"x": MOST + 1}, ValueError),
+    ({"x": 2**63}, ValueError),
+    ({"x": 10**400}, ValueError),
+    ({"x": 0.0001}, ValueError),
+    ({"x": math.nan}, ValueError),
+    ({"x": math.inf}, ValueError),
+    ({"x": "1"}, TypeError),
+    ({"x": None}, TypeError),
+    ({3: 1}, TypeError),
+    ({"": 1}, ValueError),
+    (5, TypeError),
+    ("x", TypeError),
+    ([("x", 1)], TypeError),
+    ((("x", 1), ("x", 2)), ValueError),
+    ((("x", 1, 2),), ValueError),
+    (("x",), TypeError),
+]
+
+
+@pytest.mark.parametrize(("amounts", "error"), AMOUNTS, ids=str)
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda amounts: Quota("a", max=amounts), "max"),
+        (lambda amounts: Quota("a", max={"x": MOST}, min=amounts), "min"),
+        (lambda amounts: Quota("a", max={"x": MOST}, weight=amounts), "weight"),
+        (lambda amounts: QuotaRequest("o", "a", amounts), "amounts"),
+        (lambda amounts: QuotaTree(total=amounts), "total"),
+        (lambda amounts: tree_with_owners().set_total(amounts), "total"),
+        (lambda amounts: tree_with_owners().set_weights({"a": amounts}), "weight"),
+    ],
+)
+def test_amounts_that_are_none_are_named(make, named, amounts, error):
+    with pytest.raises(error, match=named):
+        make(amounts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"name": ""}, ValueError, "name must not be empty"),
+        ({"name": 5}, TypeError, "name must be a string, not int"),
+        ({"parent": None}, TypeError, "parent must be a string"),
+        ({"tree": 5}, TypeError, "tree must be a string"),
+        ({"lends": 1}, TypeError, "lends must be a bool"),
+        ({"scales": None}, TypeError, "scales must be a bool"),
+        ({"outside": "no"}, TypeError, "outside must be a bool"),
+        ({"min": {"x": 9}}, ValueError, r"min\['x'\]=9: is above max, 8"),
+        ({"min": {"y": 0}}, ValueError, "min: 'y' has no max"),
+        ({"weight": {"y": 0}}, ValueError, "weight: 'y' has no max"),
+        ({"parent": "p", "outside": True}, ValueError, "outside: is for quotas at the top"),
+        ({"parent": "p", "tree": "t"}, ValueError, "tree: is for quotas at the top"),
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        Quota(**{"name": "a", "max": {"x": 8}, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"name": ""}, ValueError, "name must not be empty"),
+        ({"quota": ""}, ValueError, "quota must not be empty"),
+        ({"quota": 3}, TypeError, "quota must be a string"),
+        ({"count": 0}, ValueError, "count=0: allowed are 1 to 2147483647"),
+        ({"count": 2**31}, ValueError, "count=2147483648"),
+        ({"count": 1.0}, TypeError, "count must be an integer"),
+        ({"count": 2, "min_count": 3}, ValueError, "min_count=3: allowed are 1 to 2"),
+        ({"min_count": 0}, ValueError, "min_count=0"),
+        ({"min_count": math.nan}, TypeError, "min_count must be an integer"),
+        ({"priority": 2**31}, ValueError, "priority=2147483648"),
+        ({"priority": -(2**31) - 1}, ValueError, "priority=-2147483649"),
+        ({"priority": "high"}, TypeError, "priority must be an integer"),
+        ({"preemptible": 0}, TypeError, "preemptible must be a bool"),
+        ({"amounts": {"x": MOST}, "count": 2}, ValueError, r"amounts\['x'\]=4611686018427387904"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        QuotaRequest(**{"name": "o", "quota": "a", "amounts": {"x": 8}, **arguments})
+
+
+@pytest.mark.parametrize("make", [lambda: Quota("a", max={"x": 1}), request])
+def test_quotas_and_requests_are_values(make):
+    one = make()
+    assert one == make()
+    assert hash(one) == hash(make())
+    assert one == one.replace()
+    assert one != one.replace(name="other")
+    with pytest.raises(AttributeError):
+        one.name = "other"
+    with pytest.raises(TypeError, match="colour"):
+        one.replace(colour="red")
+
+
+def test_amounts_may_be_numbers_of_numpy_and_pairs():
+    assert Quota("a", max={"x": np.int64(4)}) == Quota("a", max=(("x", 4),))
+    assert type(dict(Quota("a", max={"x": np.uint8(4)}).max)["x"]) is int
+    assert request(amounts={"x": 1, "y": 0}) == request()  # of nothing there is nothing
+
+
+WRONG = {
+    "quotas": (lambda _: QuotaTree(4), TypeError, "quotas must be a sequence"),
+    "quotas of names": (lambda _: QuotaTree(["a"]), TypeError, "quotas must hold Quota, not str"),
+    "quotas twice": (
+        lambda _: QuotaTree([Quota("a", max={}), Quota("a", max={"x": 1})]),
+        ValueError,
+        "quotas: 'a' is there twice",
+    ),
+    "quotas in a cycle": (
+        lambda _: QuotaTree([Quota("a", max={}, parent="b"), Quota("b", max={}, parent="a")]),
+        ValueError,
+        "quotas: 'a' is its own ancestor",
+    ),
+    "limit": (lambda _: QuotaTree(limit="min"), ValueError, "limit must be one of runtime, max"),
+    "limit of no word": (lambda _: QuotaTree(limit=None), TypeError, "limit must be a string"),
+    "check_ancestors": (lambda _: QuotaTree(check_ancestors=1), TypeError, "check_ancestors"),
+    "scale_min": (lambda _: QuotaTree(scale_min="yes"), TypeError, "scale_min must be a bool"),
+    "guarantee": (lambda _: QuotaTree(guarantee=None), TypeError, "guarantee must be a bool"),
+    "quota unknown": (lambda t: t.quota("z"), KeyError, "there is no quota 'z'"),
+    "quota of no name": (lambda t: t.quota([]), KeyError, r"there is no quota \[\]"),
+    "set_quota": (lambda t: t.set_quota("a"), TypeError, "quota must be a Quota, not str"),
+    "set_quota below none": (
+        lambda t: t.set_quota(Quota("n", max={}, parent="z")),
+        KeyError,
+        "parent: there is no quota 'z'",
+    ),
+    "set_quota below itself": (
+        lambda t: t.set_quota(Quota("n", max={}, parent="n")),
+        KeyError,
+        "parent: there is no quota 'n'",
+    ),
+    "set_quota below outside": (
+        lambda t: t.set_quota(Quota("n", max={}, parent="q")),
+        ValueError,
+        "parent 'q' is outside",
+    ),
+    "set_quota with more dimensions": (
+        lambda t: t.set_quota(Quota("n", max={"y": 1}, parent="a")),
+        ValueError,
+        "max of 'n': 'y' is no dimension of 'a'",
+    ),
+    "set_quota with too few": (
+        lambda t: t.set_quota(Quota("p", max={"x": 20})),
+        ValueError,
+        "max of 'b': 'y' is no dimension of 'p'",
+    ),
+    "set_quota in another tree": (
+        lambda t: t.set_quota(Quota("p", max={"x": 20, "y": 20}, tree="other")),
+        ValueError,
+        "tree: quota 'p' is in ''",
+    ),
+    "set_quota not outside any more": (
+        lambda t: t.set_quota(Quota("q", max={"x": 9})),
+        ValueError,
+        "outside: quota 'q' is not so",
+    ),
+    "set_quota with 65 dimensions": (
+        lambda t: t.set_quota(Quota("n", max={f"d{i}": 1 for i in range(65)})),
+        ValueError,
+        "there are 64 already",
+    ),
+    "move unknown": (lambda t: t.move("z", ""), KeyError, "there is no quota 'z'"),
+    "move to unknown": (lambda t: t.move("a", "z"), KeyError, "parent: there is no quota 'z'"),
+    "move to no name": (lambda t: t.move("a", None), TypeError, "parent must be a string"),
+    "move below itself": (lambda t: t.move("p", "p"), ValueError, "parent 'p' is below 'p' itself"),
+    "move below its child": (
+        lambda t: t.move("p", "b"),
+        ValueError,
+        "parent 'b' is below 'p' itself",
+    ),
+    "move into another tree": (lambda t: t.move("a", "r"), ValueError, "tree: quota 'a' is in ''"),
+    "move below outside": (lambda t: t.move("a", "q"), ValueError, "parent 'q' is outside"),
+    "move outside": (lambda t: t.move("q", "p"), ValueError, "outside: is for quotas at the top"),
+    "move to fewer dimensions": (
+        lambda t: t.move("b", "a"),
+        ValueError,
+        "max of 'b': 'y' is no dimension of 'a'",
+    ),
+    "remove unknown": (lambda t: t.remove("z"), KeyError, "there is no quota 'z'"),
+    "remove with children": (
+        lambda t: t.remove("p"),
+        ValueError,
+        "quota 'p' has others below it, such as 'a'",
+    ),
+    "remove with owners": (lambda t: t.remove("b"), ValueError, "quota 'b' has 2 owners"),
+    "set_total carved": (lambda t: t.set_total({}, carved=True), ValueError, "carved: the default"),
+    "set_total carved 1": (
+        lambda t: t.set_total({}, tree="other", carved=1),
+        TypeError,
+        "carved must be a bool",
+    ),
+    "set_total tree": (lambda t: t.set_total({}, tree=None), TypeError, "tree must be a string"),
+    "set_total with 65 dimensions": (
+        lambda t: t.set_total({f"d{i}": 1 for i in range(65)}),
+        ValueError,
+        "there are 64 already",
+    ),
+    "set_weights": (lambda t: t.set_weights(3), TypeError, "weights must be a mapping"),
+    "set_weights unknown": (
+        lambda t: t.set_weights({"a": {"x": 7}, "z": {"x": 1}}),
+        KeyError,
+        "there is no quota 'z'",
+    ),
+    "set_weights dimension": (
+        lambda t: t.set_weights({"b": {"x": 7}, "a": {"y": 1}}),
+        ValueError,
+        "weight: 'y' has no max",
+    ),
+    "runtime": (lambda t: t.runtime(None), KeyError, "there is no quota None"),
+    "runtimes": (lambda t: t.runtimes("x"), TypeError, "dimensions must be a sequence"),
+    "runtimes unknown": (lambda t: t.runtimes(["x", "z"]), KeyError, "there is no dimension 'z'"),
+    "runtimes no name": (lambda t: t.runtimes([3]), TypeError, "dimensions must be a string"),
+    "status": (lambda t: t.status("z"), KeyError, "there is no quota 'z'"),
+    "total": (lambda t: t.total("z"), KeyError, "there is no tree 'z'"),
+    "total no name": (lambda t: t.total([]), TypeError, "tree must be a string"),
+    "request": (lambda t: t.request("z"), KeyError, "there is no owner 'z'"),
+    "members": (lambda t: t.members(3), KeyError, "there is no owner 3"),
+    "submit": (lambda t: t.submit("runs"), TypeError, "request must be a QuotaRequest, not str"),
+    "submit again": (
+        lambda t: t.submit(request("waits")),
+        ValueError,
+        "request: there is an owner 'waits'",
+    ),
+    "submit to none": (lambda t: t.submit(request(quota="z")), KeyError, "there is no quota 'z'"),
+    "submit too much": (
+        lambda t: t.submit(request(amounts={"x": MOST})),
+        ValueError,
+        "request: 'new': a sum would be above 4611686018427387904",
+    ),
+    "submit 65 dimensions": (
+        lambda t: t.submit(request(amounts={f"d{i}": 1 for i in range(65)})),
+        ValueError,
+        "there are 64 already",
+    ),
+    "submit_many": (lambda t: t.submit_many("ab"), TypeError, "requests must be a sequence"),
+    "submit_many with a name": (
+        lambda t: t.submit_many([request(), "runs"]),
+        TypeError,
+        "request must be a QuotaRequest",
+    ),
+    "submit_many twice": (
+        lambda t: t.submit_many([request("m"), request("n"), request("m")]),
+        ValueError,
+        "request: there is an owner 'm'",
+    ),
+    "submit_many to none": (
+        lambda t: t.submit_many([request("m"), request("n", quota="z")]),
+        KeyError,
+        "there is no quota 'z'",
+    ),
+    "evict": (lambda t: t.evict("z"), KeyError, "there is no owner 'z'"),
+    "release": (lambda t: t.release("z"), KeyError, "there is no owner 'z'"),
+    "recover": (lambda t: t.recover("runs", 1), TypeError, "request must be a QuotaRequest"),
+    "recover again": (lambda t: t.recover(request("runs"), 1), ValueError, "an owner 'runs'"),
+    "recover more": (
+        lambda t: t.recover(request(), 2),
+        ValueError,
+        "members=2: allowed are 0 to 1",
+    ),
+    "recover less": (lambda t: t.recover(request(), -1), ValueError, "members=-1"),
+    "recover half": (lambda t: t.recover(request(), 0.5), TypeError, "members must be an integer"),
+    "recover to none": (lambda t: t.recover(request(quota="z"), 1), KeyError, "no quota 'z'"),
+    "schedule": (lambda t: t.schedule(5), TypeError, "request must be a sequence, not int"),
+    "schedule nobody": (lambda t: t.schedule([]), ValueError, "request: is empty"),
+    "schedule unknown": (lambda t: t.schedule("z"), KeyError, "there is no owner 'z'"),
+    "schedule to none": (lambda t: t.schedule(request(quota="z")), KeyError, "no quota 'z'"),
+    "schedule numbers": (lambda t: t.schedule([5]), TypeError, "request must be a QuotaRequest"),
+    "schedule twice": (
+        lambda t: t.schedule(["waits", "waits"]),
+        ValueError,
+        "request: 'waits' is named twice",
+    ),
+    "schedule new and unknown": (
+        lambda t: t.schedule([request(), "z"]),
+        KeyError,
+        "there is no owner 'z'",
+    ),
+    "schedule something else": (
+        lambda t: t.schedule(request("waits")),
+        ValueError,
+        "request: 'waits' has asked for something else",
+    ),
+    "schedule who has all": (
+        lambda t: t.schedule("full"),
+        ValueError,
+        "has all its members",
+    ),
+    "schedule too few": (
+        lambda t: t.schedule("waits", members=1),
+        ValueError,
+        "members=1: allowed are 2 to 3",
+    ),
+    "schedule too many": (
+        lambda t: t.schedule("runs", members=2),
+        ValueError,
+        "members=2: allowed are 1 to 1",
+    ),
+    "schedule part": (
+        lambda t: t.schedule("waits", members=2.5),
+        TypeError,
+        "members must be an integer",
+    ),
+    "schedule members of several": (
+        lambda t: t.schedule(["waits", request()], members=2),
+        ValueError,
+        "members: is for one owner",
+    ),
+    "schedule_many": (lambda t: t.schedule_many("ab"), TypeError, "requests must be a sequence"),
+    "schedule_many unknown": (
+        lambda t: t.schedule_many([request(), "waits", "z"]),
+        KeyError,
+        "there is no owner 'z'",
+    ),
+    "fits": (lambda t: t.fits(None), TypeError, "request must be a sequence"),
+    "fits something else": (lambda t: t.fits(request("waits")), ValueError, "something else"),
+    "grow unknown": (lambda t: t.grow("z"), KeyError, "there is no owner 'z'"),
+    "grow who waits": (lambda t: t.grow("waits"), ValueError, "name: 'waits' does not run"),
+    "grow too much": (lambda t: t.grow("runs", 2), ValueError, "members=2: allowed are 1 to 1"),
+    "grow none": (lambda t: t.grow("runs", 0), ValueError, "members=0"),
+    "grow who has all": (lambda t: t.grow("full"), ValueError, "'full' has all its members"),
+    "preempt_within": (lambda t: t.preempt_within(["waits"]), TypeError, "request must be a Quota"),
+    "preempt_within unknown": (lambda t: t.preempt_within("z"), KeyError, "there is no owner 'z'"),
+    "budgets": (lambda t: t.preempt_within("waits", budgets=5), TypeError, "budgets must be"),
+    "budgets of numbers": (
+        lambda t: t.preempt_within("waits", budgets=[5]),
+        TypeError,
+        "budgets must be a sequence",
+    ),
+    "budgets of three": (
+        lambda t: t.preempt_within("waits", budgets=[((), 1, 2)]),
+        ValueError,
+        "budgets must hold pairs",
+    ),
+    "budgets of a text": (
+        lambda t: t.preempt_within("waits", budgets=[("full", 1)]),
+        TypeError,
+        "budgets must be a sequence",
+    ),
+    "budgets of no names": (
+        lambda t: t.preempt_within("waits", budgets=[([5], 1)]),
+        TypeError,
+        "budgets must be a string",
+    ),
+    "budgets below 0": (
+        lambda t: t.preempt_within("waits", budgets=[(["full"], -1)]),
+        ValueError,
+        "budgets=-1",
+    ),
+    "commit": (lambda t: t.commit("waits"), TypeError, "decision must be a QuotaDecision, not str"),
+    "commit_many": (lambda t: t.commit_many(5), TypeError, "decisions must be a sequence"),
+    "commit_many of names": (
+        lambda t: t.commit_many([t.schedule("waits"), "runs"]),
+        TypeError,
+        "decision must be a QuotaDecision",
+    ),
+    "overusers": (lambda t: t.overusers("z"), KeyError, "there is no quota 'z'"),
+    "borrowers": (lambda t: t.borrowers("z"), KeyError, "there is no quota 'z'"),
+    "explain": (lambda t: t.explain(["waits"]), TypeError, "request must be a QuotaRequest"),
+    "explain unknown": (lambda t: t.explain("z"), KeyError, "there is no owner 'z'"),
+    "explain something else": (
+        lambda t: t.explain(request("waits")),
+        ValueError,
+        "request: 'waits' has asked for something else",
+    ),
+    "explain who has all": (lambda t: t.explain("full"), ValueError, "has all its members"),
+    "runtime_trace": (lambda t: t.runtime_trace("z", "x"), KeyError, "there is no quota 'z'"),
+    "runtime_trace dimension": (
+        lambda t: t.runtime_trace("a", "y"),
+        KeyError,
+        "quota 'a' has no dimension 'y'",
+    ),
+    "runtime_trace no name": (
+        lambda t: t.runtime_trace("a", None),
+        TypeError,
+        "dimension must be a string",
+    ),
+    "runtime_trace outside": (
+        lambda t: t.runtime_trace("q", "x"),
+        ValueError,
+        "quota 'q' may use its max in any case",
+    ),
+    "from_bytes": (lambda t: t.from_bytes("text"), TypeError, "data must be bytes, not str"),
+    "a decision": (lambda _: QuotaDecision(), TypeError, "made by QuotaTree.schedule"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named_and_changes_nothing(case):
+    call, error, match = WRONG[case]
+    tree = tree_with_owners()
+    before, next_to_decide = tree.to_bytes(), tree.schedule("waits")
+    for _ in range(2):
+        with pytest.raises(error, match=match):
+            call(tree)
+    tree.check()
+    assert tree.to_bytes() == before
+    assert tree.schedule("waits") == next_to_decide
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_there_is_room_up_to_the_limit_beside_what_is_used(seed):
+    rng = random.Random(seed)
+    quotas = [
+        Quota("all", max={"gpu": 64, "cpu": 64}),
+        Quota("system", max={"gpu": 4}, outside=True),
+    ]
+    for i in range(6):
+        dimensions = {"gpu": rng.randint(4, 64), **({"cpu": 32} if i % 2 else {})}
+        parent = rng.choice(["", "all", *(f"q{k}" for k in range(0, i, 2))])
+        if parent and any(d not in dict(quotas[0].max) for d in dimensions):
+            continue
+        if parent.startswith("q") and "cpu" in dimensions:
+            parent = "all"
+        quotas.append(Quota(f"q{i}", max=dimensions, parent=parent))
+    tree = QuotaTree(quotas, total={"gpu": 100, "cpu": 50})
+    for i in range(12):
+        name = rng.choice(tree.quotas)
+        request = QuotaRequest(f"o{i}", name, {"gpu": rng.randint(1, 9), "cpu": rng.randint(0, 3)})
+        tree.submit(request)
+        decision = tree.schedule(request.name)
+        if decision.outcome == "bind":
+            tree.commit(decision)
+    at = [rng.randrange(len(tree.quotas)) for _ in range(60)]
+    more = [[rng.randint(-9, 9), rng.choice([0, rng.randint(-64, 64)])] for _ in at]
+    for limit in ("runtime", "max", "total"):
+        found = tree.have_room(limit, at, more, ["cpu", "gpu"])
+        for has, row, asked in zip(found.tolist(), at, more, strict=True):
+            name = tree.quotas[row]
+            left = left_by(tree, name, limit)
+            assert has == all(
+                amount == 0 or amount <= left.get(dimension, amount)
+                for amount, dimension in zip(asked, ["cpu", "gpu"], strict=True)
+            )
+
+
+def left_by(tree, name, limit):
+    """How much more a quota may use by a limit, of what it has a maximum of."""
+    status, most = tree.status(name), dict(tree.quota(name).max)
+    if limit == "total":
+        tops = [
+            one for one in tree.quotas if not (tree.quota(one).parent or tree.quota(one).outside)
+        ]
+        used = {d: sum(tree.status(one).used.get(d, 0) for one in tops) for d in most}
+        return {d: tree.total().get(d, 0) - used[d] for d in most}
+    limits = status.runtime if limit == "runtime" else most
+    return {d: limits[d] - status.used[d] for d in most}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (("max", [0], [[1]], ["x"]), KeyError, "no dimension 'x'"),
+        (("min", [0], [[1]], ["gpu"]), ValueError, "limit"),
+        (("max", [2], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [-1], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [0.0], [[1]], ["gpu"]), TypeError, "quotas"),
+        (("max", [[0]], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [0], [[-(2**62) - 1]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[2**62 + 1]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[-math.inf]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[math.nan]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [["1"]], ["gpu"]), TypeError, "amounts"),
+        (("max", [0], [1], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[1, 2]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0, 1], [[1]], ["gpu"]), ValueError, "amounts"),
+    ],
+)
+def test_no_room_is_asked_for_that_cannot_be(arguments, error, match):
+    tree = QuotaTree([Quota("a", max={"gpu": 4}), Quota("b", max={"gpu": 4})], total={"gpu": 8})
+    with pytest.raises(error, match=match):
+        tree.have_room(*arguments)
+    assert tree.have_room("max", [], np.zeros((0, 1), int), ["gpu"]).tolist() == []
+
+
+def test_what_less_important_owners_of_a_quota_use():
+    tree = QuotaTree([Quota("a", max={"gpu": 9}), Quota("b", max={"gpu": 9})], total={"gpu": 18})
+    for name, quota, gpus, priority, preemptible in (
+        ("low", "a", 1, 0, True),
+        ("lower", "a", 2, -1, True),
+        ("fixed", "a", 0, -1, False),
+        ("equal", "a", 1, 1, True),
+        ("other", "b", 4, 0, True),
+        ("waits", "a", 8, 0, True),
+    ):
+        terms = {"priority": priority, "preemptible": preemptible}
+        tree.submit(QuotaRequest(name, quota, {"gpu": gpus}, **terms))
+        if name != "waits":
+            tree.commit(tree.schedule(name))
+    assert tree.used_below("a", 1) == {"gpu": 3}
+    assert tree.used_below("a", 0) == {"gpu": 2}
+    assert tree.used_below("a", -1) == {}
+    with pytest.raises(KeyError, match="there is no quota"):
+        tree.used_below("c", 0)
+    with pytest.raises(TypeError, match="priority"):
+        tree.used_below("a", 0.5)

@@ -1,0 +1,275 @@
+"""Trees of quotas as copies and as bytes, under several threads, and after a restart."""
+
+import copy
+import itertools
+import json
+import pickle
+import threading
+from random import Random
+
+import pytest
+from objects.saved_states import AUDITS
+from profiles import seeds, times
+from quotas.examples import request, tree_with_owners
+from quotas.lives import Life, same
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+
+
+def lived(seed=0, steps=90, **settings):
+    """A tree that has been through something, with owners who may not borrow."""
+    life, rng = Life(**settings), Random(f"{seed} lived")
+    for _ in range(steps):
+        life.step(rng)
+    for name in life.tree.owners[:3]:
+        life.tree.evict(name)
+    return life.tree
+
+
+@pytest.mark.parametrize("audit", AUDITS, ids=lambda audit: audit.__name__)
+def test_saved_states(audit):
+    audit(tree_with_owners)
+
+
+BRANCHES = [
+    lambda tree: tree.copy(),
+    copy.copy,
+    copy.deepcopy,
+    lambda tree: pickle.loads(pickle.dumps(tree)),
+    lambda tree: QuotaTree.from_bytes(bytearray(tree.to_bytes())),
+]
+
+
+@pytest.mark.parametrize("branched", BRANCHES)
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_a_branch_is_the_same_in_all_that_can_be_seen_and_goes_its_own_way(branched, limit):
+    for seed in seeds(8):
+        tree = lived(seed, limit=limit, check_ancestors=seed % 2 == 0)
+        before = tree.to_bytes()
+        branch = branched(tree)
+        same(branch, tree)
+        branch.check()
+        for name in branch.owners:
+            branch.release(name)
+        for name in reversed(branch.quotas):
+            branch.remove(name)
+        branch.set_total({})
+        branch.check()
+        assert tree.to_bytes() == before
+        tree.check()
+
+
+def test_a_copy_lives_on_as_its_original():
+    for seed in seeds(6):
+        life, rng = Life(), Random(f"{seed} before")
+        for _ in range(60):
+            life.step(rng)
+        other = copy.copy(life)
+        other.tree, other.twin = life.tree.copy(), copy.deepcopy(life.twin)
+        ends = []
+        for one in (life, other):
+            chance = Random(f"{seed} after")
+            for _ in range(40):
+                one.step(chance)
+                one.check()
+            ends.append(one.tree)
+        same(*ends)
+
+
+def test_decisions_are_pickled_and_copied_as_values():
+    tree = tree_with_owners()
+    for asked in ("waits", request(), ["waits", request()], request(amounts={"x": 50})):
+        decision = tree.schedule(asked)
+        for other in (pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
+            assert other == decision
+            assert hash(other) == hash(decision)
+            assert repr(other) == repr(decision)
+    assert tree.schedule("waits") != tree.schedule(request())
+
+
+VALUES = [None, True, -1, 0, 1, 2**31, 2**62, 2**63, 10**30, 0.5, "", "x", "a", [], {}, [["x", 1]]]
+
+
+def tampered(value, rng):
+    """The same with something else somewhere."""
+    if isinstance(value, dict) and value and rng.random() < 0.95:
+        key = rng.choice(sorted(value))
+        changed = {**value, key: tampered(value[key], rng)}
+        if rng.random() < 0.1:
+            changed.pop(key)
+        return changed
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        place, made = rng.randrange(len(value)), list(value)
+        kind = rng.random()
+        if kind < 0.7:
+            made[place] = tampered(made[place], rng)
+        elif kind < 0.85:
+            made.insert(place, made[rng.randrange(len(made))])
+        else:
+            del made[place]
+        return made
+    if type(value) is int and rng.random() < 0.7:
+        return value + rng.choice((-1, 1, 2))
+    return rng.choice(VALUES)
+
+
+def test_states_that_say_something_else_are_refused_or_possible():
+    rng = Random(5)
+    state = json.loads(unseal(b"HCQT", 1, tree_with_owners().to_bytes()))
+    outcomes = {"refused": 0, "possible": 0}
+    for _ in range(max(times(1500), 200)):
+        changed = tampered(state, rng)
+        try:
+            tree = QuotaTree.from_bytes(seal(b"HCQT", 1, json.dumps(changed).encode()))
+        except CorruptStateError as error:
+            outcomes["refused"] += 1
+            assert str(error).startswith("data: ")
+            continue
+        outcomes["possible"] += 1
+        tree.check()
+        same(QuotaTree.from_bytes(tree.to_bytes()), tree)
+    assert min(outcomes.values()) > 20
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"settings": 1}', b"NaN", b'"x"'],
+    ids=lambda payload: repr(payload[:12]),
+)
+def test_other_texts_are_no_states(payload):
+    with pytest.raises(CorruptStateError, match="data: "):
+        QuotaTree.from_bytes(seal(b"HCQT", 1, payload))
+
+
+def test_names_of_any_letters_are_kept():
+    names = ["é", "\N{DUCK}", "a/b", '"', "\\", "\x00", " ", "A" * 1000, "\ud800"]
+    tree = QuotaTree([Quota(name, max={name: 3}) for name in names])
+    tree.set_total(dict.fromkeys(names, 3))
+    for name in names:
+        tree.commit(tree.schedule(QuotaRequest(name, name, {name: 2})))
+    other = QuotaTree.from_bytes(tree.to_bytes())
+    same(other, tree)
+    assert other.quotas == tuple(sorted(names))
+
+
+# --- a restart
+
+
+def test_owners_recovered_in_any_order_are_the_same_but_for_who_came_first():
+    tree = tree_with_owners()
+    requests = [(tree.request(name), tree.members(name)) for name in tree.owners]
+    empty = tree.copy()
+    for name in tree.owners:
+        empty.release(name)
+    for order in itertools.permutations(requests):
+        branch = empty.copy()
+        for one, members in order:
+            branch.recover(one, members)
+        branch.check()
+        assert [branch.status(name) for name in branch.quotas] == [
+            tree.status(name) for name in tree.quotas
+        ]
+        assert [branch.members(name) for name in branch.owners] == [1, 2, 0]
+
+
+def test_those_recovered_first_count_as_admitted_first():
+    for order in itertools.permutations("abc"):
+        tree = QuotaTree([Quota("q", max={"x": 1})], total={"x": 1})
+        for name in order:
+            tree.recover(request(name, "q"), 1)
+        assert tree.overusers("q") == order[1:]
+        assert QuotaTree.from_bytes(tree.to_bytes()).overusers("q") == order[1:]
+
+
+def test_whatever_the_limits_say_who_runs_is_charged():
+    tree = QuotaTree([Quota("q", max={"x": 1})])
+    tree.recover(request("large", "q", {"x": 2**61}, preemptible=False), 1)
+    assert tree.status("q").used == {"x": 2**61}
+    assert tree.runtime("q") == {"x": 0}
+    assert tree.overused() == ("q",)
+    assert tree.overusers("q") == ()
+    tree.check()
+
+
+# --- threads
+
+
+def in_threads(calls):
+    """Run all at once; whatever they raise is raised here."""
+    failures, start = [], threading.Barrier(len(calls))
+
+    def run(call):
+        start.wait()
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_threads_on_trees_of_their_own_find_what_one_would():
+    def live(seed, found):
+        found[seed] = lived(seed, 60).to_bytes()
+
+    alone, together = {}, {}
+    for seed in range(4):
+        live(seed, alone)
+    in_threads([lambda seed=seed: live(seed, together) for seed in range(4)])
+    assert together == alone
+
+
+def test_threads_on_one_tree_take_turns():
+    names = "abcd"
+    tree = QuotaTree([Quota(name, max={"x": 10}) for name in names], total={"x": 30})
+    before = tree.to_bytes()
+
+    def live(name):
+        for i in range(150):
+            mine = request(f"{name}{i}", name, {"x": 10})
+            tree.submit(mine)
+            assert tree.request(mine.name) == mine
+            try:
+                decision = tree.schedule(mine)
+                if decision.outcome == "bind":
+                    tree.commit(decision)
+                    assert tree.members(mine.name) == 1
+            except StaleDecisionError:
+                assert tree.members(mine.name) == 0
+            tree.set_quota(Quota(name, max={"x": 10}, min={"x": i % 5}))
+            assert sum(tree.status(one).used["x"] for one in name) <= 10
+            tree.release(mine.name)
+        tree.set_quota(Quota(name, max={"x": 10}))
+
+    def look():
+        for _ in range(150):
+            tree.check()
+            tree.runtimes(["x"])
+            branch = tree.copy()
+            assert sum(branch.status(name).used["x"] for name in names) <= 30
+            branch.check()
+            assert QuotaTree.from_bytes(branch.to_bytes()).to_bytes() == branch.to_bytes()
+
+    in_threads([*(lambda name=name: live(name) for name in names), look])
+    tree.check()
+    assert tree.to_bytes() == before
+
+
+def test_threads_reading_one_tree_see_the_same():
+    tree = lived(3)
+    expected = [tree.status(name) for name in tree.quotas]
+
+    def read():
+        for _ in range(100):
+            assert [tree.status(name) for name in tree.quotas] == expected
+            tree.set_weights({})
+
+    in_threads([read] * 4)

@@ -1,0 +1,191 @@
+"""Random histories of a scheduler, in which rare events come in rows.
+
+`test_any_history.py` looks for the shortest history that fails, with a ledger beside the scheduler;
+here each history draws how often each event comes, so that thousands of unlike ones are lived
+through in a minute. After every event all parts agree, every start keeps all rules, what was saved
+decides the same, and who has decided has nothing left to decide, nor would have if all that wait
+were tried again.
+HIVECORE_EXAMPLES=200 is about a million events.
+"""
+
+import copy
+import random
+from contextlib import suppress
+from itertools import count
+
+from scheduler.lives import (
+    ALL_NODES,
+    COMPOSITIONS,
+    ROLES,
+    STAGES,
+    change_parts,
+    enforced,
+    make_job,
+    make_scheduler,
+)
+
+from hivecore.devices import DeviceRequest
+from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Role, Scheduler, Start
+from hivecore.scheduler.ledger.lines import line_of, queue_of
+from hivecore.verify import verify_actions
+
+QUARTER = DeviceRequest("any", gpus=1, core=25, memory_percent=25)
+HALF = DeviceRequest("any", gpus=1, core=30, memory_percent=50)
+#: Pods that share GPUs.
+SHARING_ROLES = [
+    [Role("s", 1, devices=QUARTER)],
+    [Role("s", 5, devices=QUARTER)],
+    [Role("s", 3, devices=HALF)],
+    [Role("s", 3, devices=QUARTER, min_pods=1)],
+    [Role("s", 1, devices=HALF), Role("w", 1, gpus=2)],
+]
+
+
+def overlooked(scheduler, now):
+    """The starts and evictions that a scheduler says if all that wait are tried again."""
+    branch = copy.copy(scheduler)
+    state = branch._state
+    for kind in [*state.waiting.parked().values()]:
+        state.waiting.wake(kind)
+        line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
+    return [one for one in branch.decide(now) if isinstance(one, Start | Promote | Preempt)]
+
+
+class History:
+    """What happens to one scheduler; the seed says all of it."""
+
+    def __init__(self, parts, seed):
+        self.rng = rng = random.Random(seed)
+        self.parts = COMPOSITIONS[parts]
+        self.scheduler = make_scheduler(
+            self.parts,
+            blocking=rng.choice(["fifo", "best-effort"]),
+            limit=rng.choice(["runtime", "max"]),
+            evictions="private" if seed % 2 else "packing",
+            immediate=rng.random() < 0.3,
+            reservation_seconds=rng.choice([None, None, 5.0]),
+            is_empty=seed % 4 == 2 and "cells" not in self.parts,
+        )
+        self.now, self.jobs, self.numbers = 0.0, {}, count()
+        self.tenants = rng.choice(["a", "ab", "aab"])
+        self.roles = rng.sample(sorted(ROLES), rng.randint(2, 6))
+        self.stages = [(), STAGES[rng.choice(sorted(STAGES))]]
+        self.guaranteed = rng.choice([0.5, 0.8, 1.0])
+        #: in some histories jobs do not ask the quota that is called like their tenant
+        self.quotas = random.Random(~seed) if seed % 3 == 2 and "quotas" in self.parts else None
+        #: in some histories pods share GPUs
+        whole = {"cells", "sharing"}.intersection(self.parts) or "devices" not in self.parts
+        self.shares = None if whole or seed % 5 != 4 else random.Random(~seed)
+        self.events = [
+            self.come,
+            self.come_together,
+            self.go,
+            self.fail_a_pod,
+            self.stop,
+            self.all_stop,
+            self.change,
+            self.set_node,
+            self.regroup,
+            self.free_a_node,
+        ]
+        self.weights = [rng.random() ** 2 for _ in self.events]
+        self.weights[0] += 0.4
+        self.weights[-1] *= 0.1
+
+    def live(self, steps):
+        for _ in range(steps):
+            (event,) = self.rng.choices(self.events, self.weights)
+            event()
+            self.scheduler.check()
+            if self.rng.random() < 0.6:
+                self.now += self.rng.randint(0, 3)
+                self.decide()
+
+    def decide(self):
+        self.scheduler.advance(self.now)  # reservations may end
+        before = copy.copy(self.scheduler)
+        saved = self.scheduler.to_bytes()
+        actions = self.scheduler.decide(self.now)
+        assert Scheduler.from_bytes(saved).decide(self.now) == actions
+        if not any(isinstance(one, Move) for one in actions):
+            verify_actions(actions, self.jobs, before)
+        self.scheduler.check()
+        assert self.scheduler.decide(self.now) == []
+        assert overlooked(self.scheduler, self.now) == []
+
+    def submit(self, name, **more):
+        rng = self.rng
+        job = make_job(
+            name,
+            rng.choice(self.tenants),
+            rng.choice(self.roles),
+            guaranteed=rng.random() < self.guaranteed,
+            priority=rng.randint(0, 2),
+            rack=rng.random() < 0.15,
+            stages=rng.choice(self.stages),
+            **more,
+        )
+        if self.quotas is not None:
+            job = job.replace(quota=self.quotas.choice("ab"))
+        if self.shares is not None and self.shares.random() < 0.5:
+            job = job.replace(roles=self.shares.choice(SHARING_ROLES))
+        job = enforced(self.scheduler, job)
+        self.scheduler.submit(job, self.now)
+        self.jobs[name] = job
+
+    def come(self):
+        others = list(self.scheduler)[-1:] if self.rng.random() < 0.1 else []
+        self.submit(f"j{next(self.numbers)}", after=others)
+
+    def come_together(self):
+        names = [f"j{next(self.numbers)}" for _ in range(self.rng.randint(2, 3))]
+        for at, name in enumerate(names):
+            back = names[:1] if self.rng.random() < 0.5 else []
+            self.submit(name, together=back if at else names[1:])
+
+    def one_of(self, names):
+        """One of them; none: there are none."""
+        return self.rng.sample(names, min(1, len(names)))
+
+    def running(self):
+        return [one for one in self.scheduler if self.scheduler.state(one) in ("running", "lent")]
+
+    def stopping(self):
+        told = {name: self.scheduler.status(name) for name in self.scheduler}
+        return [name for name, one in told.items() if one.for_job and not one.has_stopped]
+
+    def go(self):
+        how = self.rng.choice(["finish", "cancel", "fail"])
+        for name in self.one_of(list(self.scheduler) if how == "cancel" else self.running()):
+            getattr(self.scheduler, how)(name, self.now)
+
+    def fail_a_pod(self):
+        for name in self.one_of(self.running()):
+            pod = self.rng.choice(self.scheduler.status(name).pods)
+            self.scheduler.fail(name, self.now, f"{pod.role}/{pod.index}")
+
+    def stop(self):
+        for name in self.one_of(self.stopping()):
+            self.scheduler.stopped(name, self.now)
+
+    def all_stop(self):
+        for name in self.stopping():
+            self.scheduler.stopped(name, self.now)
+
+    def change(self):
+        change_parts(self.scheduler, self.rng, self.now)
+
+    def set_node(self):
+        with suppress(KeyError):
+            node = self.rng.choice(ALL_NODES)
+            self.scheduler.set_node(node, self.rng.random() < 0.6, self.now)
+
+    def regroup(self):
+        if "sharing" in self.parts:
+            self.scheduler.regroup(self.now, self.rng.choice([1.0, 300.0, 1e6]))
+
+    def free_a_node(self):
+        with suppress(KeyError, ValueError):  # there is no such node, or nothing has nodes
+            goal = FreeNodes([self.rng.choice(ALL_NODES)])
+            for step in self.scheduler.plan_moves(goal, most_tries=4).steps:
+                self.scheduler.move(step, self.now)

@@ -1,0 +1,416 @@
+"""What a log tells: how things stood, why a job waited, and how it would have gone else."""
+
+import random
+from heapq import heappop, heappush
+from math import inf
+
+import pytest
+from profiles import seeds
+from scheduler.lives import (
+    COMPOSITIONS,
+    ROLES,
+    TENANTS,
+    change_parts,
+    enforced,
+    make_job,
+    make_scheduler,
+)
+
+from hivecore.errors import CorruptStateError
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Job,
+    Preempt,
+    Role,
+    Scheduler,
+    Start,
+    Stop,
+    diff_log,
+    explain_log,
+    log_standing,
+    read_log,
+)
+
+#: What became of a job on idle cells depends on when its tenant's own were free.
+KNOWN = sorted(name for name in COMPOSITIONS if "lending" not in name)
+
+
+def lab(gpus, **options):
+    tree = QuotaTree([Quota("lab", max={"gpu": gpus})], total={"gpu": gpus})
+    return Scheduler(quotas=tree, **options)
+
+
+def lived(scheduler, rng, immediate, steps=40):
+    """Jobs that come and end, and a decision whenever something has happened."""
+    ends, now = [], 0.0
+    comes = sorted(rng.choice([i / 2, i / 3]) for i in range(steps))
+    for i, time in enumerate(comes):
+        heappush(ends, (time, i, "submit", f"j{i}"))
+    number = steps
+    since = {}
+    while ends and number < 400:
+        now, _, kind, name = heappop(ends)
+        running = name in scheduler and scheduler.state(name) in ("running", "lent")
+        if kind == "submit":
+            job = make_job(
+                name,
+                rng.choice(TENANTS),
+                rng.choice(sorted(ROLES)),
+                priority=rng.randint(0, 2),
+                guaranteed=rng.random() < 0.7,
+            )
+            scheduler.submit(enforced(scheduler, job), now)
+        elif kind == "node":
+            change_parts(scheduler, rng, now)
+        elif kind == "stopped":
+            if since.pop(("stop", name), None) is None or name not in scheduler:
+                continue
+            scheduler.stopped(name, now)
+            since.pop(name)
+        elif kind == "cancel":
+            if name not in scheduler or running:
+                continue
+            scheduler.cancel(name, now)
+        elif not running or since.get(name) != kind or ("stop", name) in since:
+            continue
+        else:
+            getattr(scheduler, rng.choice(["finish", "finish", "finish", "fail", "cancel"]))(
+                name, now
+            )
+        for action in scheduler.decide(now):
+            number += 1
+            if isinstance(action, Start):
+                if scheduler.state(action.job) == "running":
+                    kind = since[action.job] = f"end {number}"
+                    heappush(ends, (now + rng.choice([0.5, 1.7, 4.1]), number, kind, action.job))
+            elif isinstance(action, Stop):
+                since.pop(("stop", action.job), None)
+            elif isinstance(action, Preempt) and not immediate:
+                since["stop", action.job] = True
+                heappush(ends, (now + rng.choice([0.1, 0.3]), number, "stopped", action.job))
+        number += 1
+        if kind == "submit" and rng.random() < 0.2:
+            heappush(ends, (now + 3.3, number, "cancel", name))
+        if kind == "submit" and rng.random() < 0.1:
+            heappush(ends, (now + 0.2, number, "node", ""))
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+@pytest.mark.parametrize("seed", seeds(30))
+def test_the_same_configuration_gives_the_same_starts_and_the_same_use(seed, immediate, tmp_path):
+    rng = random.Random(seed)
+    parts = COMPOSITIONS[rng.choice(KNOWN)]
+    scheduler = make_scheduler(parts, immediate=immediate, log=tmp_path / "log")
+    lived(scheduler, rng, immediate)
+    scheduler.close()
+    found = diff_log(tmp_path / "log", make_scheduler(parts, immediate=immediate))
+    assert [(one.job, one.before) for one in found.jobs] == [
+        (one.job, one.after) for one in found.jobs
+    ]
+    assert found.before == found.after
+    assert found.before.started > 5
+    assert not found.sooner
+    assert not found.later
+    assert found.skipped == 0
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_another_configuration_is_told_all_that_users_did(seed, tmp_path):
+    rng = random.Random(seed)
+    first, second = (COMPOSITIONS[rng.choice(KNOWN)] for _ in range(2))
+    immediate = rng.random() < 0.5
+    scheduler = make_scheduler(first, immediate=immediate, log=tmp_path / "log")
+    lived(scheduler, rng, immediate)
+    scheduler.close()
+    other = make_scheduler(second, immediate=rng.random() < 0.5)
+    found = diff_log(tmp_path / "log", other)
+    other.check()
+    came = sum(record.event == "submit" for record in read_log(tmp_path / "log"))
+    assert len(found.jobs) == came > 20
+    for one in found.jobs:
+        assert one.after is None or one.submitted <= one.after <= found.end
+    for figures in (found.before, found.after):
+        assert 0.0 <= figures.utilisation <= 1.5  # nodes may come
+        assert all(used >= 0 for _, used in figures.usage)
+        assert all(0 <= count <= 40 for _, count in figures.waiting)
+
+
+def log_of(tmp_path, gpus=8, jobs=(("a", 6, 0.0), ("b", 6, 1.0), ("c", 2, 2.0))):
+    """a runs from 0 to 60, b from 60 to 100; c from 2 on, and has no end."""
+    path = tmp_path / "log"
+    scheduler = lab(gpus, log=path)
+    for name, size, now in jobs:
+        scheduler.submit(Job(name, "lab", size), now)
+        scheduler.decide(now)
+    for name, now in (("a", 60.0), ("b", 100.0)):
+        scheduler.finish(name, now)
+        scheduler.decide(now)
+    scheduler.close()
+    return path
+
+
+def test_a_job_that_starts_sooner_ends_sooner(tmp_path):
+    found = diff_log(log_of(tmp_path), lab(14))
+    assert {one.job: (one.before, one.after) for one in found.jobs} == {
+        "a": (0.0, 0.0),
+        "b": (60.0, 1.0),
+        "c": (2.0, 2.0),
+    }
+    assert [(one.job, one.sooner) for one in found.sooner] == [("b", 59.0)]
+    assert found.after.usage == ((0.0, 6), (1.0, 12), (2.0, 14), (41.0, 8), (60.0, 2))
+    assert found.after.gpu_seconds == 6 * 60 + 6 * 40 + 2 * 98 == found.before.gpu_seconds
+    assert found.before.utilisation == pytest.approx(796 / 800)
+    assert found.before.mean_wait == pytest.approx(59 / 3)
+    assert found.after.mean_wait == 0.0
+    assert found.before.waiting == ((0.0, 0), (1.0, 1), (2.0, 1), (60.0, 0))
+    assert found.endless == 1
+    assert (found.begin, found.end) == (0.0, 100.0)
+
+
+def test_a_job_that_starts_later_or_not_at_all_is_told(tmp_path):
+    found = diff_log(log_of(tmp_path), lab(6))
+    assert {one.job: one.after for one in found.jobs} == {"a": 0.0, "b": 60.0, "c": 100.0}
+    assert [(one.job, one.sooner) for one in found.later] == [("c", -98.0)]
+    found = diff_log(tmp_path / "log", lab(4))
+    assert {one.job: one.after for one in found.jobs} == {"a": None, "b": None, "c": 2.0}
+    assert found.after.rejected == 2
+    assert found.later[0].sooner == -inf
+    assert found.after.mean_wait == 0.0
+
+
+def test_only_what_happened_until_a_time_is_compared(tmp_path):
+    found = diff_log(log_of(tmp_path), lab(14), until=50.0)
+    assert found.end == 2.0
+    assert [(one.job, one.sooner) for one in found.sooner] == [("b", inf)]
+
+
+def test_a_job_that_was_preempted_goes_on_and_victims_take_their_time(tmp_path):
+    path = tmp_path / "log"
+
+    def cluster(**options):
+        quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 4}) for name in ("a", "b")]
+        return Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), **options)
+
+    scheduler = cluster(log=path)
+    scheduler.submit(Job("borrows", "a", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("owns", "b", 4), 10.0)
+    assert scheduler.decide(10.0) == [Preempt("borrows", "owns", "reclaim")]
+    scheduler.stopped("borrows", 12.0)
+    scheduler.decide(12.0)
+    scheduler.finish("owns", 20.0)
+    scheduler.decide(20.0)
+    scheduler.finish("borrows", 50.0)
+    scheduler.decide(50.0)
+    scheduler.close()
+    found = diff_log(path, cluster())
+    assert found.before == found.after
+    assert found.before.preemptions == 1
+    assert found.before.usage == ((0.0, 8), (12.0, 4), (20.0, 8), (50.0, 0))
+    # Nobody has to leave: it takes 12 and 30 seconds at a time.
+    found = diff_log(path, cluster(preemption=False))
+    assert {one.job: one.after for one in found.jobs} == {"borrows": 0.0, "owns": 42.0}
+    assert found.after.usage == ((0.0, 8), (42.0, 4), (50.0, 0))
+
+
+def test_jobs_of_one_name_are_apart(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    for now in (0.0, 10.0):
+        scheduler.submit(Job("again", "lab", 8), now)
+        scheduler.decide(now)
+        scheduler.finish("again", now + 5.0)
+        scheduler.decide(now + 5.0)
+    scheduler.close()
+    found = diff_log(path, lab(8))
+    assert [(one.job, one.before, one.after) for one in found.jobs] == [
+        ("again", 0.0, 0.0),
+        ("again#2", 10.0, 10.0),
+    ]
+
+
+def test_a_cancelled_job_is_cancelled_at_the_same_time(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    for name in ("a", "b"):
+        scheduler.submit(Job(name, "lab", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.cancel("b", 4.0)
+    scheduler.decide(4.0)
+    scheduler.finish("a", 10.0)
+    scheduler.decide(10.0)
+    scheduler.close()
+    found = diff_log(path, lab(16))
+    assert found.after.usage == ((0.0, 16), (4.0, 8), (10.0, 0))
+    assert found.before.mean_wait == 2.0
+
+
+def test_who_decides_now_and_then_decides_at_the_logged_times(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    for name, now in (("a", 1.0), ("b", 2.0)):
+        scheduler.submit(Job(name, "lab", 8), now)
+    scheduler.decide(10.0)
+    scheduler.finish("a", 13.0)
+    scheduler.decide(20.0)
+    scheduler.close()
+    found = diff_log(path, lab(16))
+    assert {one.job: (one.before, one.after) for one in found.jobs} == {
+        "a": (10.0, 10.0),
+        "b": (20.0, 10.0),
+    }
+
+
+def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(tmp_path):
+    scheduler = lab(8)
+    scheduler.submit(Job("a", "lab", 6), 0.0)
+    scheduler.submit(Job("b", "lab", 6), 0.0)
+    scheduler.decide(5.0)
+    path = tmp_path / "log"
+    branch = Scheduler.from_bytes(scheduler.to_bytes())
+    branch.write_log(path)
+    branch.finish("a", 9.0)
+    branch.decide(9.0)
+    branch.close()
+    found = diff_log(path, lab(8))
+    assert [(one.job, one.submitted, one.before, one.after) for one in found.jobs] == [
+        ("a", 5.0, 5.0, 5.0),
+        ("b", 5.0, 9.0, 9.0),
+    ]
+
+
+def test_nodes_that_another_configuration_does_not_have_are_counted(tmp_path):
+    path = tmp_path / "log"
+    scheduler = make_scheduler(("devices",), log=path)
+    scheduler.set_node("n0", False, 1.0)
+    scheduler.touch()
+    scheduler.decide(1.0)
+    scheduler.close()
+    assert diff_log(path, lab(8)).skipped == 2
+    assert diff_log(path, make_scheduler(("devices",))).skipped == 1
+
+
+def test_the_other_scheduler_has_to_be_empty_and_not_in_the_future(tmp_path):
+    path = log_of(tmp_path)
+    busy = lab(8)
+    busy.submit(Job("x", "lab", 1), 0.0)
+    with pytest.raises(ValueError, match="has 1 jobs, allowed is none"):
+        diff_log(path, busy)
+    late = lab(8)
+    late.advance(3.0)
+    with pytest.raises(ValueError, match=r"its time is 3\.0, the log begins at 0\.0"):
+        diff_log(path, late)
+    with pytest.raises(TypeError, match="scheduler must be a Scheduler, not str"):
+        diff_log(path, "spec.yaml")
+
+
+# --- how things stood
+
+
+def test_a_standing_tells_who_runs_who_waits_and_why(tmp_path):
+    path = log_of(tmp_path)
+    standing = log_standing(path, until=1.5)
+    assert (standing.now, standing.gpus, standing.in_use) == (1.0, 8, 6)
+    assert [(one.job, one.state, one.since) for one in standing.jobs] == [
+        ("a", "running", 0.0),
+        ("b", "pending", 1.0),
+    ]
+    assert standing.jobs[1].reason.startswith("runtime of 'lab' is exceeded")
+    standing = log_standing(path)
+    assert [one.job for one in standing.jobs] == ["c"]
+    assert (standing.finished, standing.rejected, standing.in_use) == (2, 0, 2)
+    assert standing.events == 10
+
+
+def test_a_log_explains_why_a_job_did_not_start_then(tmp_path):
+    path = log_of(tmp_path)
+    explanation = explain_log(path, "b", at=30.0)
+    assert explanation.state == "pending"
+    assert explanation.changes[0].kind == "limits"
+    assert explain_log(path, "b", at=60.0).state == "running"
+    with pytest.raises(KeyError, match=r"job='b': none of this name had come by 0\.5"):
+        explain_log(path, "b", at=0.5)
+    with pytest.raises(KeyError, match=r"it had started at 60\.0 and was gone at 100\.0"):
+        explain_log(path, "b", at=100.0)
+
+
+def test_a_job_that_was_rejected_or_cancelled_is_told_so(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    scheduler.submit(Job("huge", "lab", 9), 0.0)
+    scheduler.submit(Job("a", "lab", 8), 0.0)
+    scheduler.submit(Job("b", "lab", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.cancel("b", 3.0)
+    scheduler.decide(3.0)
+    scheduler.close()
+    with pytest.raises(KeyError, match=r"it was rejected at 0\.0: asks for 9"):
+        explain_log(path, "huge", at=1.0)
+    with pytest.raises(KeyError, match=r"it was cancelled at 3\.0, before it started"):
+        explain_log(path, "b", at=4.0)
+    standing = log_standing(path)
+    assert (standing.finished, standing.rejected) == (1, 1)
+
+
+def test_a_job_that_is_yet_to_be_rejected_has_not_been_cancelled(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    scheduler.submit(Job("huge", "lab", 9), 1.0)
+    scheduler.decide(2.0)
+    scheduler.close()
+    with pytest.raises(KeyError, match=r"it came at 1\.0 and can never run: the next decision rej"):
+        explain_log(path, "huge", at=1.5)
+
+
+def test_a_damaged_log_is_an_error_of_its_line(tmp_path):
+    path = log_of(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    for ask in (log_standing, lambda path: diff_log(path, lab(8))):
+        with pytest.raises(CorruptStateError, match="line 4: "):
+            ask(path)
+
+
+def test_pods_that_join_later_count_as_used(tmp_path):
+    path = tmp_path / "log"
+
+    def cluster(gpus, **options):
+        tree = QuotaTree([Quota("lab", max={"gpu": gpus})], total={"gpu": gpus})
+        return Scheduler(queues=TenantQueues(), quotas=tree, **options)
+
+    scheduler = cluster(5, log=path)
+    scheduler.submit(Job("elastic", "lab", [Role("w", 4, gpus=2, min_pods=1)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.finish("elastic", 10.0)
+    scheduler.decide(10.0)
+    scheduler.close()
+    found = diff_log(path, cluster(8))
+    assert found.before.gpu_seconds == 40.0
+    assert found.after.gpu_seconds == 80.0
+
+
+def test_orders_moves_and_regroupings_are_skipped_and_counted(tmp_path):
+    scheduler = lab(8, immediate=True, log=tmp_path / "log")
+    for name in ("long", "short"):
+        scheduler.submit(Job(name, "lab", 8), 0.0)
+    scheduler.reorder(["short", "long"], 0.0)
+    scheduler.decide(0.0)
+    scheduler.finish("short", 60.0)
+    scheduler.decide(60.0)
+    scheduler.close()
+    found = diff_log(tmp_path / "log", lab(8, immediate=True))
+    assert found.skipped == 1
+    assert [one.job for one in found.sooner] == ["long"]
+
+
+def test_who_had_not_stopped_when_the_log_ended_has_not_elsewhere(tmp_path):
+    scheduler = lab(8, log=tmp_path / "log")
+    scheduler.submit(Job("spare", "lab", 8, guaranteed=False), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("train", "lab", 8), 60.0)
+    assert [type(one) for one in scheduler.decide(60.0)] == [Preempt]
+    scheduler.advance(100.0)
+    scheduler.close()
+    found = diff_log(tmp_path / "log", lab(8))
+    assert (found.sooner, found.later, found.skipped) == ((), (), 0)

@@ -1,0 +1,119 @@
+"""Jobs that wait in the order of what they need, or have had, and what is served of it."""
+
+import random
+
+import pytest
+from profiles import seeds
+from scheduler.lives import COMPOSITIONS, make_scheduler, network
+from scheduler.log.decision_logs import happen
+
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Role, Scheduler, Start, replay
+
+WHOLE = [Role("w", 4, gpus=4)]
+
+
+def by(order, **parts):
+    return Scheduler(queues=TenantQueues(order=order), topology=network(), **parts)
+
+
+def starts(scheduler, now):
+    found = [one.job for one in scheduler.decide(now) if isinstance(one, Start)]
+    scheduler.check()
+    return found
+
+
+def after_failing(scheduler):
+    """Three that need all; the first one fails after 50 seconds, and the next one after 20."""
+    for name in ("one", "two", "three"):
+        scheduler.submit(Job(name, name, WHOLE), 0.0)
+    assert starts(scheduler, 0.0) == ["one"]
+    scheduler.fail("one", 50.0)
+    assert starts(scheduler, 50.0) == ["two"]
+    scheduler.fail("two", 70.0)
+    assert starts(scheduler, 70.0) == ["three"]
+    return scheduler
+
+
+def test_who_has_attained_least_is_next():
+    scheduler = after_failing(by("2d-las"))
+    scheduler.fail("three", 100.0)
+    assert starts(scheduler, 100.0) == ["two"]
+    scheduler.fail("two", 200.0)
+    assert starts(scheduler, 200.0) == ["three"]
+
+
+@pytest.mark.parametrize("how", [Scheduler.copy, lambda one: Scheduler.from_bytes(one.to_bytes())])
+def test_what_was_attained_is_copied_and_saved_of_who_runs_and_who_waits(how):
+    scheduler = how(after_failing(by("2d-las")))
+    scheduler.fail("three", 100.0)
+    assert starts(how(scheduler), 100.0) == ["two"]
+    assert starts(scheduler, 100.0) == ["two"]
+    other = how(scheduler)
+    other.fail("two", 129.0)  # 49 seconds in all: one has had 50, three 30
+    assert starts(other, 129.0) == ["three"]
+    other.fail("three", 148.5)  # 49.5
+    assert starts(other, 148.5) == ["two"]
+
+
+def test_service_is_gpus_times_time():
+    quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(queues=TenantQueues(order="2d-las"), quotas=quotas)
+    scheduler.submit(Job("wide", "a", 6), 0.0)
+    scheduler.submit(Job("narrow", "a", 2), 0.0)
+    assert starts(scheduler, 0.0) == ["wide", "narrow"]
+    scheduler.fail("wide", 10.0)  # 60 GPU seconds
+    scheduler.fail("narrow", 20.0)  # 40
+    scheduler.submit(Job("fills", "a", 8), 20.0)
+    assert starts(scheduler, 20.0) == ["fills"]
+    scheduler.finish("fills", 30.0)
+    assert starts(scheduler, 30.0) == ["narrow", "wide"]
+
+
+def test_who_stops_in_an_order_has_attained_what_it_ran():
+    scheduler = by("2d-las", immediate=True)
+    for name in ("one", "two"):
+        scheduler.submit(Job(name, name, WHOLE), 0.0)
+    assert starts(scheduler, 0.0) == ["one"]
+    scheduler.reorder(["two", "one"], 10.0)
+    assert starts(scheduler, 10.0) == ["two"]
+    scheduler.reorder(["one", "two"], 15.0)
+    assert starts(scheduler, 15.0) == ["one"]  # two has had 5 seconds
+    scheduler.reorder([], 16.0)
+    scheduler.fail("one", 16.0)
+    assert starts(scheduler, 16.0) == ["two"]
+
+
+def test_a_stopped_job_needs_all_of_its_run_time_again():
+    scheduler = by("srsf")
+    scheduler.submit(Job("long", "a", WHOLE, run_time=100.0), 0.0)
+    assert starts(scheduler, 0.0) == ["long"]
+    scheduler.submit(Job("short", "b", WHOLE, run_time=90.0), 1.0)
+    assert starts(scheduler, 1.0) == []
+    scheduler.fail("long", 50.0)
+    assert starts(scheduler, 50.0) == ["short"]
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+@pytest.mark.parametrize("seed", seeds(3))
+def test_whatever_happens_all_adds_up_and_is_the_same_again(seed, name, tmp_path):
+    rng = random.Random(f"{seed} {name}")
+    order, blocking = rng.choice(["sjf", "srsf", "2d-las"]), rng.choice(["fifo", "best-effort"])
+    settings = {"order": order, "blocking": blocking, "immediate": rng.random() < 0.5}
+    scheduler = make_scheduler(COMPOSITIONS[name], log=tmp_path / "log", **settings)
+    now = 0.0
+    for step in range(80):
+        now += rng.choice([0.0, 0.5, 60.0])
+        happen(scheduler, rng, step, now)
+        scheduler.check()
+    scheduler.decide(now)
+    branches = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
+    branches.append(replay(tmp_path / "log"))
+    for one in branches:
+        assert {job: one.state(job) for job in one} == {j: scheduler.state(j) for j in scheduler}
+        ends = [job for job in one if one.state(job) == "running" and not one.status(job).for_job]
+        for job in ends:
+            one.finish(job, now + 9.0)
+    first, *others = [one.decide(now + 9.0) for one in branches]
+    assert all(found == first for found in others)

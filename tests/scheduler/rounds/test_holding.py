@@ -1,0 +1,311 @@
+"""What a job needs is held for it from the time that others have to stop for it."""
+
+import copy
+import pickle
+
+import pytest
+from scheduler.lives import NIC, NODES, make_scheduler, network
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Wait, Where
+
+PARTS = pytest.mark.parametrize(
+    "parts",
+    [
+        ("quotas",),
+        ("cells",),
+        ("topology",),
+        ("devices",),
+        ("topology", "devices"),
+        ("quotas", "topology", "devices"),
+        ("cells", "devices"),
+        ("quotas", "cells", "devices"),
+    ],
+    ids=" ".join,
+)
+TWO = [Role("w", 2, gpus=4)]
+
+
+def told(actions):
+    return [(type(action).__name__.lower(), action.job) for action in actions]
+
+
+def running(scheduler, *jobs):
+    for job in jobs:
+        scheduler.submit(job, scheduler.now)
+    actions = scheduler.decide(scheduler.now)
+    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
+
+
+def reserved(parts, **settings):
+    """One of four nodes is idle; "train" is to have it, and that of "weak"."""
+    scheduler = make_scheduler(parts, **settings)
+    running(scheduler, Job("other", "b", 4))
+    mate = NODES[NODES.index(scheduler.status("other").pods[0].node or "n0") ^ 1]
+    beside = Where(nodes=[mate] if parts != ("quotas",) else [])
+    weak = "cells" in parts  # b owns no more of them
+    running(scheduler, Job("near", "b", 4, guaranteed=not weak, preemptible=weak, where=beside))
+    running(scheduler, Job("weak", "b", 4, guaranteed=False))
+    scheduler.submit(Job("train", "a", TWO), 1.0)
+    [preempt] = [one for one in scheduler.decide(1.0) if isinstance(one, Preempt)]
+    assert (preempt.job, preempt.for_job) == ("weak", "train")
+    assert scheduler.state("train") == "reserved"
+    scheduler.check()
+    return scheduler
+
+
+@PARTS
+def test_nobody_takes_what_is_idle_when_others_have_to_stop(parts):
+    scheduler = reserved(parts)
+    pods = scheduler.status("train").pods
+    assert len(pods) == 2
+    for name, arguments in (("thief", {}), ("weakest", {"guaranteed": False})):
+        scheduler.submit(Job(name, "a", 1, **arguments), 2.0)
+    assert {one for one, _ in told(scheduler.decide(2.0))} == {"wait"}
+    scheduler.stopped("weak", 3.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(3.0)
+    assert isinstance(actions[0], Start) and actions[0].job == "train"
+    assert not any(isinstance(one, Preempt) for one in actions)
+    assert [pod.node for pod in actions[0].pods] == [pod.node for pod in pods]
+    scheduler.check()
+    for how in (copy.copy, lambda one: pickle.loads(pickle.dumps(one))):
+        assert how(before).decide(3.0) == actions
+
+
+@PARTS
+def test_what_was_idle_is_so_again_when_the_job_is_cancelled(parts):
+    scheduler = reserved(parts)
+    scheduler.cancel("train", 2.0)
+    scheduler.check()
+    small = [Job(f"s{i}", "a", 1, guaranteed=False) for i in range(4)]
+    running(scheduler, *small)
+    scheduler.submit(Job("more", "a", 1, guaranteed=False), 2.0)
+    assert told(scheduler.decide(2.0)) == [("wait", "more")], "who has to stop is still there"
+    scheduler.stopped("weak", 3.0)
+    assert "start" in dict(told(scheduler.decide(3.0)))
+    for name in list(scheduler):
+        scheduler.cancel(name, 4.0)
+    scheduler.check()
+    assert len(scheduler) == 0
+    if scheduler.cells is not None:
+        assert scheduler.cells.groups() == ()
+    if scheduler.topology is not None:
+        assert scheduler.topology.owners == ()
+    if scheduler.devices is not None:
+        assert len(scheduler.devices) == 0
+    if scheduler.quotas is not None:
+        assert scheduler.quotas.owners == ()
+
+
+@PARTS
+def test_a_job_does_not_wait_for_victims_longer_than_it_may(parts):
+    scheduler = reserved(parts, reservation_seconds=60.0)
+    assert scheduler.decide(60.0) == []
+    before = scheduler.copy()
+    [wait] = scheduler.decide(61.0)
+    assert isinstance(wait, Wait) and wait.job == "train"
+    assert scheduler.state("train") == "pending" and scheduler.status("weak").for_job == "train"
+    assert scheduler.decide(61.0) == []
+    scheduler.check()
+    again = pickle.loads(pickle.dumps(before))
+    assert again.decide(61.0) == [wait]
+    for one in (scheduler, again):
+        running(one, Job("spare", "a", 4, guaranteed=False))  # what was idle is so again
+        one.finish("spare", 62.0)
+        one.cancel("weak", 63.0)
+        assert told(one.decide(63.0)) == [("start", "train")]
+        one.check()
+
+
+def test_victims_that_stop_in_time_are_waited_for():
+    scheduler = reserved(("topology",), reservation_seconds=60.0)
+    scheduler.stopped("weak", 61.0)
+    assert told(scheduler.decide(61.0))[0] == ("start", "train")
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 2.0**41, "1", True])
+def test_nobody_waits_for_such_a_time(seconds):
+    with pytest.raises((TypeError, ValueError), match="reservation_seconds"):
+        Scheduler(reservation_seconds=seconds)
+
+
+@pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
+@pytest.mark.parametrize("by_touch", [False, True])
+def test_what_is_held_on_a_node_that_is_lost_is_let_go(parts, by_touch):
+    scheduler = reserved(parts)
+    taken = {
+        pod.node for name in scheduler for pod in scheduler.status(name).pods if name != "train"
+    }
+    [idle] = {pod.node for pod in scheduler.status("train").pods} - taken
+    if by_touch:
+        part = scheduler.topology or scheduler.cells or scheduler.devices
+        part.set_health(idle, False)
+        scheduler.touch()
+    else:
+        scheduler.set_node(idle, False, 2.0)
+    scheduler.check()
+    assert scheduler.state("train") == "reserved" and scheduler.status("train").pods == ()
+    scheduler.set_node(idle, True, 2.0)
+    scheduler.stopped("weak", 3.0)
+    assert told(scheduler.decide(3.0))[0] == ("start", "train"), "it is decided anew on it"
+    scheduler.check()
+
+
+def test_what_is_held_elsewhere_stays_so():
+    scheduler = reserved(("topology",))
+    pods = scheduler.status("train").pods
+    [other, *_] = set(NODES) - {pod.node for pod in pods}
+    scheduler.set_node(other, False, 2.0)
+    assert scheduler.status("train").pods == pods
+
+
+@pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
+def test_a_more_important_job_takes_nothing_of_it_before_it_runs(parts):
+    scheduler = reserved(parts)
+    scheduler.submit(Job("urgent", "a", TWO, priority=5), 2.0)
+    assert told(scheduler.decide(2.0)) == [("wait", "urgent")]
+    scheduler.stopped("weak", 3.0)
+    actions = scheduler.decide(3.0)
+    assert told(actions)[0] == ("start", "train")
+    assert Preempt("train", "urgent", "priority") in actions
+    scheduler.check()
+
+
+def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
+    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    scheduler = Scheduler(cells=cells)
+    running(scheduler, Job("low", "a", TWO), Job("spare", "a", 1, guaranteed=False))
+    scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "low")]
+    low = cells.group("low")
+    assert not low.guaranteed and sum(len(pod.leaf_indices) for pod in low.placement) == 4
+    assert cells.group("high").guaranteed
+    scheduler.check()
+    scheduler.cancel("high", 2.0)
+    assert sum(len(pod.leaf_indices) for pod in cells.group("low").placement) == 8
+    scheduler.check()
+    scheduler.stopped("low", 3.0)
+    assert told(scheduler.decide(3.0)) == [("start", "low")]
+    assert cells.group("low").guaranteed
+
+
+def test_a_quota_counts_both_until_the_victim_has_stopped():
+    tree = QuotaTree(
+        [
+            Quota("a", max={"gpu": 16}, min={"gpu": 8}),
+            Quota("b", max={"gpu": 16}, min={"gpu": 8}),
+        ],
+        total={"gpu": 16},
+    )
+    scheduler = Scheduler(quotas=tree)
+    running(scheduler, Job("kept", "a", 6), Job("borrows", "a", 4))
+    scheduler.submit(Job("owner", "b", 8), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
+    assert tree.status("a").used == {"gpu": 10} and tree.status("b").used == {"gpu": 8}
+    # Both together are over the total; nobody else has to leave because of that.
+    scheduler.submit(Job("small", "a", 2), 2.0)
+    assert told(scheduler.decide(2.0)) == [("wait", "small")]
+    scheduler.stopped("borrows", 3.0)
+    actions = told(scheduler.decide(3.0))
+    assert actions[0] == ("start", "owner") and ("start", "small") in actions
+    scheduler.check()
+
+
+def test_nobody_leaves_because_quotas_count_more_than_there_is():
+    most = {"gpu": 20}
+    leaves = [Quota(name, max=most, min={"gpu": 9 if name == "a" else 4}) for name in "abc"]
+    scheduler = Scheduler(quotas=QuotaTree(leaves, total=most, limit="max"))
+    running(scheduler, Job("kept", "b", 5, priority=2), Job("borrows", "b", 4, priority=1))
+    running(scheduler, Job("short", "c", 3))
+    scheduler.submit(Job("owner", "a", 9), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
+    scheduler.finish("short", 2.0)
+    running(scheduler, Job("late", "b", 2, priority=1))
+    assert sum(scheduler.quotas.status(name).used["gpu"] for name in "abc") == 20
+    scheduler.submit(Job("next", "c", 1), 3.0)
+    assert told(scheduler.decide(3.0)) == [("wait", "next")], "nobody has to leave for it"
+    scheduler.stopped("borrows", 4.0)
+    assert set(told(scheduler.decide(4.0))) >= {("start", "owner"), ("start", "next")}
+
+
+def test_whoever_waits_for_cells_that_victims_have_too_many_of_is_tried_at_once():
+    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    scheduler = Scheduler(cells=cells)
+    running(scheduler, Job("low", "a", TWO, priority=1))
+    scheduler.submit(Job("next", "a", 4), 0.0)
+    assert told(scheduler.decide(0.0)) == [("wait", "next")]
+    scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
+    scheduler.check()
+
+
+def test_the_very_devices_are_held():
+    scheduler = make_scheduler(("devices",))
+    weak = [Job(f"w{i}", "a", [Role("w", 1, devices=NIC)], guaranteed=False) for i in range(7)]
+    running(scheduler, *weak)
+    scheduler.submit(Job("train", "a", [Role("w", 2, devices=NIC)]), 1.0)
+    assert len(scheduler.decide(1.0)) == 1
+    scheduler.submit(Job("thief", "a", 1, guaranteed=False), 1.0)
+    assert told(scheduler.decide(1.0)) == [("wait", "thief")]
+
+
+def test_idle_cells_that_are_held_are_not_lent():
+    scheduler = reserved(("cells", "lending"))
+    scheduler.submit(Job("borrower", "b", 4), 2.0)
+    assert {one for one, _ in told(scheduler.decide(2.0))} <= {"wait"}
+    assert scheduler.state("borrower") == "pending"
+    scheduler.stopped("weak", 3.0)
+    assert told(scheduler.decide(3.0))[0] == ("start", "train")
+
+
+def test_nobody_joins_a_job_for_which_others_have_to_stop():
+    scheduler = make_scheduler(("topology", "sharing"))
+    stages = (4.0, 1.0, 1.0)
+    weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(3)]
+    running(scheduler, *weak)
+    scheduler.submit(Job("train", "a", TWO, stages=stages), 1.0)
+    assert len(scheduler.decide(1.0)) == 1
+    scheduler.submit(Job("guest", "a", TWO, stages=(1.0, 4.0, 1.0)), 1.0)
+    actions = scheduler.decide(1.0)
+    assert not any(isinstance(one, Start) for one in actions)
+    scheduler.check()
+    for name in scheduler:
+        if scheduler.status(name).for_job:
+            scheduler.stopped(name, 2.0)
+    assert ("start", "train") in told(scheduler.decide(2.0))
+    scheduler.check()
+
+
+@pytest.mark.parametrize(
+    "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
+)
+def test_it_waits_again_if_a_part_has_changed_and_nobody_has_said_so(parts):
+    scheduler = reserved(parts)
+    part = scheduler.devices or scheduler.topology
+    for pod in scheduler.status("train").pods:
+        part.set_health(pod.node, False)
+    scheduler.stopped("weak", 3.0)
+    assert ("start", "train") not in told(scheduler.decide(3.0))
+    assert scheduler.state("train") == "pending" and scheduler.status("train").pods == ()
+    scheduler.check()
+
+
+def test_a_job_that_has_stopped_is_not_one_after_which_others_start():
+    scheduler = Scheduler(topology=network())
+    weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(4)]
+    running(scheduler, *weak)
+    scheduler.submit(Job("train", "a", TWO), 1.0)
+    gone, other = [one.job for one in scheduler.decide(1.0)]
+    scheduler.submit(Job("second", "a", 1, after=[gone]), 1.0)
+    scheduler.stopped(gone, 2.0)
+    scheduler.decide(2.0)
+    refusal = scheduler.explain("second").refusals[0]
+    assert (refusal.code, refusal.part) == ("after", gone)
+    scheduler.stopped(other, 3.0)
+    actions = scheduler.decide(3.0)
+    assert told(actions)[0] == ("start", "train")
+    assert any(isinstance(one, Wait) for one in actions)

@@ -1,0 +1,278 @@
+"""Jobs that wait for their tenants' cells and run on idle ones meanwhile."""
+
+import pytest
+from scheduler.lives import machines, network
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wait, Where
+
+
+def nodes(count=2, **owned):
+    """Nodes of 4 GPUs, one for each tenant."""
+    chain = Chain(["gpu", "node"], [4], count, nodes=[f"n{i}" for i in range(count)])
+    has = owned or {"a": 1, "b": 1}
+    return CellCluster(
+        ClusterSpec({"c": chain}, {name: {"c": {"node": most}} for name, most in has.items()})
+    )
+
+
+def lending(**parts):
+    parts.setdefault("cells", nodes())
+    parts.setdefault("immediate", True)
+    return Scheduler(lending=True, **parts)
+
+
+def said(actions):
+    """What is to be done, and where."""
+    return [
+        (type(one).__name__, one.job, *{pod.node for pod in getattr(one, "pods", ())})
+        for one in actions
+        if not isinstance(one, Wait)
+    ]
+
+
+def running(scheduler, *jobs):
+    for job in jobs:
+        scheduler.submit(job, scheduler.now)
+    return said(scheduler.decide(scheduler.now))
+
+
+def test_a_job_beyond_its_tenants_cells_runs_on_idle_ones_and_waits_for_its_own():
+    scheduler = lending()
+    running(scheduler, Job("first", "a", 4))
+    scheduler.submit(Job("second", "a", 4), 1.0)
+    wait, start = scheduler.decide(1.0)
+    assert isinstance(wait, Wait) and wait.refusal.stage == "cells"
+    assert isinstance(start, Start) and start.lent
+    assert scheduler.state("second") == "lent"
+    assert scheduler.decide(2.0) == []
+    scheduler.check()
+
+
+def test_it_does_not_wait_while_it_runs_though_another_one_is_in_its_way_now():
+    chains = {name: Chain(["gpu", "node"], [4], 1, nodes=[f"n{name}"]) for name in "cd"}
+    cells = CellCluster(ClusterSpec(chains, {"a": {"c": {"node": 1}}, "b": {"d": {"node": 1}}}))
+    scheduler = lending(cells=cells, immediate=False)
+    weak = Job("weak", "a", 4, guaranteed=False, where=Where(nodes=["nc"]))
+    running(scheduler, Job("first", "a", 4), weak, Job("second", "a", 4))
+    scheduler.finish("first", 1.0)
+    [start] = scheduler.decide(1.0)
+    assert start.job == "weak" and scheduler.state("second") == "lent"
+
+
+def test_it_is_promoted_when_its_turn_has_come_and_stays_where_it_is_if_it_can():
+    scheduler = lending()
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    scheduler.finish("first", 5.0)
+    [promoted] = scheduler.decide(5.0)
+    assert isinstance(promoted, Promote) and promoted.job == "second"
+    assert [pod.gpus for pod in promoted.pods] == [(0, 1, 2, 3)]
+    assert dict(promoted.decisions)["cells"].outcome == "bind"
+    assert scheduler.state("second") == "running"
+    # It is nobody's victim any more.
+    assert [one[:2] for one in said(running_owner(scheduler))] == [("Start", "owner")]
+    scheduler.check()
+
+
+def running_owner(scheduler):
+    scheduler.submit(Job("owner", "b", 4), scheduler.now)
+    return scheduler.decide(scheduler.now)
+
+
+def test_who_is_promised_the_cells_gets_them_back():
+    scheduler = lending()
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    preempt, wait, start = running_owner(scheduler)
+    assert preempt == Preempt("second", "owner", "opportunistic")
+    assert (wait.job, wait.refusal.stage) == ("second", "cells")  # as it did before
+    assert start.job == "owner" and not start.lent
+    assert scheduler.state("second") == "pending"
+    scheduler.finish("owner", 3.0)
+    assert said(scheduler.decide(3.0)) == [("Start", "second", start.pods[0].node)]
+    scheduler.check()
+
+
+def test_who_has_to_stop_is_not_promoted_meanwhile():
+    scheduler = lending(immediate=False)
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    assert said(running_owner(scheduler)) == [("Preempt", "second")]
+    scheduler.finish("first", 1.0)
+    assert scheduler.decide(1.0) == []
+    scheduler.stopped("second", 2.0)
+    assert sorted(one[:2] for one in said(scheduler.decide(2.0))) == [
+        ("Start", "owner"),
+        ("Start", "second"),
+    ]
+    assert scheduler.state("second") == "running"
+    scheduler.check()
+
+
+def test_another_one_gets_the_cells_meanwhile_that_asks_for_the_same():
+    scheduler = lending(cells=nodes(3, a=2, b=1), immediate=False)
+    running(scheduler, *[Job(f"j{i}", "a", 4) for i in range(4)])
+    assert [scheduler.state(f"j{i}") for i in range(4)] == ["running"] * 2 + ["lent", "pending"]
+    assert said(running_owner(scheduler)) == [("Preempt", "j2")]
+    scheduler.finish("j0", 1.0)
+    [start] = scheduler.decide(1.0)
+    assert (start.job, start.lent) == ("j3", False)
+    scheduler.check()
+    scheduler.finish("j1", 2.0)
+    scheduler.stopped("j2", 3.0)
+    assert sorted(one[:2] for one in said(scheduler.decide(3.0))) == [
+        ("Start", "j2"),
+        ("Start", "owner"),
+    ]
+
+
+@pytest.mark.parametrize("event", ["finish", "cancel"])
+def test_it_may_end_there_and_leaves_nothing_behind(event):
+    scheduler = lending()
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    getattr(scheduler, event)("second", 1.0)
+    scheduler.finish("first", 1.0)
+    assert len(scheduler) == 0 and scheduler.decide(1.0) == []
+    assert scheduler.cells.groups() == ()
+    scheduler.check()
+
+
+def test_it_may_fail_there_and_waits_again_for_both():
+    scheduler = lending()
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    scheduler.fail("second", 1.0)
+    assert scheduler.state("second") == "pending"
+    assert said(scheduler.decide(1.0))[0][:2] == ("Start", "second")
+    assert scheduler.state("second") == "lent"
+
+
+def test_quotas_count_it_once_and_go_on_to_count_it():
+    quotas = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = lending(quotas=quotas)
+    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    assert dict(quotas.status("a").used) == {"gpu": 8}
+    scheduler.finish("first", 1.0)
+    assert said(scheduler.decide(1.0))[0][:2] == ("Promote", "second")
+    assert dict(quotas.status("a").used) == {"gpu": 4}
+    scheduler.check()
+
+
+def test_what_a_quota_forbids_does_not_run_on_idle_cells_either():
+    quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = lending(quotas=quotas)
+    assert [one[:2] for one in running(scheduler, Job("first", "a", 4), Job("second", "a", 4))] == [
+        ("Start", "first")
+    ]
+
+
+def test_jobs_that_may_not_be_preempted_and_opportunistic_ones_are_lent_nothing():
+    scheduler = lending()
+    fixed = Job("fixed", "a", 4, preemptible=False)
+    weak = Job("weak", "a", 4, guaranteed=False)
+    running(scheduler, Job("first", "a", 4), fixed, weak)
+    assert scheduler.state("fixed") == "pending"
+    assert scheduler.state("weak") == "running"
+
+
+def test_one_that_waits_for_another_may_start_when_that_one_is_on_idle_cells():
+    scheduler = lending()
+    jobs = [Job("first", "a", 4), Job("second", "a", 2), Job("third", "a", 2, after=["second"])]
+    assert [one[:2] for one in running(scheduler, *jobs)] == [
+        ("Start", "first"),
+        ("Start", "second"),
+        ("Start", "third"),
+    ]
+
+
+def test_with_devices_the_very_gpus_move_with_it():
+    chain = Chain(["gpu", "node"], [4], 4, nodes=["n0", "n1", "n2", "n3"])
+    spec = ClusterSpec({"c": chain}, {name: {"c": {"node": 2}} for name in "ab"})
+    scheduler = lending(cells=CellCluster(spec), devices=machines())
+    running(scheduler, *(Job(f"j{i}", "a", 4) for i in range(3)))
+    assert scheduler.state("j2") == "lent"
+    scheduler.finish("j0", 1.0)
+    assert said(scheduler.decide(1.0))[0][:2] == ("Promote", "j2")
+    scheduler.check()
+
+
+def test_nobody_has_to_leave_for_himself_where_devices_refuse_his_own_cells():
+    machine = NodeDevices.uniform(gpus=4, nics=2, sockets=1, switches=1)
+    devices = DeviceCluster(dict.fromkeys(["n0", "n1"], machine))
+    scheduler = lending(devices=devices)
+
+    def with_nics(name, nics):
+        return Job(name, "a", [Role("w", devices=DeviceRequest("any", gpus=2, nics=nics))])
+
+    running(scheduler, with_nics("first", 2), with_nics("second", 1))
+    assert scheduler.state("second") == "lent"
+    scheduler.touch()
+    assert said(scheduler.decide(1.0)) == []
+    assert scheduler.state("second") == "lent"
+    scheduler.check()
+
+
+def test_who_has_his_quota_already_stays_on_idle_cells_where_devices_refuse_his_own():
+    chain = Chain(["gpu", "node"], [2], 2)
+    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+    machine = NodeDevices.uniform(gpus=2, nics=1)
+    quotas = QuotaTree([Quota(name, max={"gpu": 4}) for name in "ab"], total={"gpu": 4})
+    devices = DeviceCluster(dict.fromkeys(cells.nodes, machine))
+    scheduler = lending(cells=cells, devices=devices, quotas=quotas)
+    nic = [Role("w", 1, devices=DeviceRequest("any", gpus=1, nics=1))]
+    guest = Job("guest", "b", 1, guaranteed=False)
+    running(scheduler, Job("first", "a", nic), Job("second", "a", nic), guest)
+    assert scheduler.state("second") == "lent"
+    scheduler.submit(Job("third", "a", 2), 1.0)
+    scheduler.finish("guest", 2.0)
+    assert said(scheduler.decide(2.0)) == []
+    assert scheduler.state("second") == "lent"
+    scheduler.check()
+
+
+def test_who_has_started_on_idle_cells_because_of_a_job_keeps_it_from_being_taken_back():
+    chain = Chain(["gpu", "node"], [4], 3)
+    owned = {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}}
+    scheduler = lending(cells=CellCluster(ClusterSpec({"c": chain}, owned)))
+    running(scheduler, Job("first", "a", 4))
+    guest = Job("guest", "a", 4, guaranteed=False, where=Where(nodes=["c/1"]))
+    behind = Job("behind", "a", 4, after=["guest"])
+    actions = running(scheduler, guest, behind, Job("owner", "b", 4, after=["behind"]))
+    assert [action[:2] for action in actions] == [
+        ("Start", "guest"),
+        ("Start", "behind"),
+        ("Preempt", "guest"),
+        ("Start", "owner"),
+    ]
+
+
+def test_lending_needs_cells():
+    with pytest.raises(ValueError, match="lending: there are no cells"):
+        Scheduler(topology=network(), lending=True)
+    with pytest.raises(TypeError, match="lending"):
+        Scheduler(cells=nodes(), lending=1)
+
+
+def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own():
+    scheduler = lending(queues=TenantQueues(order="2d-las"))
+    running(scheduler, Job("first", "a", 4))
+    running(scheduler, Job("lent", "a", 4), Job("fresh", "a", 4))
+    assert scheduler.state("lent") == "lent"
+    scheduler.submit(Job("own", "b", 4), 5.0)
+    assert ("Preempt", "lent") in said(scheduler.decide(5.0))
+    scheduler.check()
+    scheduler.finish("first", 6.0)
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert said(scheduler.decide(6.0)) == said(again.decide(6.0)) == [("Start", "fresh", "n0")]
+
+
+def test_who_has_to_leave_idle_cells_that_are_held_already_is_saved_and_read():
+    scheduler = lending(immediate=False)
+    running(scheduler, Job("first", "a", 4), Job("lent", "a", 4))
+    assert running(scheduler, Job("own", "b", 4)) == [("Preempt", "lent")]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert (again.state("lent"), again.state("own")) == ("lent", "reserved")
+    for one in (scheduler, again):
+        one.stopped("lent", 1.0)
+        assert said(one.decide(1.0)) == [("Start", "own", "n1")]
+        one.check()

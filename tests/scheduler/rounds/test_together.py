@@ -1,0 +1,338 @@
+"""Jobs that start together or not at all."""
+
+import pytest
+from scheduler.lives import COMPOSITIONS, make_scheduler
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Fit,
+    Job,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    Start,
+    Wait,
+    record_of_plain,
+)
+from hivecore.scheduler import plain_record as plain
+
+
+def limited(most=8, **settings):
+    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+    return Scheduler(quotas=tree, **settings)
+
+
+def submit(scheduler, *jobs, now=0.0):
+    for job in jobs:
+        scheduler.submit(job, now)
+    actions = scheduler.decide(now)
+    scheduler.check()
+    return actions
+
+
+def started(actions):
+    return [one.job for one in actions if isinstance(one, Start)]
+
+
+def pair(gpus=(4, 4), **more):
+    return [
+        Job("one", "a", gpus[0], together=["two"], **more),
+        Job("two", "a", gpus[1], together=["one"], **more),
+    ]
+
+
+def test_both_start_in_one_round():
+    assert started(submit(limited(), *pair())) == ["one", "two"]
+
+
+def test_neither_starts_where_there_is_room_for_one_only():
+    scheduler = limited()
+    actions = submit(scheduler, Job("other", "a", 2), *pair())
+    assert started(actions) == ["other"]
+    waits = [one for one in actions if isinstance(one, Wait)]
+    assert [one.job for one in waits] == ["one", "two"]
+    assert waits[0].reason.startswith("starts together with 'two': runtime of 'a' is exceeded")
+    assert waits[1].reason.startswith("runtime of 'a' is exceeded")
+    assert scheduler.decide(1.0) == []
+    scheduler.finish("other", 2.0)
+    assert started(scheduler.decide(2.0)) == ["one", "two"]
+    scheduler.check()
+
+
+def test_who_names_nobody_does_not_wait_for_who_names_it():
+    scheduler = limited()
+    jobs = [Job("one", "a", 6, together=["two"]), Job("two", "a", 4)]
+    assert started(submit(scheduler, Job("other", "a", 2), *jobs)) == ["other", "two"]
+    scheduler.finish("other", 1.0)
+    assert scheduler.decide(1.0) == []
+    assert scheduler.state("one") == "pending"
+    scheduler.finish("two", 2.0)  # who is not known does not count
+    assert started(scheduler.decide(2.0)) == ["one"]
+
+
+def test_who_names_nobody_starts_with_who_names_it_and_waits_with_its_like_after_that():
+    scheduler = limited()
+    like = [Job(name, "a", 4) for name in ("two", "like", "third")]
+    actions = submit(scheduler, Job("one", "a", 4, priority=1, together=["two"]), *like)
+    assert started(actions) == ["one", "two"]
+    assert [scheduler.state(name) for name in ("like", "third")] == ["pending"] * 2
+    scheduler.finish("one", 1.0)
+    scheduler.finish("two", 1.0)
+    assert started(scheduler.decide(1.0)) == ["like", "third"]
+
+
+def test_all_whom_those_name_that_are_named_start_as_well():
+    scheduler = limited(12)
+    jobs = [Job(name, "a", 4, together=[other]) for name, other in ("ab", "bc", "ca")]
+    assert started(submit(scheduler, Job("other", "a", 2), *jobs)) == ["other"]
+    scheduler.finish("other", 1.0)
+    assert started(scheduler.decide(1.0)) == ["a", "b", "c"]
+
+
+def test_one_may_start_after_the_other():
+    jobs = [
+        Job("one", "a", 4, together=["two"], after=["two"]),
+        Job("two", "a", 4, together=["one"]),
+    ]
+    assert started(submit(limited(), *jobs)) == ["two", "one"]
+
+
+def test_those_who_wait_for_one_another_wait_for_ever():
+    jobs = [
+        Job("one", "a", 4, together=["two"], after=["two"]),
+        Job("two", "a", 4, together=["one"], after=["one"]),
+    ]
+    assert started(submit(limited(), *jobs)) == []
+
+
+def test_one_that_fails_starts_beside_the_other():
+    scheduler = limited()
+    submit(scheduler, *pair())
+    scheduler.fail("two", 1.0)
+    assert started(scheduler.decide(1.0)) == ["two"]
+
+
+def test_others_leave_for_all_of_them_or_for_none():
+    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 6}), Quota("b", max={"gpu": 8})]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), immediate=True)
+    for i in range(2):
+        scheduler.submit(Job(f"old{i}", "b", 4), 0.0)
+    assert started(scheduler.decide(0.0)) == ["old0", "old1"]
+    for job in pair((4, 4)):
+        scheduler.submit(job, 1.0)
+    actions = scheduler.decide(1.0)  # the second one is beyond what they are entitled to
+    assert not started(actions)
+    assert not [one for one in actions if isinstance(one, Preempt)]
+    scheduler.cancel("two", 2.0)
+    scheduler.submit(Job("two", "a", 2, together=["one"]), 2.0)
+    actions = scheduler.decide(2.0)
+    assert started(actions) == ["one", "two"]
+    assert {one.job for one in actions if isinstance(one, Preempt)} == {"old0", "old1"}
+    scheduler.check()
+
+
+def test_nobody_leaves_for_them_where_victims_take_their_time():
+    scheduler = limited()
+    submit(scheduler, Job("old", "a", 8))
+    actions = submit(scheduler, *pair(priority=5), now=1.0)
+    assert {type(one) for one in actions} == {Wait}
+
+
+def test_one_that_can_never_run_is_rejected_and_does_not_count():
+    actions = submit(limited(), *pair((4, 16)))
+    assert [one.job for one in actions if isinstance(one, Reject)] == ["two"]
+    assert started(actions) == ["one"]
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+@pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
+def test_what_was_tried_in_vain_leaves_no_trace(parts, immediate):
+    scheduler = make_scheduler(parts, immediate=immediate)
+    scheduler.submit(Job("old", "a", 4, preemptible=False), 0.0)
+    scheduler.decide(0.0)
+    alone = scheduler.copy()
+    for job in pair((4, 4)):
+        scheduler.submit(job.replace(where=job.where), 1.0)
+    scheduler.submit(Job("three", "a", 4, together=["one", "two"]), 1.0)
+    scheduler.submit(Job("last", "a", 4, together=["three"]), 1.0)
+    scheduler.decide(1.0)
+    scheduler.check()
+    runs = [scheduler.state(name) == "running" for name in ("one", "two")]
+    assert runs[0] == runs[1]
+    for name in ("one", "two", "three", "last"):
+        if name in scheduler:
+            scheduler.cancel(name, 2.0)
+    scheduler.decide(2.0)
+    alone.decide(2.0)
+    probe = Job("probe", "a", 4)
+    for one in (scheduler, alone):
+        one.submit(probe, 3.0)
+    assert [type(one) for one in scheduler.decide(3.0)] == [type(one) for one in alone.decide(3.0)]
+
+
+@pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
+def test_the_first_that_is_refused_is_found_and_nothing_has_changed(parts):
+    scheduler = make_scheduler(parts)
+    running = submit(scheduler, Job("old", "a", 2), Job("b's", "b", 1))
+    assert started(running) == ["old", "b's"]
+    like = [Job(f"j{at}", "a", [Role("w", 2, gpus=2)]) for at in range(8)]
+    for job in like:
+        scheduler.submit(job, 1.0)
+    before = scheduler.to_bytes()
+    units = [scheduler._state.jobs[job.name].units[0].trial() for job in like]
+    found = scheduler._state.stages.first_refused(units)
+    assert (found is None) == (parts == ())
+    assert found is None or 0 < found[0] < 4
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+
+
+@pytest.mark.parametrize("evictions", ["packing", "private"])
+def test_those_come_first_who_would_not_beside_the_others(evictions):
+    """Alone the opportunistic one would go where its tenant's rack is, which the other needs."""
+    scheduler = make_scheduler(("cells",), evictions=evictions)
+    jobs = [
+        Job("weak", "a", 1, guaranteed=False, together=["strong"]),
+        Job("strong", "a", [Role("w", 2, gpus=4)], together=["weak"]),
+    ]
+    assert started(submit(scheduler, Job("other", "b", 2), *jobs)) == ["other", "strong", "weak"]
+
+
+def test_those_come_last_for_whom_others_would_leave_who_need_not():
+    """Where the opportunistic one is the only place is left where nobody runs."""
+    scheduler = make_scheduler(("cells",))
+    guest, owner = Job("guest", "b", 2, guaranteed=False), Job("owner", "b", 4)
+    jobs = [
+        Job("weak", "a", [Role("w", 2, gpus=4)], guaranteed=False, together=["strong"]),
+        Job("strong", "a", 2, together=["weak"]),
+    ]
+    assert started(submit(scheduler, guest, owner)) == ["guest", "owner"]
+    assert started(submit(scheduler, *jobs, now=1.0)) == ["weak", "strong"]
+
+
+def test_of_many_the_most_important_come_first_or_last():
+    scheduler = limited(8)
+    jobs = [
+        Job(name, "a", gpus, priority=gpus, together=[other])
+        for name, other, gpus in (("a", "b", 1), ("b", "c", 2), ("c", "d", 3), ("d", "a", 2))
+    ]
+    assert started(submit(scheduler, *jobs)) == ["c", "d", "b", "a"]
+
+
+def full(parts, *jobs, **settings):
+    """On four nodes of four GPUs, three of which are taken by those who cannot leave."""
+    scheduler = make_scheduler(parts, **settings)
+    firm = [Job(f"firm{i}", "a", 4, preemptible=False) for i in range(3)]
+    assert len(started(submit(scheduler, *firm, *jobs))) == 3 + len(jobs)
+    return scheduler
+
+
+PLACED = pytest.mark.parametrize("parts", [("topology",), ("devices",)], ids=" ".join)
+
+
+@PLACED
+def test_who_fails_waits_for_the_one_that_waits_for_victims(parts):
+    first = Job("one", "a", 1, together=["two"])
+    scheduler = full(parts, first, Job("weak", "a", 3), immediate=False)
+    two = Job("two", "a", 3, priority=1, together=["one"])
+    assert submit(scheduler, two) == [Preempt("weak", "two", "priority")]
+    scheduler.fail("one", 1.0)
+    [wait] = scheduler.decide(1.0)
+    assert wait.reason == "starts together with 'two': others have to stop for it"
+    scheduler.stopped("weak", 2.0)
+    scheduler.decide(2.0)
+    scheduler.check()
+    assert (scheduler.state("one"), scheduler.state("two")) == ("running", "running")
+
+
+@PLACED
+@pytest.mark.parametrize("immediate", [False, True])
+def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
+    first = Job("one", "a", 4, together=["two"])
+    scheduler = full(parts, first, immediate=immediate)
+    two = Job("two", "a", 4, priority=1)
+    assert Preempt("one", "two", "priority") in submit(scheduler.copy(), two)
+    [wait] = submit(scheduler, Job("two", "a", 4, priority=1, together=["one"]))
+    assert isinstance(wait, Wait) and scheduler.state("one") == "running"
+
+
+def test_they_are_explained_logged_and_read_again(tmp_path):
+    job = pair()[0]
+    assert record_of_plain(Job, plain(job)) == job
+    scheduler = limited()
+    submit(scheduler, Job("other", "a", 2), *pair())
+    told = scheduler.explain("two")
+    assert told.refusals[0].code == "together" and told.changes == ()
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    for one in (scheduler, again):
+        one.finish("other", 2.0)
+        assert started(one.decide(2.0)) == ["one", "two"]
+
+
+def test_they_are_not_moved_to_nor_told_in_an_order():
+    scheduler = make_scheduler(("topology",), immediate=True)
+    submit(scheduler, *[Job(f"other{i}", "a", 4) for i in range(3)], *pair())
+    assert scheduler.state("two") == "pending"
+    assert scheduler.plan_moves(Fit("two")).reason == "starts together with other jobs"
+    with pytest.raises(ValueError, match="'one' starts together with other jobs"):
+        scheduler.reorder(["one"], 1.0)
+
+
+@pytest.mark.parametrize("names", [["one"], [""], [5], "two"])
+def test_wrong_names_are_refused(names):
+    with pytest.raises((TypeError, ValueError), match="together"):
+        Job("one", "a", 1, together=names)
+
+
+def test_nobody_is_taken_back_whom_others_have_started_with():
+    """It is in the way of one that is offered after it, and has to be told to stop."""
+    chain = Chain(["gpu", "node"], [4], 2)
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
+    scheduler = Scheduler(cells=cells)
+    jobs = [
+        Job("one", "b", [Role("w", 1, gpus=4)], guaranteed=False, together=["two"]),
+        Job("two", "b", [Role("w", 1, gpus=4)], guaranteed=False),
+        Job("owner", "a", 4),
+    ]
+    actions = submit(scheduler, *jobs)
+    [preempt] = [one for one in actions if isinstance(one, Preempt)]
+    assert started(actions) == ["one", "two"] and preempt.for_job == "owner"
+
+
+def beside_outside(total):
+    """Quota "a" beside "system", which is outside; each tenant uses the quota of its name."""
+    quotas = [Quota("system", max={"gpu": 100}, outside=True), Quota("a", max={"gpu": 100})]
+    return Scheduler(quotas=QuotaTree(quotas, total={"gpu": total}))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("total", "both"), [(20, False), (25, True)])
+def test_those_in_outside_quotas_and_the_others_start_within_the_total(total, both, first):
+    scheduler = beside_outside(total)
+    jobs = [
+        Job("s", "system", 15, together=["j"], priority=first),
+        Job("j", "a", 10, together=["s"], priority=1 - first),
+    ]
+    assert sorted(started(submit(scheduler, *jobs))) == (["j", "s"] if both else [])
+
+
+def test_one_that_has_room_once_outside_quotas_use_less_waits_and_is_not_rejected():
+    scheduler = beside_outside(20)
+    assert started(submit(scheduler, Job("s", "system", 15))) == ["s"]
+    (waits,) = submit(scheduler, Job("j", "a", 20))
+    assert isinstance(waits, Wait)
+    (rejected,) = submit(scheduler, Job("k", "a", 21))
+    assert isinstance(rejected, Reject)
+    assert rejected.reason == "asks for 21 of 'gpu', and there are 20 in all"
+    scheduler.finish("s", 1.0)
+    assert started(scheduler.decide(1.0)) == ["j"]
+
+
+def test_opportunistic_jobs_of_another_quota_leave_for_a_pair_that_the_total_refuses():
+    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
+    tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
+    scheduler = Scheduler(quotas=tree, immediate=True)
+    submit(scheduler, Job("weak", "b", 8, guaranteed=False))
+    assert started(submit(scheduler, *pair())) == ["one", "two"]

@@ -1,0 +1,325 @@
+"""Why a job waits, what would change it, and when it will start."""
+
+import random
+
+import pytest
+from profiles import seeds
+from scheduler.lives import (
+    COMPOSITIONS,
+    NODES,
+    ROLES,
+    TENANTS,
+    cell_cluster,
+    enforced,
+    machines,
+    make_job,
+    make_scheduler,
+    network,
+    quota_tree,
+)
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import FreeNodes, Job, Role, Scheduler, Start, Where
+from hivecore.topology import NetworkTopology
+
+
+def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
+    scheduler = Scheduler(quotas=quota_tree(), cells=cell_cluster())
+    scheduler.submit(Job("one", "b", [Role("w", 1, 4)]), now=0.0)
+    scheduler.submit(Job("two", "b", [Role("w", 1, 4)]), now=0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("two")
+    assert [one.stage for one in found.refusals] == ["cells"]
+    assert found.reason == found.refusals[0].reason != ""
+    assert found.state == "pending" and found.position == 0
+    assert [(change.kind, change.jobs) for change in found.changes] == [("release", ("one",))]
+    assert "it would start if one ended" in found.text
+    assert scheduler.explain("one").refusals == () and scheduler.explain("one").reason == ""
+
+
+def test_a_limit_that_would_have_to_be_raised_is_named():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("one", "b", 10), now=0.0)
+    scheduler.submit(Job("two", "b", 5), now=2.0)
+    scheduler.decide(2.0)
+    found = scheduler.explain("two")
+    kinds = {change.kind: change for change in found.changes}
+    assert kinds["release"].jobs == ("one",) and kinds["release"].cost == 0.0
+    assert [(one.quota, one.limit, one.amount) for one in kinds["limits"].limits] == [
+        ("b", "max", 15)
+    ]
+    assert "max of b were gpu: 15" in found.text
+
+
+def test_a_total_that_would_have_to_be_raised_is_named():
+    tree = QuotaTree([Quota("b", max={"gpu": 8}), Quota("c", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=tree)
+    for name, quota in (("one", "b"), ("two", "c")):
+        scheduler.submit(Job(name, quota, 8), now=0.0)
+        scheduler.decide(0.0)
+    assert "it would start if the total were gpu: 16" in scheduler.explain("two").text
+
+
+def test_nodes_that_would_have_to_come_back_are_named():
+    for part in ({"topology": network()}, {"cells": cell_cluster()}, {"devices": machines()}):
+        scheduler = Scheduler(**part)
+        for node in NODES:
+            scheduler.set_node(node, False, 0.0)
+        scheduler.submit(Job("one", "a", 4), now=0.0)
+        scheduler.decide(0.0)
+        changes = scheduler.explain("one").changes
+        assert [(one.kind, one.nodes) for one in changes] == [("nodes", ("n0",))]
+        assert changes[0].text == "if n0 were healthy"
+
+
+def test_wishes_that_are_in_the_way_are_named():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("one", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
+    scheduler.submit(Job("two", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("two")
+    assert [(one.kind, one.relaxed) for one in found.changes[:1]] == [("relax", ("nodes",))]
+    assert found.changes[-1].jobs == ("one",)
+
+
+def test_a_job_that_waits_for_another_says_so():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("big", "a", 16), now=0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("server", "a", 16), now=0.0)
+    scheduler.submit(Job("worker", "a", 0, after=["server"]), now=0.0)
+    scheduler.decide(0.0)
+    assert scheduler.explain("worker").reason == "waits for 'server' to start"
+    assert scheduler.explain("worker").position == 1
+
+
+def start_of(branch, name, now):
+    return name in [one.job for one in branch.decide(now) if isinstance(one, Start)]
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
+    rng = random.Random(seed)
+    # Who is on idle cells waits for its own, too, and takes them first.
+    known = [name for name in COMPOSITIONS if name != "queues" and "lending" not in name]
+    parts = COMPOSITIONS[rng.choice(sorted(known))]
+    scheduler = make_scheduler(parts, preemption=False, immediate=True)
+    for i in range(rng.randint(4, 14)):
+        job = make_job(
+            f"j{i}",
+            rng.choice(TENANTS),
+            rng.choice(sorted(set(ROLES) - {"elastic"})),  # whose pods wait, too
+            guaranteed=rng.random() < 0.7,
+            rack=rng.random() < 0.4,
+        )
+        scheduler.submit(enforced(scheduler, job), float(i))
+        scheduler.decide(float(i))
+        if rng.random() < 0.2 and parts != ("quotas",):
+            scheduler.set_node(rng.choice(NODES), rng.random() < 0.3, float(i))
+    now = 20.0
+    scheduler.decide(now)
+    before = scheduler.to_bytes()
+    for name in list(scheduler):
+        found = scheduler.explain(name)
+        assert scheduler.to_bytes() == before
+        assert bool(found.refusals) == (found.state == "pending")
+        for change in found.changes:
+            with scheduler.what_if() as branch:
+                # Only this one waits there, so that nobody takes what gets free.
+                for other in list(branch):
+                    if other != name and branch.state(other) == "pending":
+                        branch.cancel(other, now)
+                if start_of(branch, name, now):
+                    continue
+                for other in change.jobs:
+                    branch.finish(other, now)
+                for node in change.nodes:
+                    branch.set_node(node, True, now)
+                for one in change.limits:
+                    if one.limit == "total":
+                        branch.quotas.set_total({"gpu": one.amount})
+                    else:
+                        quota = branch.quotas.quota(one.quota)
+                        branch.quotas.set_quota(quota.replace(**{one.limit: {"gpu": one.amount}}))
+                if change.relaxed:
+                    job = branch.job(name)
+                    branch.cancel(name, now)
+                    branch.submit(job.replace(where=Where()), now)
+                branch.touch()
+                assert start_of(branch, name, now), (name, change)
+
+
+def test_a_forecast_is_when_the_estimates_say():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("one", "a", 16, run_time=100.0), now=5.0)
+    scheduler.submit(Job("two", "a", 16, run_time=50.0), now=6.0)
+    scheduler.submit(Job("three", "a", 16), now=7.0)
+    scheduler.submit(Job("four", "a", 16), now=8.0)
+    scheduler.decide(10.0)
+    before = scheduler.to_bytes()
+    assert [scheduler.forecast(name) for name in ("one", "two", "three", "four")] == [
+        10.0,
+        110.0,
+        160.0,
+        None,
+    ]
+    assert scheduler.to_bytes() == before
+    late = 500.0
+    scheduler.advance(late)
+    assert scheduler.forecast("two") == late
+
+
+def test_unknown_jobs_are_named():
+    scheduler = Scheduler()
+    for call in (scheduler.explain, scheduler.forecast):
+        with pytest.raises(KeyError, match="no job 'x'"):
+            call("x")
+
+
+def running_jobs(nodes, ages):
+    """Jobs, by age, name, GPUs and node, that run on nodes of four GPUs; the time is 100."""
+    scheduler = Scheduler(devices=machines_of(nodes))
+    for age, name, gpus, node in ages:
+        job = Job(name, "t", gpus, where=Where(nodes=[node]))
+        scheduler.submit(job, 100.0 - age)
+        scheduler.decide(100.0 - age)
+    return scheduler
+
+
+def machines_of(nodes):
+    return DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=4)))
+
+
+def test_of_ends_that_would_do_the_one_that_costs_least_is_named():
+    ages = [(100, "a", 2, "n0"), (100, "b", 2, "n0"), (70, "c", 4, "n1")]
+    scheduler = running_jobs(["n0", "n1"], ages)
+    scheduler.submit(Job("waits", "t", 4), 100.0)
+    scheduler.decide(100.0)
+    (change,) = scheduler.explain("waits").changes
+    assert (change.jobs, change.cost) == (("c",), 280.0)
+
+
+def test_the_end_of_a_job_loses_the_time_since_it_was_moved():
+    scheduler = Scheduler(devices=machines_of(["n0", "n1"]))
+    scheduler.submit(Job("runs", "t", 4), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("last", "t", [Role("w", 2, 4)]), 0.0)
+    scheduler.decide(0.0)
+
+    def cost_at(now):
+        scheduler.advance(now)
+        return [change.cost for change in scheduler.explain("last").changes]
+
+    assert cost_at(40.0) == [160.0]
+    for moves in scheduler.plan_moves(FreeNodes(["n0"])).steps:
+        scheduler.move(moves, 60.0)
+    assert cost_at(70.0) == [40.0]
+
+
+@pytest.mark.parametrize("pods", [1, 8, 12, 20])
+def test_no_end_is_named_that_is_not_needed_though_many_are(pods):
+    nodes = [f"c/{i}" for i in range(40)]
+    spec = ClusterSpec({"c": Chain(["gpu", "node"], [4], len(nodes))}, {"t": {"c": {"node": 40}}})
+    scheduler = Scheduler(cells=CellCluster(spec))
+    for i in range(4 * len(nodes)):  # the youngest four are on four nodes
+        where = Where(nodes=[nodes[i % len(nodes)]])
+        scheduler.submit(Job(f"j{i}", "t", 1, where=where), float(i))
+        scheduler.decide(float(i))
+    scheduler.submit(Job("waits", "t", [Role("w", pods, 4)]), 200.0)
+    scheduler.decide(200.0)
+    [change] = scheduler.explain("waits").changes
+    on = [scheduler.status(name).pods[0].node for name in change.jobs]
+    assert len(change.jobs) == 4 * pods and len(set(on)) == pods
+
+
+def test_an_old_job_behind_many_younger_ones_is_found():
+    nodes = [f"n{i}" for i in range(31)]
+    ages = [(100, "old", 4, "n30")]
+    ages += [(10, f"young{i}", 1, nodes[i // 4]) for i in range(120)]
+    scheduler = running_jobs(nodes, ages)
+    scheduler.submit(Job("waits", "t", 4, where=Where(nodes=["n30"])), 100.0)
+    scheduler.decide(100.0)
+    found = [change for change in scheduler.explain("waits").changes if change.kind == "release"]
+    assert [change.jobs for change in found] == [("old",)]
+
+
+def test_each_stage_that_would_refuse_is_heard():
+    quotas = QuotaTree([Quota("t", max={"gpu": 4})], total={"gpu": 4})
+    place = NetworkTopology(["rack"], {"n0": {"rack": "r"}})
+    place.set_free("n0", {"gpu": 4})
+    scheduler = Scheduler(quotas=quotas, topology=place, devices=machines_of(["n0"]))
+    scheduler.submit(Job("runs", "t", 4), 0.0)
+    scheduler.submit(Job("waits", "t", 4), 0.0)
+    scheduler.decide(0.0)
+    stages = [one.stage for one in scheduler.explain("waits").refusals]
+    assert stages == ["quotas", "topology", "devices"]
+
+
+def test_no_start_is_foretold_behind_the_end_of_time():
+    scheduler = Scheduler(quotas=QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1}))
+    scheduler.submit(Job("runs", "t", 1, run_time=2.0**40), 1.0)
+    scheduler.submit(Job("waits", "t", 1), 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.forecast("waits") is None
+
+
+def test_who_starts_together_with_others_is_told_no_change_that_would_not_do_for_them():
+    tree = QuotaTree([Quota("v", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name in "xy":
+        scheduler.submit(Job(name, "v", 4), 0.0)
+    scheduler.submit(Job("head", "v", 8), 0.0)
+    scheduler.submit(Job("one", "v", 4, together=["two"]), 0.0)
+    scheduler.submit(Job("two", "v", 4), 0.0)
+    scheduler.decide(0.0)  # they are behind the head, and not tried
+    found = scheduler.explain("one")
+    assert found.refusals and found.changes == ()
+
+
+def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
+    two = NetworkTopology([], {"n0": {}})
+    two.set_free("n0", {"gpu": 2})
+    scheduler = Scheduler(topology=two)
+    for name in ("spare", "firm"):
+        scheduler.submit(Job(name, "v", 1, guaranteed=name == "firm"), 0.0)
+    scheduler.decide(0.0)
+    for name in ("train", "late"):
+        scheduler.submit(Job(name, "v", 1), 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("train") == "reserved"
+    [change] = scheduler.explain("late").changes
+    assert change.jobs == ("firm",)
+
+
+def raised_total(tree, jobs):
+    """The raise of a total that would let the last of these jobs start, by dimension."""
+    scheduler = Scheduler(quotas=tree)
+    for job in jobs:
+        scheduler.submit(job, 0.0)
+        scheduler.decide(0.0)
+    changes = scheduler.explain(jobs[-1].name).changes
+    limits = [one for change in changes if change.kind == "limits" for one in change.limits]
+    return {one.dimension: one.amount for one in limits if one.limit == "total"}
+
+
+def test_a_raised_total_is_tried_beside_what_outside_quotas_use():
+    most = {"gpu": 100, "cpu": 100}
+    quotas = [Quota("system", max=most, outside=True), Quota("a", max=most)]
+    jobs = [
+        Job("daemon", "system", [Role("pod", gpus=0, resources={"cpu": 10})]),
+        Job("runs", "a", [Role("pod", gpus=15, resources={"cpu": 2})]),
+        Job("waits", "a", [Role("pod", gpus=8, resources={"cpu": 8})]),
+    ]
+    tree = QuotaTree(quotas, total={"gpu": 20, "cpu": 20})
+    assert raised_total(tree, jobs) == {"gpu": 23}
+
+
+@pytest.mark.parametrize("carved", [False, True])
+def test_the_total_of_the_jobs_own_tree_is_raised(carved):
+    quotas = [Quota("b", max={"gpu": 100}), Quota("a", max={"gpu": 100}, tree="t")]
+    tree = QuotaTree(quotas, total={"gpu": 50})
+    tree.set_total({"gpu": 20}, tree="t", carved=carved)
+    assert raised_total(tree, [Job("runs", "a", 15), Job("waits", "a", 8)]) == {"gpu": 23}

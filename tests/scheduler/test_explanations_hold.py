@@ -1,0 +1,105 @@
+"""The ends that `explain` names are enough: they are carried out on a copy, and it decides."""
+
+import random
+
+from profiles import times
+from scheduler.lives import COMPOSITIONS, make_scheduler
+from scheduler.log.decision_logs import happen
+
+from hivecore.scheduler import Start
+from hivecore.scheduler.stages.transaction import Started
+
+STEPS = 60
+
+
+def test_ends_without_a_condition_let_the_job_start_in_nineteen_of_twenty_cases():
+    named = true = with_condition = 0
+    for name, parts in COMPOSITIONS.items():
+        for seed in range(times(2)):
+            rng = random.Random(f"{seed} {name}")
+            scheduler, now = make_scheduler(parts, immediate=True), 0.0
+            for step in range(STEPS):
+                now += rng.choice([0.0, 0.5, 60.0])
+                happen(scheduler, rng, step, now)
+                if step < 20 or step % 5 or scheduler.has_order:
+                    continue
+                scheduler.decide(now)
+                before = scheduler.to_bytes()
+                for job, change in ends(scheduler):
+                    if change.ahead:
+                        with_condition += 1
+                        assert all(other in change.text for other in change.ahead)
+                        continue
+                    named += 1
+                    true += starts(scheduler.copy(), job, change.jobs, now)
+                assert scheduler.to_bytes() == before
+    assert named > 30 and with_condition > 30
+    assert true >= 0.95 * named
+
+
+def test_none_of_the_ends_that_are_named_can_be_left_out():
+    tried = 0
+    for name, parts in COMPOSITIONS.items():
+        rng = random.Random(name)
+        scheduler, now = make_scheduler(parts, immediate=True), 0.0
+        for step in range(2 * STEPS):
+            now += rng.choice([0.0, 0.5, 60.0])
+            happen(scheduler, rng, step, now)
+            for job, change in ends(scheduler) if step % 5 == 0 else ():
+                for other in change.jobs if len(change.jobs) > 1 else ():
+                    tried += 1
+                    rest = [one for one in change.jobs if one != other]
+                    assert not starts_without(scheduler._state, job, rest)
+    assert tried > 50
+
+
+def starts_without(state, name, ended):
+    with state.stages.trial():
+        for other in ended:
+            for unit in state.jobs[other].placed:
+                state.stages.give_back(unit, end=True)
+        return isinstance(state.stages.start(state.jobs[name].units[0].trial()), Started)
+
+
+def ends(scheduler):
+    for job in [name for name in scheduler if scheduler.state(name) == "pending"]:
+        for change in scheduler.explain(job).changes:
+            if change.kind == "release":
+                yield job, change
+
+
+def test_running_jobs_are_listed_by_what_their_ends_lose_whatever_has_happened():
+    listed = 0
+    for name, parts in COMPOSITIONS.items():
+        rng = random.Random(name)
+        scheduler, now = make_scheduler(parts, immediate=True), 0.0
+        for step in range(STEPS):
+            now += rng.choice([0.0, 0.5, 60.0])
+            happen(scheduler, rng, step, now)
+            for job in rng.sample(list(scheduler), min(len(scheduler), 1)):
+                scheduler.forecast(job)
+            if step % 3 == 0:
+                listed += check_losses(scheduler._state)
+    assert listed > 500
+
+
+def check_losses(state):
+    """Compare all lists with the jobs; the number of jobs that are listed."""
+    expected = [
+        ((state.now - live.since) * live.job.gpus, name, live.job.tenant)
+        for name, live in state.running.items()
+        if not live.for_job
+    ]
+    found = list(state.cheapest_ends(None))
+    assert found == sorted(one[:2] for one in expected)
+    if state.stages.places_by_cells:
+        for tenant in {one[2] for one in expected}:
+            of_tenant = sorted(one[:2] for one in expected if one[2] == tenant)
+            assert list(state.cheapest_ends(tenant)) == of_tenant
+    return len(found)
+
+
+def starts(branch, job, ended, now):
+    for other in ended:
+        branch.finish(other, now)
+    return any(isinstance(one, Start) and one.job == job for one in branch.decide(now))

@@ -1,0 +1,63 @@
+"""Long random histories of all compositions, in which rare events come in rows.
+
+`test_any_history.py` looks for the shortest history that fails, with a ledger beside the scheduler;
+here each history draws how often each event comes, so that thousands of unlike ones are lived
+through in a minute. After every event all parts agree, every start keeps all rules, what was saved
+decides the same, and who has decided has nothing left to decide, nor would have if all that wait
+were tried again.
+HIVECORE_EXAMPLES=200 is about a million events.
+"""
+
+import pytest
+from profiles import seeds
+from scheduler.histories import History
+from scheduler.lives import COMPOSITIONS
+
+
+@pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
+def test_all_adds_up_in_whatever_happens(parts):
+    for seed in seeds(6):
+        history = History(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def test_who_could_not_stay_beside_who_starts_with_it_is_tried_again():
+    History("devices", 127).live(40)
+
+
+@pytest.mark.parametrize("seed", [12, 193, 246])
+def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
+    History("quotas", seed).live(40)
+
+
+@pytest.mark.parametrize(
+    ("parts", "seed"),
+    [
+        ("lending", 3295),
+        ("lending and sharing", 1965),
+        ("devices", 4201),
+        ("topology and sharing", 4140),
+        ("quotas, topology, devices and sharing", 7012),
+        ("cells and sharing", 30223),
+        ("quotas and lending", 30602),
+        ("cells", 40110),
+        ("quotas and lending", 41009),
+        ("all with cells and sharing", 41080),
+        ("quotas, topology and devices", 42043),
+        ("quotas", 42047),
+        ("topology", 500077),
+        ("all with lending", 500015),
+        ("quotas", 600059),
+        ("quotas and devices", 600089),
+        ("quotas and cells", 600179),
+        ("quotas and cells", 700095),
+        ("quotas", 900179),
+        ("quotas, topology, devices and sharing", 900052),
+    ],
+)
+def test_histories_that_went_wrong_once(parts, seed):
+    History(parts, seed).live(40)

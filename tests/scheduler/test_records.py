@@ -1,0 +1,80 @@
+"""Records of the scheduler: as JSON and back, copied, and refused where they are wrong."""
+
+import copy
+import json
+import pickle
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+from scheduler.records import RECORDS
+
+import hivecore.scheduler
+from hivecore._record import Record
+from hivecore.decisions import Refusal
+from hivecore.scheduler import Action, action_of_plain, plain_record, record_of_plain
+
+KINDS = sorted(RECORDS, key=lambda kind: kind.__name__)
+every_record = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+#: Records with fields of several types, which are only returned.
+MIXED = {
+    hivecore.scheduler.JobChange,
+    hivecore.scheduler.JobExplanation,
+    hivecore.scheduler.MovePlan,
+    hivecore.scheduler.SchedulerEvent,
+}
+WRONG = st.sampled_from([b"bytes", 1j, object()])
+
+
+def test_the_table_has_every_public_record_with_plain_fields():
+    public = {getattr(hivecore.scheduler, name) for name in hivecore.scheduler.__all__}
+    known = {one for one in public if isinstance(one, type) and issubclass(one, Record)}
+    assert known - MIXED | {Refusal} == set(KINDS)
+
+
+@every_record
+@examples(25)
+@given(st.data())
+def test_a_record_comes_back_from_json_pickle_and_copies(kind, data):
+    record = data.draw(RECORDS[kind])
+    again = record_of_plain(kind, json.loads(json.dumps(plain_record(record))), "record")
+    for other in (again, pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
+        assert other == record and hash(other) == hash(record) and repr(other) == repr(record)
+    assert record.replace() == record
+    if kind in get_args(Action):
+        assert action_of_plain(json.loads(json.dumps(plain_record(record)))) == record
+
+
+@every_record
+@examples(15)
+@given(st.data())
+def test_a_field_of_a_wrong_type_is_named(kind, data):
+    told = plain_record(data.draw(RECORDS[kind]))
+    names = [name for name in kind.__struct_fields__ if name not in kind._hidden]
+    name = data.draw(st.sampled_from(names))
+    told[names.index(name) if isinstance(told, list) else name] = data.draw(WRONG)
+    with pytest.raises(TypeError, match=rf"^{name}\b.* must be "):
+        record_of_plain(kind, told, "record")
+
+
+@every_record
+@examples(5)
+@given(st.data())
+def test_what_is_missing_or_unknown_is_named(kind, data):
+    told = plain_record(data.draw(RECORDS[kind]))
+    with pytest.raises(TypeError, match=r"^record must be"):
+        record_of_plain(kind, None, "record")
+    if isinstance(told, list):
+        with pytest.raises(ValueError, match=r"^record: must be "):
+            record_of_plain(kind, told[1:], "record")
+        return
+    with pytest.raises(ValueError, match=r"^record: there is no field 'other'"):
+        record_of_plain(kind, {**told, "other": 1}, "record")
+    for name in list(told):
+        rest = {one: value for one, value in told.items() if one != name}
+        try:
+            record_of_plain(kind, rest, "record")
+        except ValueError as error:
+            assert name in str(error) or "offsets" in str(error)

@@ -1,0 +1,933 @@
+"""What a scheduler says, event by event."""
+
+import json
+
+import numpy as np
+import pytest
+from scheduler.lives import NIC, NODES, cell_cluster, machines, network, quota_tree
+
+from hivecore.cells import AffinityGroup
+from hivecore.devices import (
+    DeviceCluster,
+    DeviceNeed,
+    DeviceRequest,
+    LabelExpression,
+    NodeDevices,
+)
+from hivecore.errors import CorruptStateError
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Data,
+    Job,
+    PlacedPod,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    SetCache,
+    SetRemoteIO,
+    Start,
+    StoragePool,
+    Wait,
+    Where,
+    action_of_plain,
+    plain_record,
+    record_of_plain,
+)
+from hivecore.storage import StorageJobs, allocate_storage
+from hivecore.topology import NetworkTopology
+
+
+def limited(most=8, **settings):
+    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+    return Scheduler(quotas=tree, **settings)
+
+
+def told(actions):
+    """Each action in a word and its job."""
+    return [(type(action).__name__.lower(), action.job) for action in actions]
+
+
+def test_a_job_starts_waits_and_starts_when_there_is_room():
+    scheduler = limited()
+    scheduler.submit(Job("one", "a", 6), now=0)
+    scheduler.submit(Job("two", "a", 6), now=0)
+    assert told(scheduler.decide(0)) == [("start", "one"), ("wait", "two")]
+    assert scheduler.state("one") == "running" and scheduler.state("two") == "pending"
+    assert scheduler.decide(5) == []
+    scheduler.finish("one", now=9)
+    assert "one" not in scheduler
+    assert told(scheduler.decide(9)) == [("start", "two")]
+
+
+def test_without_any_part_everything_starts_at_once():
+    scheduler = Scheduler()
+    scheduler.submit(Job("one", "a", 1000), now=0)
+    start = scheduler.decide(0)[0]
+    assert start == Start("one", (PlacedPod("pod", 0, ""),))
+
+
+def test_a_job_that_could_never_run_is_told_so_at_once():
+    for scheduler, job, reason in (
+        (limited(), Job("j", "a", 9), "asks for 9 of 'gpu', and max of 'a' is 8"),
+        (limited(), Job("j", "b", 1), "there is no quota 'b'"),
+        (Scheduler(cells=cell_cluster()), Job("j", "c", 1), "c"),
+        (Scheduler(cells=cell_cluster()), Job("j", "b", 16), "node"),
+        (Scheduler(cells=cell_cluster()), Job("j", "a", [Role("w", 3, 4)]), "few free leaves"),
+        (Scheduler(topology=network()), Job("j", "a", [Role("w", 5, 4)]), "5 pods need"),
+        (
+            Scheduler(topology=network()),
+            Job("j", "a", [Role("x", 1, 1), Role("y", 1, 2), Role("z", 1, 3)]),
+            "two kinds",
+        ),
+        (Scheduler(devices=machines()), Job("j", "a", 5), "too few devices"),
+        (
+            Scheduler(cells=cell_cluster()),
+            Job("j", "a", 1, where=Where(leaf_type="H100")),
+            "H100",
+        ),
+    ):
+        scheduler.submit(job, now=0)
+        action = scheduler.decide(0)[0]
+        assert isinstance(action, Reject) and reason in action.reason
+        assert "j" not in scheduler
+        scheduler.submit(job, now=0)
+        assert isinstance(scheduler.decide(0)[0], Reject)
+        scheduler.check()
+
+
+def test_opportunistic_work_leaves_for_guaranteed():
+    scheduler = Scheduler(cells=cell_cluster(), immediate=True)
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    assert told(scheduler.decide(0)) == [("start", "spare")]
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    actions = scheduler.decide(1)
+    assert told(actions)[:2] == [("preempt", "spare"), ("start", "train")]
+    assert actions[0] == Preempt("spare", "train", "opportunistic")
+    assert scheduler.state("spare") == "pending"
+
+
+def test_victims_that_have_to_stop_first_hold_what_they_have_for_whom_they_leave():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    assert scheduler.decide(1) == [Preempt("spare", "train", "opportunistic")]
+    assert scheduler.state("train") == "reserved" and scheduler.state("spare") == "running"
+    scheduler.submit(Job("thief", "b", 1, guaranteed=False), now=2)
+    assert told(scheduler.decide(2)) == [("wait", "thief")]
+    scheduler.check()
+    scheduler.stopped("spare", now=3)
+    assert ("start", "train") in told(scheduler.decide(3))
+    assert scheduler.state("spare") == "pending"
+    with pytest.raises(ValueError, match="was not to stop"):
+        scheduler.stopped("spare", now=3)
+
+
+def test_a_preemptor_that_is_cancelled_lets_its_victims_come_back():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.cancel("train", now=2)
+    scheduler.check()
+    scheduler.stopped("spare", now=3)
+    assert told(scheduler.decide(3)) == [("start", "spare")]
+
+
+def test_a_victim_does_not_stop_for_another_job_of_the_same_name():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.cancel("train", now=2)
+    scheduler.submit(Job("train", "a", 1, guaranteed=False), now=2)
+    scheduler.stopped("spare", now=3)
+    scheduler.check()
+    assert sorted(told(scheduler.decide(3)))[0][0] == "start"
+    scheduler.check()
+
+
+def test_who_is_cancelled_when_all_have_stopped_for_him_does_not_start():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.finish("spare", now=2)
+    assert scheduler.state("train") == "reserved"
+    scheduler.cancel("train", now=2)
+    assert scheduler.decide(2) == [] and len(scheduler) == 0
+
+
+def test_no_more_pods_join_a_job_that_has_to_stop():
+    scheduler = Scheduler(topology=network())
+    roles = [Role("w", 4, 4, min_pods=1)]
+    scheduler.submit(Job("rock", "b", [Role("w", 2, 4)]), now=0)
+    scheduler.submit(Job("elastic", "a", roles), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=1), now=1)
+    assert told(scheduler.decide(1))[0] == ("preempt", "elastic")
+    scheduler.finish("rock", now=2)
+    assert scheduler.decide(2) == []
+    scheduler.check()
+    scheduler.stopped("elastic", now=3)
+    assert told(scheduler.decide(3))[:2] == [("start", "urgent"), ("start", "elastic")]
+
+
+def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
+    scheduler = Scheduler(quotas=quota_tree(), immediate=True)
+    scheduler.submit(Job("borrower", "a", 16), now=0)
+    assert told(scheduler.decide(0)) == [("start", "borrower")]
+    scheduler.submit(Job("owner", "b", 8), now=1)
+    actions = scheduler.decide(1)
+    assert actions[0] == Preempt("borrower", "owner", "reclaim")
+    assert told(actions)[1:] == [("start", "owner"), ("wait", "borrower")]
+    scheduler.finish("owner", now=2)
+    assert told(scheduler.decide(2)) == [("start", "borrower")]
+
+
+@pytest.mark.parametrize("place", [(), ("topology",), ("cells",)], ids=str)
+def test_in_a_quota_the_least_important_leave_and_as_few_as_can_be(place):
+    parts = {"topology": network, "cells": cell_cluster}
+    made = {name: parts[name]() for name in place}
+    quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 9})], total={"gpu": 16})
+    scheduler = Scheduler(quotas=quotas, immediate=True, **made)
+    for i, (tenant, priority) in enumerate([("a", 0), ("a", 1), ("b", 0), ("a", 0)]):
+        scheduler.submit(Job(f"j{i}", tenant, 2, priority=priority), now=i)
+        assert told(scheduler.decide(i)) == [("start", f"j{i}")]
+    scheduler.submit(Job("alike", "a", 1), now=8)
+    assert told(scheduler.decide(8)) == [("wait", "alike")]
+    scheduler.submit(Job("urgent", "a", 1, priority=1), now=9)
+    actions = scheduler.decide(9)
+    assert actions[0] == Preempt("j3", "urgent", "priority")
+    assert ("start", "urgent") in told(actions) and ("start", "alike") in told(actions)
+    scheduler.check()
+
+
+def test_who_may_not_be_preempted_stays_in_its_quota():
+    scheduler = limited(immediate=True)
+    scheduler.submit(Job("weak", "a", 4), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("weaker", "a", 4, priority=-1, guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.set_quota(Quota("a", max={"gpu": 8}, min={"gpu": 8}), now=0)
+    scheduler.submit(Job("rock", "a", 4, priority=1, preemptible=False), now=1)
+    assert told(scheduler.decide(1))[0] == ("preempt", "weaker")
+    scheduler.submit(Job("urgent", "a", 8, priority=9), now=2)
+    assert ("wait", "urgent") in told(scheduler.decide(2))
+    assert scheduler.state("rock") == scheduler.state("weak") == "running"
+
+
+def test_in_a_network_the_least_important_leave_and_as_few_as_can_be():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for i, tenant in enumerate("aabb"):
+        scheduler.submit(Job(f"j{i}", tenant, [Role("w", 1, 4)], priority=i % 2), now=i)
+        scheduler.decide(i)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=2), now=9)
+    actions = scheduler.decide(9)
+    assert actions[0] == Preempt("j0", "urgent", "priority")
+    assert told(actions)[1:] == [("start", "urgent"), ("wait", "j0")]
+
+
+def test_who_may_not_be_preempted_stays():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    scheduler.submit(Job("rock", "a", [Role("w", 4, 4)], preemptible=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=9), now=0)
+    assert told(scheduler.decide(0)) == [("wait", "urgent")]
+
+
+def test_preemption_can_be_switched_off():
+    scheduler = Scheduler(cells=cell_cluster(), immediate=True, preemption=False)
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    assert told(scheduler.decide(1)) == [("wait", "train")]
+
+
+def test_further_pods_join_when_they_fit():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("rock", "a", [Role("w", 3, 4)]), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("elastic", "a", [Role("w", 3, 4, min_pods=1)]), now=1)
+    first = scheduler.decide(1)[0]
+    assert [(pod.role, pod.index) for pod in first.pods] == [("w", 0)]
+    scheduler.finish("rock", now=2)
+    later = scheduler.decide(2)
+    assert [[(pod.role, pod.index) for pod in one.pods] for one in later] == [
+        [("w", 1)],
+        [("w", 2)],
+    ]
+    scheduler.fail("elastic", now=3, pod="w/2")
+    assert [pod.index for one in scheduler.decide(3) for pod in one.pods] == [2]
+    scheduler.check()
+    scheduler.finish("elastic", now=4)
+    assert len(scheduler) == 0
+    scheduler.check()
+
+
+def test_a_job_waits_for_those_after_which_it_may_start():
+    scheduler = limited()
+    scheduler.submit(Job("big", "a", 8), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("server", "a", 8), now=1)
+    scheduler.submit(Job("worker", "a", 0, after=["server"]), now=1)
+    waits = {action.job: action.reason for action in scheduler.decide(1)}
+    assert waits["worker"] == "waits for 'server' to start"
+    scheduler.finish("big", now=2)
+    assert told(scheduler.decide(2)) == [("start", "server"), ("start", "worker")]
+
+
+def test_the_other_pods_of_one_that_runs_wait_for_nobody_to_start():
+    """Pods of other jobs that ask for the same would wait with them."""
+    scheduler = limited()
+    elastic = [Role("w", 3, gpus=1, min_pods=1)]
+    jobs = [
+        Job("first", "a", 4),
+        Job("second", "a", elastic, after=["first"]),
+        Job("third", "a", elastic),
+        Job("other", "a", 2),
+    ]
+    for job in jobs:
+        scheduler.submit(job, 0)
+    assert told(scheduler.decide(0))[:4] == [("start", job.name) for job in jobs]
+    scheduler.set_quota(Quota("a", max={"gpu": 7}), 1)
+    scheduler.fail("first", 1)  # and there is no room for it any more
+    starts = [one for one in scheduler.decide(1) if isinstance(one, Start)]
+    assert sorted(one.job for one in starts) == ["second", "second", "third"]
+    assert scheduler.state("first") == "pending"
+    scheduler.check()
+
+
+def test_cells_choose_the_gpus_and_devices_the_nics_beside_them():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("one", "a", [Role("w", 1, devices=NIC)]), now=0)
+    pod = scheduler.decide(0)[0].pods[0]
+    assert dict(pod.minors) == {"gpu": (0, 1), "rdma": (0,)}
+    assert {(one.type, one.minor) for one in pod.devices} == {("gpu", 0), ("gpu", 1), ("rdma", 0)}
+
+
+def test_what_devices_refuse_placement_is_asked_for_again_without_the_node():
+    devices = machines()
+    for node in NODES[:3]:
+        devices.set_health(node, False, type="rdma")
+    for place in ({"topology": network()}, {"cells": cell_cluster()}):
+        scheduler = Scheduler(devices=devices.copy(), **place)
+        scheduler.submit(Job("one", "a", [Role("w", 1, devices=NIC)]), now=0)
+        assert scheduler.decide(0)[0].pods[0].node == NODES[3]
+        scheduler.check()
+
+
+def test_alike_jobs_that_wait_are_not_tried_one_by_one():
+    class Counting(QuotaTree):
+        asked = 0
+
+        def schedule(self, *args, **kwargs):
+            Counting.asked += 1
+            return super().schedule(*args, **kwargs)
+
+    scheduler = Scheduler(quotas=Counting([Quota("a", max={"gpu": 8})], total={"gpu": 8}))
+    for i in range(500):
+        scheduler.submit(Job(f"j{i}", "a", 8), now=i)
+        scheduler.decide(i)
+    assert Counting.asked < 1100
+    before = Counting.asked
+    scheduler.finish("j0", now=500)
+    assert told(scheduler.decide(500)) == [("start", "j1")]
+    assert Counting.asked - before < 6
+
+
+def test_who_is_told_to_wait_is_told_again_only_for_another_reason():
+    scheduler = limited()
+    for i, gpus in enumerate((6, 2, 8)):
+        scheduler.submit(Job(f"j{i}", "a", gpus), now=0)
+    first = scheduler.decide(0)
+    assert told(first) == [("start", "j0"), ("start", "j1"), ("wait", "j2")]
+    scheduler.finish("j0", now=1)
+    assert scheduler.decide(1) == []
+
+
+def test_most_bounds_the_attempts_of_one_call():
+    scheduler = limited()
+    for i in range(4):
+        scheduler.submit(Job(f"j{i}", "a", 1), now=0)
+    assert [told(scheduler.decide(0, most=1)) for _ in range(5)] == [
+        [("start", f"j{i}")] for i in range(4)
+    ] + [[]]
+
+
+def test_a_part_may_be_changed_by_its_owner_who_says_so():
+    scheduler = limited(most=8)
+    scheduler.submit(Job("one", "a", 8), now=0)
+    scheduler.submit(Job("two", "a", 4), now=0)
+    scheduler.decide(0)
+    tree = scheduler.quotas
+    tree.set_quota(Quota("a", max={"gpu": 12}))
+    tree.set_total({"gpu": 12})
+    assert scheduler.decide(1) == []
+    scheduler.touch()
+    assert told(scheduler.decide(1)) == [("start", "two")]
+
+
+def test_the_parts_are_those_that_were_given():
+    cells = cell_cluster()
+    cells.commit(cells.schedule(AffinityGroup("other", "a", [(1, 4)])))
+    scheduler = Scheduler(cells=cells)
+    assert scheduler.cells is cells
+    scheduler.submit(Job("one", "a", [Role("w", 2, 4)]), now=0)
+    assert told(scheduler.decide(0)) == [("wait", "one")]
+
+
+POOL = StoragePool({"images": 100.0, "text": 40.0}, cache_gb=60.0, bandwidth_mbps=100.0)
+
+
+def test_cache_and_remote_io_are_shared_out_as_storage_says():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.submit(Job("two", "a", 1, data=Data("text", 90.0)), now=0)
+    scheduler.submit(Job("plain", "a", 1), now=0)
+    actions = scheduler.decide(0)
+    assert told(actions[:3]) == [("start", "one"), ("start", "two"), ("start", "plain")]
+    jobs = StorageJobs(
+        dataset=["images", "text"],
+        rate_mbps=np.array([300.0, 90.0]),
+        names=("one", "two"),
+    )
+    expected = allocate_storage(jobs, dict(POOL.datasets_gb), 60.0, 100.0)
+    cache = {one.dataset: one.size for one in actions if isinstance(one, SetCache)}
+    io = {one.job: one.rate_mbps for one in actions if isinstance(one, SetRemoteIO)}
+    assert cache == {name: round(gb * 1e9) for name, gb in expected.by_dataset().items() if gb}
+    assert io == {name: of.remote_io_mbps for name, of in expected.by_job().items() if of[0]}
+    assert scheduler.decide(1) == []
+    scheduler.finish("plain", now=2)
+    assert scheduler.decide(2) == []
+
+
+def test_what_shrinks_is_told_before_what_grows_and_small_growth_is_not():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("text", 50.0)), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("two", "a", 1, data=Data("images", 900.0)), now=1)
+    changed = [one for one in scheduler.decide(1) if isinstance(one, SetCache)]
+    assert [one.dataset for one in changed] == ["text", "images"]
+    assert sum(one.size for one in changed) <= 60_000_000_000
+    pool = StoragePool(dict(POOL.datasets_gb), 60.0, 100.0, threshold=1e9)
+    scheduler = Scheduler(storage=pool)
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("two", "a", 1, data=Data("images", 300.0)), now=1)
+    assert told(one for one in scheduler.decide(1) if isinstance(one, Start)) == [("start", "two")]
+
+
+def test_a_little_more_cache_is_told_as_remote_io_counts_on_it():
+    scheduler = Scheduler(storage=StoragePool({"images": 100.0, "text": 3.0}, 100.0, 50.0))
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.submit(Job("two", "a", 1, data=Data("text", 900.0)), now=0)
+    first = {one.dataset: one.size for one in scheduler.decide(0) if isinstance(one, SetCache)}
+    assert first == {"images": 97_000_000_000, "text": 3_000_000_000}
+    scheduler.finish("two", now=1)
+    assert SetCache("images", 100_000_000_000) in scheduler.decide(1)
+
+
+def test_a_later_job_of_a_name_is_told_its_remote_io():
+    scheduler = Scheduler(storage=POOL)
+    job = Job("one", "a", 1, data=Data("images", 300.0))
+    rates = []
+    for now in (0, 1):
+        scheduler.submit(job, now)
+        rates += [one for one in scheduler.decide(now) if isinstance(one, SetRemoteIO)]
+        scheduler.finish("one", now)
+    assert len(rates) == 2 and rates[0] == rates[1]
+
+
+def test_a_job_whose_dataset_is_unknown_is_rejected():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("lost", 300.0)), now=0)
+    assert scheduler.decide(0) == [Reject("one", "there is no dataset 'lost'")]
+
+
+WRONG = [
+    (lambda s: Scheduler(storage="pool"), TypeError, "storage must be a StoragePool"),
+    (lambda s: StoragePool({"a": 0.0}, 1.0, 1.0), ValueError, "datasets_gb['a']=0.0"),
+    (lambda s: StoragePool({}, -1.0, 1.0), ValueError, "cache_gb=-1.0"),
+    (lambda s: StoragePool({}, 1.0, 1.0, "best"), ValueError, "objective must be one of"),
+    (lambda s: StoragePool([], 1.0, 1.0), TypeError, "datasets_gb must be a mapping"),
+    (lambda s: Scheduler(cells=cell_cluster(), topology=network()), ValueError, "topology"),
+    (lambda s: Scheduler(quotas=cell_cluster()), TypeError, "quotas must be a QuotaTree"),
+    (lambda s: Scheduler(tries=0), ValueError, "tries=0"),
+    (lambda s: Scheduler(immediate=1), TypeError, "immediate"),
+    (lambda s: s.submit("one", 5), TypeError, "job must be a Job"),
+    (lambda s: s.submit(Job("runs", "a", 1), 5), ValueError, "'runs'"),
+    (lambda s: s.submit(Job("x", "a", 1), 4), ValueError, "now=4.0"),
+    (lambda s: s.submit(Job("x", "a", 1), float("nan")), ValueError, "now=nan"),
+    (lambda s: s.submit(Job("x", "a", 1), "5"), TypeError, "now must be a float"),
+    (lambda s: s.finish("x", 5), KeyError, "no job 'x'"),
+    (lambda s: s.finish("waits", 5), ValueError, "is pending, not running"),
+    (lambda s: s.fail("waits", 5), ValueError, "is pending, not running"),
+    (lambda s: s.fail("runs", 5, pod="w/9"), KeyError, "no such pod"),
+    (lambda s: s.cancel("x", 5), KeyError, "no job 'x'"),
+    (lambda s: s.stopped("runs", 5), ValueError, "was not to stop"),
+    (lambda s: s.set_node("n9", True, 5), KeyError, "n9"),
+    (lambda s: s.decide(4), ValueError, "now=4.0"),
+    (lambda s: s.decide(5, most=0), ValueError, "most=0"),
+    (lambda s: s.advance(1), ValueError, "now=1.0"),
+    (lambda s: s.job("x"), KeyError, "no job 'x'"),
+    (lambda s: Job("a/b", "a", 1), ValueError, "'/'"),
+    (lambda s: Job("x", "a", []), ValueError, "roles must not be empty"),
+    (lambda s: Job("x", "a", [1]), TypeError, "roles must hold Roles"),
+    (lambda s: Job("x", "a", 1, priority=1001), ValueError, "priority=1001"),
+    (lambda s: Job("x", "a", 1, run_time=0), ValueError, "run_time=0"),
+    (lambda s: Job("x", "a", 1, stages=[0.0]), ValueError, "stages: all are 0"),
+    (lambda s: Job("x", "a", 1, after=["x"]), ValueError, "wait for itself"),
+    (lambda s: Job("x", "a", 1, where="n1"), TypeError, "where must be a Where"),
+    (lambda s: Job("x", "a", 1, guaranteed=False, preemptible=False), ValueError, "opportunistic"),
+    (lambda s: Job("x", "a", [Role("w"), Role("w")]), ValueError, "a name is there twice"),
+    (lambda s: Job("x", "a", [Role("w", min_pods=0)]), ValueError, "min_pods"),
+    (lambda s: Role("w", 2, min_pods=3), ValueError, "min_pods=3"),
+    (lambda s: Role("w", 1, 2, devices=NIC.replace(name="y")), None, ""),
+    (lambda s: Role("w", 1, 3, devices=NIC), ValueError, "gpus=3: devices asks for 2"),
+    (lambda s: Role("w/1"), ValueError, "'/'"),
+    (lambda s: Role("w", resources={"gpu": 1}), ValueError, "'gpu'"),
+    (lambda s: Role("w", devices="8"), TypeError, "devices must be a DeviceRequest"),
+    (lambda s: Data("d", 0.0), ValueError, "rate_mbps=0.0"),
+]
+
+
+SIX = {f"n{i}": NodeDevices.uniform(gpus=6, nics=2, switches=2) for i in range(10)}
+SAME = {"joint": ("gpu", "rdma"), "same_pcie": True}
+GANGS = [
+    ([Role("w", 12, 4)], 10, [Role("w", 10, 4)]),
+    ([Role("w", 21, 3)], 20, [Role("w", 20, 3)]),
+    ([Role("w", 2, 7)], None, [Role("w", 2, 6)]),
+    ([Role("w", 10, 4), Role("v", 11, 2)], None, [Role("w", 10, 4), Role("v", 10, 2)]),
+    (
+        [Role("w", 21, devices=DeviceRequest("pod", 1, nics=1, **SAME))],
+        20,
+        [Role("w", 20, devices=DeviceRequest("pod", 1, nics=1, **SAME))],
+    ),
+    (
+        [Role("w", 61, devices=DeviceRequest("pod", 1, memory_percent=51))],
+        60,
+        [Role("w", 60, devices=DeviceRequest("pod", 1, memory_percent=51))],
+    ),
+]
+
+
+@pytest.mark.parametrize("roles, room, smaller", GANGS)
+def test_a_gang_is_rejected_exactly_if_idle_and_healthy_nodes_are_too_few(roles, room, smaller):
+    scheduler = Scheduler(devices=DeviceCluster(SIX))
+    scheduler.submit(Job("small", "a", smaller), now=0)
+    assert [type(one) for one in scheduler.decide(0)] == [Start]
+    scheduler.submit(Job("large", "a", roles), now=1)
+    scheduler.submit(Job("next", "a", smaller), now=2)
+    rejected, *others = scheduler.decide(2)
+    assert isinstance(rejected, Reject) and rejected.job == "large"
+    assert room is None or f"the nodes have room for {room}" in rejected.reason
+    scheduler.finish("small", now=3)
+    others += scheduler.decide(3)
+    assert [one.job for one in others if isinstance(one, Start)] == ["next"]
+    assert not any(isinstance(one, Reject) for one in others)
+
+
+def test_a_gang_waits_that_unhealthy_devices_keep_from_starting():
+    cluster = DeviceCluster(SIX)
+    cluster.set_health("n0", False)
+    scheduler = Scheduler(devices=cluster)
+    scheduler.submit(Job("gang", "a", [Role("w", 10, 4)]), now=0)
+    assert not any(isinstance(one, (Reject, Start)) for one in scheduler.decide(0))
+    scheduler.set_node("n0", True, now=1)
+    assert [one.job for one in scheduler.decide(1)] == ["gang"]
+
+
+@pytest.mark.parametrize("call, error, message", WRONG)
+def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
+    scheduler = limited()
+    scheduler.submit(Job("runs", "a", 8), now=5)
+    scheduler.submit(Job("waits", "a", 8), now=5)
+    scheduler.decide(5)
+    before = scheduler.to_bytes()
+    if error is None:
+        call(scheduler)
+    else:
+        with pytest.raises(error) as found:
+            call(scheduler)
+        assert message in str(found.value)
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+
+
+RULES = [("ring", "a"), LabelExpression("net", "NotIn", ["slow", "old"])]
+JOBS = [
+    Job(
+        "rules",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"selector": RULES}))],
+    ),
+    Job(
+        "functions",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": RULES[1:]}))],
+    ),
+    Job(
+        "any function",
+        "a",
+        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": {}}))],
+    ),
+    Job("plain", "a", 2),
+    Job("gang", "a", [Role("w", 4, 8, min_pods=2, resources={"cpu": 7})], priority=3),
+    Job("nic", "a", [Role("l", 1, 0), Role("w", 2, devices=NIC)], quota="q", preemptible=False),
+    Job("spare", "a", 1, guaranteed=False, run_time=60.5, after=["gang"]),
+    Job("shares", "a", 1, stages=(0.5, 0.25), data=Data("imagenet", 114.0, 143.0)),
+    Job("there", "a", 1, where=Where(must="rack", multiple={"rack": 2}, nodes=["n1", "n2"])),
+    Job(
+        "share",
+        "a",
+        [Role("w", devices=DeviceRequest("any pod", gpus=1, memory=1 << 30, models=["A10"]))],
+    ),
+]
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_jobs_are_plain_data_and_back(job):
+    plain = plain_record(job)
+    again = record_of_plain(Job, json.loads(json.dumps(plain)))
+    assert plain_record(again) == plain
+    assert plain.keys() <= {"name", "tenant", "roles", *job.__struct_fields__}
+    assert again.replace(roles=job.roles) == job
+    for one, other in zip(job.roles, again.roles, strict=True):
+        mine = one.devices and one.devices.content
+        assert mine == (other.devices and other.devices.content)
+        assert (one.name, one.pods, one.gpus, one.min_pods, one.resources) == (
+            other.name,
+            other.pods,
+            other.gpus,
+            other.min_pods,
+            other.resources,
+        )
+
+
+@pytest.mark.parametrize(
+    "plain, error, message",
+    [
+        ({"name": "x", "tenant": "a"}, ValueError, "'roles' is missing"),
+        ({"name": "x", "tenant": "a", "roles": 1, "gpus": 2}, ValueError, "no field 'gpus'"),
+        ({"name": "x", "tenant": "a", "roles": [{}]}, ValueError, r"roles\[0\]: 'name' is missing"),
+        ([], TypeError, "job must be a mapping"),
+        ({"name": 1, "tenant": "a", "roles": [{"name": "w"}]}, TypeError, "name"),
+    ],
+)
+def test_plain_data_that_are_no_job_are_refused(plain, error, message):
+    with pytest.raises(error, match=message):
+        record_of_plain(Job, plain)
+
+
+def test_actions_are_plain_data_and_back():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines(), immediate=True)
+    for job in (
+        Job("spare", "b", [Role("w", 4, 4)], guaranteed=False),
+        Job("never", "b", 99),
+        Job("train", "a", [Role("w", 2, devices=NIC)]),
+        Job("more", "a", [Role("w", 2, 4)], priority=1),
+    ):
+        scheduler.submit(job, now=0)
+        for action in scheduler.decide(0):
+            assert action_of_plain(plain_record(action)) == action
+            assert isinstance(action, (Start, Preempt, Wait, Reject))
+    with pytest.raises(ValueError, match="action='halt'"):
+        action_of_plain({"action": "halt"})
+
+
+def test_saved_states_that_are_damaged_are_refused():
+    scheduler = Scheduler(queues=TenantQueues(), cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("one", "a", [Role("w", 2, devices=NIC)]), now=1)
+    scheduler.decide(1)
+    data = scheduler.to_bytes()
+    again = Scheduler.from_bytes(data)
+    assert again.state("one") == "running" and again.now == 1.0
+    again.finish("one", now=2)
+    for broken in (data[:-1], b"", data.replace(b'"one"', b'"two"'), bytes(len(data))):
+        with pytest.raises(CorruptStateError):
+            Scheduler.from_bytes(broken)
+    with pytest.raises(TypeError, match="bytes"):
+        Scheduler.from_bytes("x")
+
+
+@pytest.mark.parametrize(
+    "roles, message",
+    [
+        ([Role("w", 2**20, gpus=0), Role("v", gpus=0)], "more than 2**20 pods in all"),
+        ([Role("w", 2**11, gpus=2**20)], "more than 2**31 GPUs in all"),
+    ],
+)
+def test_a_job_is_bounded_in_all(roles, message):
+    with pytest.raises(ValueError) as found:
+        Job("j", "a", roles)
+    assert message in str(found.value)
+
+
+@pytest.mark.parametrize("after", [[], ["w0"]])
+def test_who_waits_makes_others_leave_when_that_has_become_enough(after):
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for job in (
+        Job("w0", "a", 4, preemptible=False),
+        *(Job(f"w{i}", "a", 4, guaranteed=False) for i in (1, 2, 3)),
+        Job("j", "a", [Role("w", 4, gpus=4)], after=after),
+    ):
+        scheduler.submit(job, 0.0)
+    assert told(scheduler.decide(0.0))[-1] == ("wait", "j")
+    scheduler.finish("w0", 1.0)
+    actions = told(scheduler.decide(1.0))
+    assert sorted(actions[:3]) == [("preempt", "w1"), ("preempt", "w2"), ("preempt", "w3")]
+    assert actions[3] == ("start", "j")
+
+
+def test_who_may_not_preempt_starts_when_the_others_have_ended():
+    scheduler = Scheduler(cells=cell_cluster(), preemption=False)
+    scheduler.submit(Job("weak", "b", [Role("w", 4, gpus=4)], guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=4)]), 0.0)
+    assert told(scheduler.decide(0.0)) == [("start", "weak"), ("wait", "j")]
+    scheduler.finish("weak", 1.0)
+    assert told(scheduler.decide(1.0)) == [("start", "j")]
+
+
+@pytest.mark.parametrize("parts", [{"topology": network}, {"cells": cell_cluster}])
+def test_nobody_starts_at_the_cost_of_those_that_it_starts_after(parts):
+    scheduler = Scheduler(**{name: make() for name, make in parts.items()}, immediate=True)
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=4)], after=["w0", "w1", "w2"]), 0.0)
+    assert told(scheduler.decide(0.0)) == [*(("start", f"w{i}") for i in range(4)), ("wait", "j")]
+
+
+def test_a_job_for_which_others_have_stopped_still_starts_after_others():
+    scheduler = Scheduler(topology=network())
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=i == 0), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("j", "a", 4, after=["w0"]), 0.0)
+    victim = scheduler.decide(0.0)[-1].job
+    scheduler.set_node(scheduler.status("w0").pods[0].node, False, 1.0)
+    scheduler.fail("w0", 1.0)
+    scheduler.stopped(victim, 1.0)
+    actions = told(scheduler.decide(1.0))
+    assert actions[0] == ("start", "w0") and ("start", "j") not in actions
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_who_would_have_to_leave_in_the_round_in_which_it_starts_is_not_told_to_start(immediate):
+    scheduler = Scheduler(topology=network(), immediate=immediate)
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", 4), 0.0)
+    actions = told(scheduler.decide(0.0))
+    assert [verb for verb, _ in actions] == ["start"] * 4 + ["wait"]
+    assert ("start", "j") in actions
+    assert sum(scheduler.state(f"w{i}") == "running" for i in range(4)) == 3
+    scheduler.check()
+
+
+def test_who_has_started_because_of_a_job_keeps_it_from_being_taken_back():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for i in range(3):
+        scheduler.submit(Job(f"w{i}", "a", 4), 0.0)
+    scheduler.submit(Job("first", "a", 2, guaranteed=False), 0.0)
+    scheduler.submit(Job("second", "a", 2, guaranteed=False, after=["first"]), 0.0)
+    scheduler.submit(Job("j", "a", 2), 0.0)
+    assert told(scheduler.decide(0.0))[3:] == [
+        ("start", "first"),
+        ("start", "second"),
+        ("preempt", "first"),
+        ("start", "j"),
+        ("wait", "first"),
+    ]
+
+
+def test_a_name_that_is_rejected_is_free_when_that_is_told():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("j", "a", 5), 0.0)
+    for branch in (scheduler, scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())):
+        with pytest.raises(ValueError, match="there is one of this name"):
+            branch.submit(Job("j", "a", 1), 0.0)
+        assert told(branch.decide(0.0)) == [("reject", "j")]
+        branch.submit(Job("j", "a", 1), 0.0)
+        assert told(branch.decide(0.0)) == [("start", "j")]
+
+
+def test_parts_of_a_gpu_have_several_owners_and_a_saved_state_has_them_too():
+    scheduler = Scheduler(devices=DeviceCluster({"n": NodeDevices.uniform(gpus=1)}))
+    half = DeviceNeed("gpu", 1, {"core": 50, "memory_ratio": 50})
+    role = Role("w", devices=DeviceRequest("any", needs=[half]))
+    for name in ("a", "b", "c"):
+        scheduler.submit(Job(name, "t", [role]), 0.0)
+    assert [type(action) for action in scheduler.decide(0.0)] == [Start, Start, Wait]
+    scheduler.check()
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    again.finish("a", 1.0)
+    assert [action.job for action in again.decide(1.0)] == ["c"]
+
+
+@pytest.mark.parametrize("cells", [True, False])
+def test_a_pod_without_devices_runs_beside_those_that_have_some(cells):
+    scheduler = Scheduler(cells=cell_cluster() if cells else None, devices=machines())
+    scheduler.submit(Job("plain", "a", [Role("w", gpus=0)]), 0.0)
+    scheduler.submit(Job("mixed", "a", [Role("l", gpus=0), Role("w", gpus=2)]), 0.0)
+    assert [len(action.pods) for action in scheduler.decide(0.0)] == [1, 2]
+    scheduler.check()
+    assert Scheduler.from_bytes(scheduler.to_bytes()).state("mixed") == "running"
+
+
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_what_a_quota_does_not_limit_keeps_nobody_waiting(limit):
+    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8, "cpu": 4})]
+    tree = QuotaTree(quotas, total={"gpu": 16, "cpu": 4}, limit=limit)
+    scheduler = Scheduler(quotas=tree)
+    for name in ("first", "second"):
+        scheduler.submit(Job(name, "a", 8), 0.0)
+    scheduler.decide(0.0)
+    assert [scheduler.state(name) for name in ("first", "second")] == ["running", "pending"]
+    scheduler.finish("first", 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("second") == "running"
+
+
+def test_who_asks_for_none_of_what_there_is_too_little_of_does_not_wait_for_it():
+    most = {"gpu": 8, "cpu": 8}
+    scheduler = Scheduler(quotas=QuotaTree([Quota("a", max=most)], total=most))
+    scheduler.submit(Job("gpus", "a", 4), 0.0)
+    scheduler.submit(Job("cpus", "a", [Role("worker", 1, gpus=0, resources={"cpu": 6})]), 0.0)
+    scheduler.submit(Job("more", "a", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.set_quota(Quota("a", max={"gpu": 8, "cpu": 2}), 1.0)
+    scheduler.finish("gpus", 2.0)
+    scheduler.decide(2.0)
+    assert [scheduler.state(name) for name in ("cpus", "more")] == ["running", "running"]
+
+
+def test_a_run_time_is_no_longer_than_time_is_counted():
+    with pytest.raises(ValueError, match="run_time"):
+        Job("long", "a", 4, run_time=2.0**40 + 1)
+    scheduler = Scheduler(queues=TenantQueues(order="srsf"))
+    huge = Job("huge", "a", [Role("w", 2**10, gpus=2**20)], run_time=2.0**40)
+    scheduler.submit(huge, 0.0)
+    scheduler.check()
+    assert scheduler.decide(0.0)[0].job == "huge"
+
+
+def moves(actions):
+    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+
+
+def test_an_urgent_job_is_tried_again_when_others_run_in_its_quota():
+    tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=tree, immediate=True)
+    scheduler.submit(Job("peer", "a", 4, priority=5), 0.0)
+    scheduler.submit(Job("low", "a", 4), 0.0)
+    scheduler.submit(Job("urgent", "a", 8, priority=5), 0.0)
+    assert moves(scheduler.decide(0.0)) == [("Start", "peer"), ("Start", "low")]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    branch = scheduler.copy()
+    for one in (scheduler, again, branch):
+        one.finish("peer", 1.0)
+        assert moves(one.decide(1.0)) == [("Preempt", "low"), ("Start", "urgent")]
+
+
+@pytest.mark.parametrize("most", [8, 16])
+def test_whatever_refuses_opportunistic_work_leaves_first(most):
+    def started(*others, **wishes):
+        racks = NetworkTopology([], {"n0": {}})
+        racks.set_free("n0", {"gpu": 8})
+        tree = QuotaTree([Quota("q", max={"gpu": most})], total={"gpu": 16})
+        scheduler = Scheduler(quotas=tree, topology=racks, immediate=True)
+        for job in others:
+            scheduler.submit(job, 0.0)
+        scheduler.decide(0.0)
+        scheduler.submit(Job("mine", "y", quota="q", **wishes), 1.0)
+        return [(one.job, one.why) for one in scheduler.decide(1.0) if isinstance(one, Preempt)]
+
+    weak = Job("weak", "q", 8, guaranteed=False)
+    assert started(weak, roles=8) == [("weak", "opportunistic")]
+    pair = Job("weak", "q", 4, guaranteed=False, priority=3), Job("low", "q", 4)
+    assert started(*pair, roles=4, priority=5) == [("weak", "opportunistic")]
+    other = Job("low", "x", 8, quota="q")
+    assert started(other, roles=8, priority=5) == [("low", "priority")]
+
+
+def test_who_was_named_by_quotas_stays_if_whom_the_network_needs_is_enough():
+    racks = NetworkTopology([], {"n0": {}, "n1": {}})
+    for node in ("n0", "n1"):
+        racks.set_free(node, {"gpu": 8})
+    quotas = [Quota("a", max={"gpu": 12}), Quota("b", max={"gpu": 4})]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}), topology=racks)
+    for name, quota, gpus in (("there", "a", 8), ("elsewhere", "a", 4), ("other", "b", 4)):
+        scheduler.submit(Job(name, quota, gpus), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("mine", "a", 4, priority=3, where=Where(nodes=["n0"])), 10.0)
+    found = [one.job for one in scheduler.decide(10.0) if isinstance(one, Preempt)]
+    assert found == ["there"]
+
+
+def test_more_than_there_is_in_all_is_rejected():
+    tree = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name, gpus in (("run", 16), ("big", 12), ("small", 1)):
+        scheduler.submit(Job(name, "a", gpus), 0.0)
+    scheduler.decide(0.0)
+    scheduler.set_total({"gpu": 8}, 1.0)
+    scheduler.finish("run", 2.0)
+    assert moves(scheduler.decide(2.0)) == [("Reject", "big"), ("Start", "small")]
+    scheduler.submit(Job("large", "a", 10), 3.0)
+    assert scheduler.decide(3.0) == [
+        Reject("large", "asks for 10 of 'gpu', and there are 8 in all")
+    ]
+
+
+def test_a_job_is_rejected_with_a_hint_where_quotas_have_no_total():
+    scheduler = Scheduler(quotas=QuotaTree([Quota("a", max={"gpu": 16})]))
+    scheduler.submit(Job("job", "a", 10), 0.0)
+    assert scheduler.decide(0.0) == [
+        Reject("job", "asks for 10 of 'gpu', and the total has none: set_total")
+    ]
+
+
+def test_a_forecast_while_victims_stop():
+    racks = NetworkTopology([], {"n0": {}, "n1": {}})
+    racks.set_slots([1, 1])
+    scheduler = Scheduler(topology=racks)
+    for name in ("p", "q"):
+        scheduler.submit(Job(name, "v", 1, guaranteed=False, run_time=100), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("train", "v", [Role("w", 2, gpus=1)], run_time=50), 10.0)
+    scheduler.decide(10.0)
+    assert scheduler.forecast("train") == 10.0  # they are expected to stop at any time
+    scheduler.stopped("p", 20.0)
+    assert scheduler.forecast("train") == 20.0
+
+
+def test_a_forecast_where_nobody_leaves_for_those_who_start_together():
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 3})
+    scheduler = Scheduler(topology=network)
+    scheduler.submit(Job("spare", "v", 2, guaranteed=False, run_time=1000.0), 0.0)
+    scheduler.submit(Job("brief", "v", 1, run_time=10.0), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("one", "v", 2, together=["two"]), 1.0)
+    scheduler.submit(Job("two", "v", 1, together=["one"]), 1.0)
+    assert scheduler.forecast("one") == 1000.0
+
+
+def test_why_a_job_is_not_offered_though_no_stage_refuses_it():
+    tree = QuotaTree([Quota("v", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name, gpus in (("run", 4), ("head", 8), ("behind", 2)):
+        scheduler.submit(Job(name, "v", gpus), 0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("behind")
+    assert found.reason == "is behind 'head', which waits"
+    assert (found.position, found.changes) == (1, ())
+    scheduler.reorder(["run"], 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.explain("behind").reason == "is not named in the order that was told"

@@ -1,0 +1,204 @@
+"""No branch is made for a job that could not start if all others left who might have to."""
+
+import pytest
+from scheduler.lives import machines, make_scheduler
+
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Role, Scheduler, Start, Where
+from hivecore.scheduler.rounds import offers as module
+from hivecore.topology import NetworkTopology
+
+PARTS = pytest.mark.parametrize(
+    "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
+)
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """For whom victims are searched."""
+    found, search = [], module.find_victims
+
+    def noted(state, unit, refused):
+        found.append(unit.name)
+        return search(state, unit, refused)
+
+    monkeypatch.setattr(module, "find_victims", noted)
+    return found
+
+
+def running(scheduler, *jobs):
+    for job in jobs:
+        scheduler.submit(job, scheduler.now)
+    actions = scheduler.decide(scheduler.now)
+    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
+
+
+def crowded(parts, firm=3, **settings):
+    """On each node something that stays, and small opportunistic jobs."""
+    scheduler = make_scheduler(parts, immediate=True, **settings)
+    nodes = [Where(nodes=[f"n{i}"]) for i in range(4)]
+    stay = [Job(f"f{i}", "b", firm, preemptible=False, where=nodes[i]) for i in range(4)]
+    running(scheduler, *stay)
+    weak = [Job(f"w{i}", "b", 1, guaranteed=False) for i in range(4 * (4 - firm))]
+    running(scheduler, *weak)
+    return scheduler
+
+
+@PARTS
+def test_nobody_is_searched_where_too_little_would_be_left(parts, searched):
+    scheduler = crowded(parts)
+    for name in ("whole", "many"):
+        roles = {"whole": [Role("w", 1, gpus=2)], "many": [Role("w", 5, gpus=1)]}[name]
+        scheduler.submit(Job(name, "a", roles), 1.0)
+    scheduler.decide(1.0)
+    scheduler.finish("w0", 2.0)
+    scheduler.decide(2.0)
+    assert searched == [] and scheduler.state("whole") == scheduler.state("many") == "pending"
+
+
+@PARTS
+def test_they_are_searched_where_enough_would_be_left(parts, searched):
+    scheduler = crowded(parts, firm=2)
+    scheduler.submit(Job("needs", "a", [Role("w", 4, gpus=2)]), 1.0)
+    actions = scheduler.decide(1.0)
+    assert searched == ["needs"]
+    assert sum(isinstance(one, Preempt) for one in actions) == 8
+    assert scheduler.state("needs") == "running"
+
+
+@PARTS
+def test_what_gets_free_later_counts(parts, searched):
+    scheduler = crowded(parts)
+    scheduler.submit(Job("needs", "a", 2), 1.0)
+    scheduler.decide(1.0)
+    assert searched == []
+    [firm] = [
+        name
+        for name in ("f0", "f1", "f2", "f3")
+        if scheduler.status(name).pods[0].node == scheduler.status("w3").pods[0].node
+    ]
+    scheduler.submit(Job("filler", "b", 3, preemptible=False), 1.0)
+    scheduler.finish(firm, 2.0)
+    assert scheduler.decide(2.0)[0].job == "needs"
+
+
+def test_only_nodes_where_the_job_may_be_count(searched):
+    scheduler = crowded(("topology",), firm=2)
+    scheduler.submit(Job("needs", "a", [Role("w", 2, gpus=2)], where=Where(nodes=["n0"])), 1.0)
+    scheduler.decide(1.0)
+    assert searched == []
+    scheduler.submit(Job("fits", "a", 2, where=Where(nodes=["n0"])), 1.0)
+    scheduler.decide(1.0)
+    assert searched == ["fits"] and scheduler.state("fits") == "running"
+
+
+def test_shares_of_gpus_take_no_whole_ones(searched):
+    """Two that stay are on one GPU: with two taken off, too little would be left."""
+    half = DeviceRequest("any", gpus=1, core=50, memory_percent=50)
+    scheduler, here = Scheduler(devices=machines(), immediate=True), Where(nodes=["n0"])
+    roles = [Role("w", 1, devices=half)]
+    stay = [Job(f"s{i}", "b", roles, preemptible=False, where=here) for i in range(2)]
+    running(scheduler, *stay, Job("weak", "b", 2, guaranteed=False, where=here))
+    scheduler.submit(Job("needs", "a", 3, where=here), 1.0)
+    assert Preempt("weak", "needs", "opportunistic") in scheduler.decide(1.0)
+    assert searched == ["needs"]
+
+
+def test_what_a_victim_has_too_much_of_counts_in_the_same_round(searched):
+    scheduler = make_scheduler(("topology",), immediate=True)
+    stay = [Job(f"s{i}", "b", 4, preemptible=False) for i in range(3)]
+    running(scheduler, *stay, Job("low", "a", 3), Job("weak", "b", 1, guaranteed=False))
+    scheduler.submit(Job("first", "b", 2, priority=2), 1.0)
+    scheduler.submit(Job("second", "a", 2, priority=1), 1.0)
+    actions = [(type(one).__name__, one.job) for one in scheduler.decide(1.0)]
+    assert ("Preempt", "low") in actions and ("Preempt", "weak") in actions
+    assert searched == ["second", "first"]
+    assert scheduler.state("first") == scheduler.state("second") == "running"
+
+
+def test_who_shares_gpus_is_counted_once(searched):
+    """With the GPUs of both that share taken off, too little would be left beside them."""
+    scheduler = make_scheduler(("devices", "sharing"), immediate=True)
+    here, stages = Where(nodes=["n0"]), [(4.0, 1.0, 1.0), (1.0, 4.0, 1.0)]
+    stay = Job("stays", "b", 1, preemptible=False, where=here)
+    running(scheduler, stay, Job("weak", "b", 1, guaranteed=False, where=here))
+    for i in range(2):
+        alike = {"preemptible": False, "stages": stages[i], "where": here}
+        running(scheduler, Job(f"g{i}", "b", 1, **alike))
+        if not i:
+            running(scheduler, Job("filler", "b", 1, preemptible=False, where=here))
+    assert len(scheduler.status("g0").shares) == 2
+    scheduler.finish("filler", 0.0)
+    scheduler.submit(Job("needs", "a", 2, where=here), 1.0)
+    scheduler.decide(1.0)
+    assert searched == ["needs"] and scheduler.state("needs") == "running"
+
+
+def test_amounts_of_any_size_are_counted():
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 8, "memory": 2**40})
+    scheduler = Scheduler(topology=network, immediate=True)
+    running(scheduler, Job("small", "t", 8))
+    roles = [Role("w", 1, gpus=1, resources={"memory": 2**36})]
+    scheduler.submit(Job("large", "t", roles, priority=1), 1.0)
+    assert [type(one) for one in scheduler.decide(1.0)[:2]] == [Preempt, Start]
+
+
+def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 4})
+    scheduler = Scheduler(
+        topology=network, devices=DeviceCluster({"n0": NodeDevices.uniform(gpus=4)}), immediate=True
+    )
+    shares = [(2, 75), (2, 25)] * 2
+    weak = [
+        Job(f"w{i}", "t", [Role("w", 1, devices=DeviceRequest("any", n, memory_percent=part))])
+        for i, (n, part) in enumerate(shares)
+    ]
+    running(scheduler, *weak)
+    scheduler.submit(Job("whole", "t", 4, priority=1), 1.0)
+    actions = scheduler.decide(1.0)
+    assert sum(isinstance(one, Preempt) for one in actions) == 4 and searched
+    assert scheduler.state("whole") == "running"
+    scheduler.check()
+
+
+@pytest.mark.parametrize("change", ["a pod fails", "a job moves", "its victims stop"])
+def test_what_jobs_would_leave_follows_them(change, searched):
+    scheduler = make_scheduler(("topology",), immediate=False)
+    running(scheduler, Job("f", "b", 2, preemptible=False, where=Where(nodes=["n3"])))
+    roles = [Role("w", 2, gpus=2, min_pods=1)]
+    running(scheduler, Job("elastic", "b", roles, guaranteed=False, where=Where(nodes=["n0"])))
+    running(scheduler, Job("other", "b", 4, guaranteed=False, where=Where(nodes=["n1"])))
+    scheduler.submit(Job("vast", "a", [Role("w", 4, gpus=4)]), 1.0)
+    scheduler.decide(1.0)
+    assert searched == [] and scheduler._state.relief is not None
+    if change == "a pod fails":
+        scheduler.fail("elastic", 2.0, "w/1")
+    elif change == "a job moves":
+        before = scheduler.status("elastic").pods
+        after = tuple(PlacedPod(pod.role, pod.index, "n2") for pod in before)
+        scheduler.move(Move("elastic", after, before), 2.0)
+    else:
+        scheduler.submit(Job("large", "a", [Role("w", 3, gpus=4)]), 2.0)
+        assert any(isinstance(one, Preempt) for one in scheduler.decide(2.0))
+        scheduler.check()
+        for name in ("elastic", "other"):
+            scheduler.stopped(name, 3.0)
+    scheduler.check()
+    scheduler.decide(4.0)
+    scheduler.check()
+
+
+@PARTS
+def test_a_job_that_started_after_the_count_may_have_to_leave(parts, searched):
+    scheduler = make_scheduler(parts, order="arrival", immediate=True)
+    running(scheduler, *[Job(f"f{i}", "b", 4, preemptible=False) for i in range(3)])
+    running(scheduler, Job("low", "a", 4))
+    scheduler.finish("f0", 1.0)
+    scheduler.submit(Job("vast", "a", [Role("w", 3, gpus=4)], priority=1), 1.0)
+    scheduler.submit(Job("weak", "b", 4, guaranteed=False), 1.0)
+    scheduler.submit(Job("late", "b", 4), 1.0)
+    actions = scheduler.decide(1.0)
+    assert searched == ["late"]
+    assert [one.job for one in actions if isinstance(one, Start)] == ["late"]

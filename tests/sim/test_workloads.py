@@ -1,0 +1,123 @@
+"""Random small workloads: promises that hold for each, and a scheduler against a naive loop."""
+
+from math import inf
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from sim.tenant_clusters import TenantClusters
+
+from hivecore.sim import POLICIES, Workload, replay
+from hivecore.traces import Trace
+
+# Small integers, so that completions, arrivals and ties often fall on one instant.
+jobs_strategy = st.lists(
+    st.tuples(
+        st.sampled_from(["x", "y", "z"]),
+        st.integers(0, 20),
+        st.integers(1, 12),
+        st.sampled_from([1, 1, 1, 2, 3, 4, 4, 6, 8, 8, 12, 16]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+nodes_strategy = st.fixed_dictionaries({name: st.integers(1, 3) for name in "xyz"})
+
+
+def workload(jobs, nodes):
+    """The jobs (tenant, submit, duration, gpus) that fit, and one more so that there is one."""
+    jobs = [*jobs, ("x", 0, 1, 1)]
+    tenant, submit, duration, gpus = zip(*jobs, strict=True)
+    ids = [str(row) for row in range(len(jobs))]
+    return Workload.of(Trace.from_columns(ids, tenant, submit, duration, gpus), nodes)
+
+
+def naive(work, policy):
+    """Starts by the rules alone: at each instant, heads are tried until none can start."""
+    trace = work.trace
+    start = np.full(trace.jobs, inf)
+    placed = set()
+    waiting = list(range(trace.jobs))
+    now = -inf
+    while waiting or placed:
+        ends = [start[job] + trace.duration[job] for job in placed]
+        coming = [trace.submit[job] for job in waiting if trace.submit[job] > now]
+        now = min([*ends, *coming])
+        for job in [job for job in placed if start[job] + trace.duration[job] == now]:
+            policy.finish(job)
+            placed.remove(job)
+        again = True
+        while again:
+            again = False
+            tried = set()
+            for job in list(waiting):
+                if trace.submit[job] <= now and trace.tenant[job] not in tried:
+                    tried.add(trace.tenant[job])
+                    if policy.try_start(job):
+                        placed.add(job)
+                        start[job] = now
+                        waiting.remove(job)
+                        again = True
+                        # Heads go in order of submission, and a start brings up a new head.
+                        break
+    return start.tolist()
+
+
+@given(jobs_strategy, nodes_strategy)
+def test_cells_start_every_job_when_its_private_cluster_does(jobs, nodes):
+    result = replay(workload(jobs, nodes), ["cells"])
+    assert result.runs["cells"].start.tolist() == result.runs["private"].start.tolist()
+
+
+@given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
+def test_a_scheduler_starts_jobs_when_the_naive_loop_does(jobs, nodes, policy):
+    work = workload(jobs, nodes)
+    start = replay(work, [policy]).runs[policy].start
+    assert start.tolist() == naive(work, TenantClusters(work, policy))
+
+
+@given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
+def test_nobody_holds_more_than_owned_and_the_samples_agree_with_the_starts(jobs, nodes, policy):
+    work = workload(jobs, nodes)
+    result = replay(work, [policy])
+    run = result.runs[policy]
+    assert (run.start >= work.trace.submit).all()
+    end = run.start + work.trace.duration
+    for instant in np.unique(run.start):
+        holds = (run.start <= instant) & (instant < end)
+        for tenant, owned in enumerate(work.nodes):
+            assert work.held[holds & (work.trace.tenant == tenant)].sum() <= 8 * owned
+    for instant, free in zip(result.instants, run.free, strict=True):
+        holds = (run.start <= instant) & (instant < end)
+        assert free == 8 * sum(work.nodes) - work.held[holds].sum()
+    assert (run.stranded <= run.free).all() and (run.stranded >= 0).all()
+
+
+@given(jobs_strategy, nodes_strategy)
+def test_opportunistic_jobs_complete_and_hold_no_gpu_twice(jobs, nodes):
+    work = workload(jobs, nodes)
+    result = replay(work, ["cells"], opportunistic=True)
+    start = result.runs["cells"].start
+    end = start + work.trace.duration
+    assert np.isfinite(start).all()
+    assert (start >= work.trace.submit).all()
+    for instant in np.unique(start):
+        holds = (start <= instant) & (instant < end)
+        assert work.held[holds].sum() <= 8 * sum(work.nodes)
+
+
+@given(jobs_strategy, nodes_strategy)
+def test_a_tenant_alone_gains_nothing_and_loses_nothing_by_any_policy(jobs, nodes):
+    alone = [("x", *rest) for _, *rest in jobs]
+    result = replay(workload(alone, {"x": nodes["x"]}))
+    private = result.runs["private"].start.tolist()
+    assert result.runs["quota"].start.tolist() == private
+    assert result.runs["cells"].start.tolist() == private
+
+
+@given(jobs_strategy, nodes_strategy)
+def test_opportunistic_jobs_of_one_size_start_no_later_than_in_private(jobs, nodes):
+    # FIFO queues are monotone for equal jobs, so here borrowing can only help.
+    equal = [(tenant, submit, duration, 1) for tenant, submit, duration, _ in jobs]
+    result = replay(workload(equal, nodes), ["cells"], opportunistic=True)
+    assert not result.later("cells").any()
