@@ -98,7 +98,7 @@ SAN_TESTS = $(filter-out tests/interop/% tests/traces/% \
             tests/quotas/decisions/test_reclaim_ends.py tests/scheduler/victims/test_evictions_end.py \
             $(addprefix tests/golden/test_,openb.py replicas.py sim.py sim_preemptive.py),\
             $(sort $(shell find tests -name 'test_*.py'))) \
-            $(addprefix tests/interop/,hived/test_random_lives.py hived/test_lives.py hived/test_defects.py scheduler_file/test_documents.py)
+            $(addprefix tests/interop/,hived/test_lives.py hived/test_defects.py scheduler_file/test_documents.py)
 # Sanitized modules are several times slower, and what they look for shows in few examples.
 SAN_EXAMPLES ?= 0.1
 san: build

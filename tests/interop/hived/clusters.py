@@ -127,6 +127,19 @@ def picture(scheduler):
 DOMAIN = "hivedscheduler.microsoft.com"
 
 
+def assert_same(scheduler):
+    """Every part of the JSON is what the plain data are, and has no spaces."""
+    status = scheduler.status()
+    drawn = scheduler.status_json()
+    assert json.loads(drawn) == status
+    assert len(drawn) == len(json.dumps(status, separators=(",", ":")))
+    assert json.loads(scheduler.status_json("physical")) == scheduler.physical_cluster()
+    virtual = scheduler.virtual_clusters()
+    assert json.loads(scheduler.status_json("virtual")) == virtual
+    for name, trees in virtual.items():
+        assert json.loads(scheduler.virtual_cluster_json(name)) == trees
+
+
 def kubernetes_pod(name, text=None, **more):
     """A pod of the namespace x; its spec is the text, or four GPUs of A with what is said."""
     text = json.dumps(spec(**more)) if text is None else text
@@ -279,18 +292,6 @@ class Hived:
             new.scheduler.recover(pod, self.specs[pod], records[pod])
             new.running[pod] = self.running[pod]
         return new
-
-    def packed(self, free_leaves, vc="A", node_leaves=4):
-        """Fill one node with pods of one GPU and take away those on `free_leaves`: its name.
-
-        The other nodes must be out of reach (full, or not owned).
-        """
-        pods = [f"filler{i}" for i in range(node_leaves)]
-        places = {self.run(pod, vc, 1).leaf_cells[0]: pod for pod in pods}
-        name = self.running[pods[0]].node
-        assert {self.running[pod].node for pod in pods} == {name}
-        self.gone(*(places[leaf] for leaf in free_leaves))
-        return name
 
 
 def flat(count, tenants, **options):

@@ -1,4 +1,4 @@
-"""What HiveD's users rely on: names, pinned cells, kinds of devices, reasons, a day in the life.
+"""What HiveD's users rely on: names, pinned cells, kinds of devices, reasons.
 
 Each scenario states one fact. It asserts what the semantics force (who runs, on which node or on
 one of which nodes, who has to go), often that the other tenants still get all that they own.
@@ -11,7 +11,6 @@ from interop.hived.clusters import (
     config,
     flat,
     node,
-    nodes,
     racks,
     walk,
 )
@@ -40,19 +39,6 @@ def test_nodes_and_gpus_are_called_what_the_configuration_calls_them():
     assert address == {8: "10.0.0.1/1", 0: "10.0.0.1/left"}[8 if 8 in used else 0]
 
 
-# --- Pinned cells
-
-
-def test_a_pinned_cell_is_reached_by_its_id_and_only_by_it():
-    cells = [node("n0", pinnedCellId="pin"), *nodes("n1", "n2")]
-    hived = Hived(config(FLAT, cells, {"A": ({"NODE": 1}, ["pin"]), "B": {"NODE": 1}}))
-    assert hived.run("plain", "A", 4).node in ("n1", "n2")
-    assert hived.ask("second", "A", 4).outcome == "wait"
-    assert hived.run("foreign", "B", 4).node in ("n1", "n2")
-    assert hived.run("pinned", "A", 4, pinnedCellId="pin").node == "n0"
-    assert hived.ask("again", "A", 1, pinnedCellId="pin").outcome == "wait"
-
-
 # --- Leaf types
 
 
@@ -77,13 +63,6 @@ def test_a_pod_without_a_gpu_type_takes_any_that_its_tenant_owns():
     assert {hived.run(f"p{i}", "A", 4).chain for i in range(2)} == {"X-NODE", "Y-NODE"}
     assert hived.ask("third", "A", 1).outcome == "wait"
     hived.claim("B", 4, 4)
-
-
-def test_a_group_never_spans_two_types():
-    hived = two_kinds()
-    assert hived.ask("g/0", "A", 4, members=[(2, 4)]).outcome == "wait"
-    assert len(hived.gang("h", "A", [(2, 2)])) == 2
-    assert hived.running["h/0"].chain == hived.running["h/1"].chain
 
 
 def test_an_opportunistic_pod_may_use_a_type_that_its_tenant_does_not_own():
@@ -118,29 +97,3 @@ def test_the_status_shows_bad_nodes_with_all_that_is_above_them():
     bad = {cell["cellAddress"] for cell in physical if cell["cellHealthiness"] == "Bad"}
     inside = {"1/n2", "1/n2/0", "1/n2/1", *(f"1/n2/{i // 2}/{i}" for i in range(4))}
     assert bad == {"1", *inside}
-
-
-# --- A day in the life
-
-
-def test_normal_operations():
-    """Two tenants with gangs, small pods and guests on the same racks, from start to end."""
-    tenants = {
-        "A": {"RACK": 1, "RACK.NODE": 1},
-        "B": {"RACK.NODE": 2, "RACK.NODE.SWITCH": 1},
-    }
-    hived = racks(3, tenants)
-    whole = hived.free()
-    guests = hived.gang("guests", "B", [(6, 4)], priority=-1)
-    assert {place.node for place in guests} == {f"n{i}" for i in range(6)}
-    assert set(hived.evict("a", "A", 4)) == {f"guests/{i}" for i in range(6)}
-    hived.gang("gang", "A", [(2, 4)])
-    assert hived.ask("a2", "A", 1).outcome == "wait"
-    hived.claim("B", 4, 4)
-    hived.run("small", "B", 2)
-    left = hived.run("guest", "A", 2, priority=-1)
-    assert left.node == hived.running["small"].node
-    assert hived.ask("b2", "B", 1).outcome == "wait"
-    assert hived.ask("b3", "B", 4, priority=2).outcome == "preempt"
-    hived.gone(*list(hived.running))
-    assert hived.free() == whole

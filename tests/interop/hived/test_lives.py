@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from interop.hived.clusters import spec, walk
+from interop.hived.clusters import assert_same, spec, walk
 from profiles import examples
 
 from hivecore.errors import StaleDecisionError
@@ -393,6 +393,7 @@ class HivedMachine(RuleBasedStateMachine):
         if not hasattr(self, "scheduler"):
             return
         self.scheduler.check()
+        assert_same(self.scheduler)
         holders = {}
         for request, record in self.bound.values():
             group = request["affinityGroup"]["name"]

@@ -491,19 +491,6 @@ def test_a_preemption_without_any_node_left_is_given_up():
     assert scheduler.affinity_group("low")["state"] == "Allocated"
 
 
-def test_a_preemptor_that_is_overtaken_while_its_victims_are_there_is_cancelled():
-    scheduler = HivedScheduler(flat_config(1, {"A": {"NODE": 1}, "B": {}}))
-    bind(scheduler, "low", spec("B", priority=-1))
-    scheduler.schedule("mid", spec(priority=1), "Preempting")
-    top = scheduler.schedule("top", spec(priority=2), "Preempting")
-    assert top.victims == ["low"]
-    assert scheduler.affinity_group("mid") is None
-    scheduler.check()
-    scheduler.delete("top")
-    scheduler.delete("mid")
-    assert scheduler.affinity_group("low")["state"] == "Allocated"
-
-
 def test_lazy_preemption_downgrades_before_it_preempts():
     scheduler = HivedScheduler(flat_config(2, {"A": {"NODE": 1}, "B": {"NODE": 1}}))
     bind(scheduler, "lazy", spec(lazyPreemptionEnable=True))
@@ -734,19 +721,6 @@ def test_a_slot_is_recovered_by_one_pod_only():
 # --- hardware
 
 
-def test_new_pods_avoid_bad_nodes_and_running_ones_stay():
-    scheduler = HivedScheduler(flat_config(2, {"A": {"NODE": 2}}))
-    there, _ = bind(scheduler, "a", spec())
-    scheduler.set_node(there, False)
-    scheduler.set_node(there, False)
-    assert scheduler.affinity_group("a")["state"] == "Allocated"
-    assert bind(scheduler, "b", spec())[0] != there
-    scheduler.delete("a")
-    assert scheduler.schedule("c", spec()).outcome == "wait"
-    scheduler.set_node(there, True)
-    assert scheduler.schedule("c", spec()).node == there
-
-
 def test_all_nodes_can_start_bad_and_unknown_ones_are_remembered():
     scheduler = HivedScheduler(flat_config(1, {"A": {"NODE": 1}}), initially_healthy=False)
     assert scheduler.schedule("a", spec()).outcome == "wait"
@@ -951,20 +925,6 @@ def test_free_and_unused_cells_are_those_that_nobody_has_bound():
 
 
 # --- state
-
-
-def test_a_copy_goes_its_own_way():
-    scheduler = full()
-    scheduler.schedule("high", spec(), "Preempting")
-    before = picture(scheduler)
-    branch = scheduler.copy()
-    assert picture(branch) == before
-    for pod in ("low-0", "low-1"):
-        branch.delete(pod)
-    bind(branch, "high", spec())
-    branch.set_node("n0", False)
-    assert picture(scheduler) == before
-    scheduler.check()
 
 
 def test_a_saved_state_is_the_same_state():

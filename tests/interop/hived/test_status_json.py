@@ -14,6 +14,7 @@ from interop.hived.clusters import (
     FLAT,
     TREE,
     Hived,
+    assert_same,
     config,
     flat,
     flat_config,
@@ -24,7 +25,6 @@ from interop.hived.clusters import (
     spec,
     walk,
 )
-from interop.hived.test_random_lives import Life
 from profiles import seeds
 
 from hivecore.cells import CellCluster
@@ -33,30 +33,6 @@ from hivecore.interop.hived.inspection import inspector, text
 from hivecore.interop.hived.inspection.forests import Atlas
 from hivecore.interop.hived.inspection.fragments import Fragments
 from hivecore.interop.hived.inspection.scene import scene_of
-
-
-def assert_same(scheduler):
-    """Every part of the JSON is what the plain data are, and has no spaces."""
-    status = scheduler.status()
-    drawn = scheduler.status_json()
-    assert json.loads(drawn) == status
-    assert len(drawn) == len(json.dumps(status, separators=(",", ":")))
-    assert json.loads(scheduler.status_json("physical")) == scheduler.physical_cluster()
-    virtual = scheduler.virtual_clusters()
-    assert json.loads(scheduler.status_json("virtual")) == virtual
-    for name, trees in virtual.items():
-        assert json.loads(scheduler.virtual_cluster_json(name)) == trees
-
-
-@pytest.mark.parametrize("seed", seeds(8))
-def test_json_is_the_status_in_every_random_history(seed):
-    life = Life(seed, failures=True)
-    for number in range(60):
-        if number % 12 == 11:
-            life.reconfigure(restart=False)
-        else:
-            life.step(number)
-        assert_same(life.hived.scheduler)
 
 
 class Churn:
