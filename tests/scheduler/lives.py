@@ -181,6 +181,43 @@ def make_job(name, tenant, roles, **arguments):
     return Job(name, tenant, ROLES[roles], where=where, **arguments)
 
 
+def limited(most=8, **settings):
+    """A scheduler of one quota, `a`, of so many GPUs."""
+    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+    return Scheduler(quotas=tree, **settings)
+
+
+def flat_network(*nodes, **free):
+    """Nodes without domains, each with so much that is free."""
+    made = NetworkTopology([], {node: {} for node in nodes})
+    for node in nodes:
+        made.set_free(node, free)
+    return made
+
+
+def decided(scheduler, *jobs, now=0.0):
+    """What a scheduler says when these jobs have been submitted."""
+    for job in jobs:
+        scheduler.submit(job, now)
+    return scheduler.decide(now)
+
+
+def running(scheduler, *jobs):
+    """These jobs are submitted, and all of them start."""
+    actions = decided(scheduler, *jobs, now=scheduler.now)
+    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
+
+
+def told(actions):
+    """Each action in a word and its job."""
+    return [(type(action).__name__.lower(), action.job) for action in actions]
+
+
+def said(actions):
+    """What is to be done: each action but waits, and its job."""
+    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+
+
 def enforced(scheduler, job):
     """The job without the constraints that no part of a scheduler enforces."""
     where = job.where

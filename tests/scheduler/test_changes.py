@@ -8,11 +8,13 @@ from scheduler.lives import (
     MACHINE,
     OWNED,
     SPECS,
+    decided,
     make_job,
     make_scheduler,
     network,
     quota_tree,
     racks,
+    told,
 )
 from scheduler.lives import cell_cluster as cells
 from scheduler.lives import machines as devices
@@ -55,11 +57,6 @@ from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
 
-def told(actions):
-    """Each action in a word and its job."""
-    return [(type(action).__name__.lower(), action.job) for action in actions]
-
-
 def nodes_of(scheduler, job):
     return sorted({pod.node for pod in scheduler.status(job).pods})
 
@@ -68,18 +65,12 @@ def networked(**more):
     return Scheduler(topology=network(), **more)
 
 
-def run(scheduler, *jobs, now=0.0):
-    for job in jobs:
-        scheduler.submit(job, now)
-    return scheduler.decide(now)
-
-
 # --- nodes that come
 
 
 def test_a_node_that_comes_is_used_by_who_waits():
     scheduler = Scheduler(topology=network(), devices=devices())
-    run(scheduler, *(Job(f"j{i}", "a", 4) for i in range(5)))
+    decided(scheduler, *(Job(f"j{i}", "a", 4) for i in range(5)))
     assert scheduler.state("j4") == "pending"
     scheduler.add_node("n4", 5.0, labels={"rack": "r2"}, free={"gpu": 4}, inventory=MACHINE)
     assert told(scheduler.decide(5.0)) == [("start", "j4")]
@@ -91,9 +82,9 @@ def test_a_node_that_comes_is_used_by_who_waits():
 def test_a_job_that_was_impossible_is_possible_when_its_node_has_come():
     scheduler = networked()
     large = Job("large", "a", [Role("w", 5, gpus=4)])
-    assert told(run(scheduler, large)) == [("reject", "large")]
+    assert told(decided(scheduler, large)) == [("reject", "large")]
     scheduler.add_node("n4", 1.0, labels={"rack": "r2"}, free={"gpu": 4})
-    assert told(run(scheduler, large, now=1.0)) == [("start", "large")]
+    assert told(decided(scheduler, large, now=1.0)) == [("start", "large")]
 
 
 def test_a_node_may_come_with_a_resource_that_no_other_one_has():
@@ -102,7 +93,7 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
     with pytest.raises(ValueError, match=r"'fpga'\]=1: no part counts it"):
         scheduler.submit(wants, 0.0)
     scheduler.add_node("n4", 1.0, free={"gpu": 4, "fpga": 1})
-    run(scheduler, wants, now=1.0)
+    decided(scheduler, wants, now=1.0)
     assert nodes_of(scheduler, "wants") == ["n4"]
 
 
@@ -167,7 +158,7 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
 )
 def test_a_node_that_cannot_come_changes_nothing(make, told, error, says):
     scheduler = make()
-    run(scheduler, Job("j", "a", 1))
+    decided(scheduler, Job("j", "a", 1))
     before = scheduler.to_bytes()
     arguments = {"node": "n9", "now": 5.0, **told}
     with pytest.raises(error, match=says):
@@ -180,11 +171,11 @@ def test_a_node_that_cannot_come_changes_nothing(make, told, error, says):
 
 def test_a_job_with_a_pod_on_a_node_that_goes_stops_as_a_whole_and_waits_at_its_old_place():
     scheduler = networked()
-    run(scheduler, Job("gang", "a", [Role("w", 2, gpus=4)], where=Where(must="rack")))
+    decided(scheduler, Job("gang", "a", [Role("w", 2, gpus=4)], where=Where(must="rack")))
     gone, other = nodes_of(scheduler, "gang")
     pods = scheduler.status("gang").pods
-    run(scheduler, Job("small", "a", [Role("w", 2, gpus=4)]), now=1.0)
-    run(scheduler, Job("later", "a", 4), now=2.0)
+    decided(scheduler, Job("small", "a", [Role("w", 2, gpus=4)]), now=1.0)
+    decided(scheduler, Job("later", "a", 4), now=2.0)
     scheduler.remove_node(gone, 3.0)
     scheduler.check()
     assert scheduler.state("gang") == "pending" and scheduler.state("small") == "running"
@@ -200,7 +191,7 @@ def test_a_job_with_a_pod_on_a_node_that_goes_stops_as_a_whole_and_waits_at_its_
 
 def test_a_pod_that_has_joined_its_job_goes_alone():
     scheduler = networked()
-    run(scheduler, Job("elastic", "a", [Role("w", 3, gpus=4, min_pods=1)]))
+    decided(scheduler, Job("elastic", "a", [Role("w", 3, gpus=4, min_pods=1)]))
     first, second, _ = scheduler.status("elastic").pods
     scheduler.remove_node(second.node, 1.0)
     stop, start = scheduler.decide(1.0)
@@ -217,7 +208,7 @@ def test_a_pod_that_has_joined_its_job_goes_alone():
 def test_all_that_share_gpus_stop_with_their_node():
     scheduler = networked(sharing=Sharing(2, any_tenant=True))
     for name, stages in (("one", [4, 1]), ("two", [1, 4])):
-        run(scheduler, Job(name, "a", [Role("w", 4, gpus=4)], stages=stages))
+        decided(scheduler, Job(name, "a", [Role("w", 4, gpus=4)], stages=stages))
     assert scheduler.status("two").shares == ("one", "two")
     scheduler.remove_node("n0", 1.0)
     scheduler.check()
@@ -229,8 +220,8 @@ def test_all_that_share_gpus_stop_with_their_node():
 
 def test_what_others_were_to_leave_for_waits_again_when_it_was_on_a_node_that_goes():
     scheduler = networked()
-    run(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
-    run(scheduler, Job("train", "a", [Role("w", 2, gpus=4)]), now=1.0)
+    decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
+    decided(scheduler, Job("train", "a", [Role("w", 2, gpus=4)]), now=1.0)
     first, second = scheduler.status("train").victims
     scheduler.stopped(first, 2.0)
     scheduler.remove_node(nodes_of(scheduler, first)[0], 3.0)
@@ -252,8 +243,8 @@ def test_what_others_were_to_leave_for_waits_again_when_it_was_on_a_node_that_go
 
 def test_a_victim_that_had_not_stopped_yet_stops_with_its_node():
     scheduler = networked()
-    run(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
-    run(scheduler, Job("train", "a", 4), now=1.0)
+    decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
+    decided(scheduler, Job("train", "a", 4), now=1.0)
     (victim,) = scheduler.status("train").victims
     pods = scheduler.status(victim).pods
     scheduler.remove_node(pods[0].node, 3.0)
@@ -268,9 +259,9 @@ def test_a_victim_that_had_not_stopped_yet_stops_with_its_node():
 
 def test_who_can_never_start_without_the_node_is_rejected():
     scheduler = networked()
-    run(scheduler, Job("runs", "a", [Role("w", 4, gpus=4)]))
-    run(scheduler, Job("waits", "a", [Role("w", 4, gpus=4)]), now=1.0)
-    run(scheduler, Job("small", "a", 4), now=1.0)
+    decided(scheduler, Job("runs", "a", [Role("w", 4, gpus=4)]))
+    decided(scheduler, Job("waits", "a", [Role("w", 4, gpus=4)]), now=1.0)
+    decided(scheduler, Job("small", "a", 4), now=1.0)
     scheduler.remove_node("n3", 2.0)
     assert list(scheduler) == ["small"]
     with pytest.raises(ValueError, match="there is one of this name"):
@@ -285,7 +276,7 @@ def test_who_can_never_start_without_the_node_is_rejected():
 
 def test_nodes_that_a_job_names_do_not_count_while_they_are_not_there():
     scheduler = Scheduler(topology=network(), devices=devices())
-    run(scheduler, Job("j", "a", 4, where=Where(nodes=["n1", "n2", "n9"])))
+    decided(scheduler, Job("j", "a", 4, where=Where(nodes=["n1", "n2", "n9"])))
     assert nodes_of(scheduler, "j") == ["n1"]
     scheduler.remove_node("n1", 1.0)
     assert told(scheduler.decide(1.0)) == [("stop", "j"), ("start", "j")]
@@ -293,14 +284,14 @@ def test_nodes_that_a_job_names_do_not_count_while_they_are_not_there():
     scheduler.remove_node("n2", 2.0)
     stop, reject = scheduler.decide(2.0)
     assert stop.job == "j" and reject == Reject("j", "none of the nodes that it may use is there")
-    assert told(run(scheduler, Job("k", "a", 4, where=Where(nodes=["n9"])), now=2.0)) == [
+    assert told(decided(scheduler, Job("k", "a", 4, where=Where(nodes=["n9"])), now=2.0)) == [
         ("reject", "k")
     ]
 
 
 def test_a_node_of_cells_that_is_gone_is_bad_until_it_comes_again():
     scheduler = Scheduler(cells=cells(), devices=devices())
-    run(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(4)))
+    decided(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(4)))
     (job,) = [name for name in scheduler if nodes_of(scheduler, name) == ["n3"]]
     scheduler.remove_node("n3", 1.0)
     assert scheduler.cells.bad_nodes() == ("n3",)
@@ -320,7 +311,7 @@ def test_a_node_that_comes_again_with_fewer_gpus_is_used_as_far_as_it_goes():
     scheduler.remove_node("n3", 1.0)
     scheduler.add_node("n3", 2.0, inventory=NodeDevices.uniform(gpus=3))
     assert scheduler.cells.bad_leaves() == (("n3", 3),)
-    run(scheduler, *(Job(f"j{i}", "a", 1, guaranteed=False) for i in range(16)), now=2.0)
+    decided(scheduler, *(Job(f"j{i}", "a", 1, guaranteed=False) for i in range(16)), now=2.0)
     assert sum(scheduler.state(name) == "running" for name in scheduler) == 15
     scheduler.set_node("n3", False, 3.0)
     scheduler.set_node("n3", True, 3.0)
@@ -329,7 +320,7 @@ def test_a_node_that_comes_again_with_fewer_gpus_is_used_as_far_as_it_goes():
 
 def test_cells_alone_take_a_node_that_is_gone_for_a_bad_one():
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("j", "a", [Role("w", 4, gpus=4)], guaranteed=False))
+    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)], guaranteed=False))
     scheduler.remove_node("n2", 1.0)
     assert told(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
     assert scheduler.summary().unhealthy == ("n2",)
@@ -360,7 +351,7 @@ def lab(most=8, total=16, **more):
 
 def test_a_higher_limit_starts_who_waits_for_it():
     scheduler = lab()
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 15}), 1.0)
     assert scheduler.decide(1.0) == []
     scheduler.set_quota(Quota("lab", max={"gpu": 16}), 2.0)
@@ -370,7 +361,7 @@ def test_a_higher_limit_starts_who_waits_for_it():
 
 def test_a_larger_total_starts_who_waits_for_it():
     scheduler = lab(most=16, total=8)
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_total({"gpu": 16}, 1.0)
     assert told(scheduler.decide(1.0)) == [("start", "two")]
     assert scheduler.quotas.total() == {"gpu": 16}
@@ -378,20 +369,20 @@ def test_a_larger_total_starts_who_waits_for_it():
 
 def test_who_runs_stays_under_a_lower_limit_and_what_is_above_min_is_taken_back():
     scheduler = lab(most=16, immediate=True)
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 8}), 1.0)
     assert scheduler.decide(1.0) == []
     assert scheduler.quotas.status("lab").used == {"gpu": 16}
     scheduler.check()
     scheduler.set_quota(Quota("other", max={"gpu": 16}, min={"gpu": 8}), 2.0)
-    actions = run(scheduler, Job("mine", "other", 8), now=2.0)
+    actions = decided(scheduler, Job("mine", "other", 8), now=2.0)
     assert told(actions)[:2] == [("preempt", "two"), ("start", "mine")]
     assert actions[0].why == "reclaim"
 
 
 def test_who_asks_for_more_than_there_can_ever_be_is_rejected():
     scheduler = lab()
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 6}), 1.0)
     (reject,) = scheduler.decide(1.0)
     assert reject == Reject("two", "asks for 8 of 'gpu', and max of 'lab' is 6")
@@ -399,13 +390,13 @@ def test_who_asks_for_more_than_there_can_ever_be_is_rejected():
     scheduler.fail("one", 2.0)
     assert told(scheduler.decide(2.0)) == [("reject", "one")]
     assert len(scheduler) == 0 and scheduler.quotas.owners == ()
-    assert told(run(scheduler, Job("three", "lab", 6), now=3.0)) == [("start", "three")]
+    assert told(decided(scheduler, Job("three", "lab", 6), now=3.0)) == [("start", "three")]
 
 
 def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
     scheduler = networked(quotas=QuotaTree([Quota("a", max={"gpu": 32})], total={"gpu": 32}))
-    run(scheduler, *(Job(f"weak{i}", "a", 4, guaranteed=False) for i in range(4)))
-    run(scheduler, Job("train", "a", 4), now=1.0)
+    decided(scheduler, *(Job(f"weak{i}", "a", 4, guaranteed=False) for i in range(4)))
+    decided(scheduler, Job("train", "a", 4), now=1.0)
     (victim,) = scheduler.status("train").victims
     scheduler.stopped(victim, 2.0)
     scheduler.set_quota(Quota("a", max={"gpu": 3}), 2.0)
@@ -420,19 +411,19 @@ def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
 def test_a_quota_may_be_new_and_have_another_parent():
     scheduler = lab(most=16)
     scheduler.set_quota(Quota("team", parent="lab", max={"gpu": 4}), 1.0)
-    assert told(run(scheduler, Job("j", "team", 4), Job("k", "team", 4), now=1.0)) == [
+    assert told(decided(scheduler, Job("j", "team", 4), Job("k", "team", 4), now=1.0)) == [
         ("start", "j"),
         ("wait", "k"),
     ]
     scheduler.set_quota(Quota("top", max={"gpu": 4}), 2.0)
     scheduler.set_quota(Quota("team", parent="top", max={"gpu": 4}), 2.0)
     large = Job("large", "team", 5)
-    assert told(run(scheduler, large, now=2.0)) == [("reject", "large")]
+    assert told(decided(scheduler, large, now=2.0)) == [("reject", "large")]
 
 
 def test_a_change_of_quotas_that_cannot_be_changes_nothing():
     scheduler = lab()
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     before = scheduler.to_bytes()
     quota = Quota("lab", max={"gpu": 9})
     for call, error, says in (
@@ -454,7 +445,7 @@ def test_a_change_of_quotas_that_cannot_be_changes_nothing():
 
 def test_who_has_no_place_in_an_order_and_can_never_start_again_is_rejected():
     scheduler = lab(most=16, immediate=True)
-    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 7}), 1.0)
     scheduler.submit(Job("small", "lab", 7), 2.0)
     scheduler.reorder(["small"], 2.0)
@@ -466,7 +457,7 @@ def test_who_has_no_place_in_an_order_and_can_never_start_again_is_rejected():
 
 def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
     scheduler = make_scheduler(("quotas", "devices"), immediate=True)
-    run(scheduler, make_job("victim", "a", "gang", guaranteed=False))
+    decided(scheduler, make_job("victim", "a", "gang", guaranteed=False))
     scheduler.set_quota(Quota("all", max={"gpu": 4}), 1.0)
     job = make_job("elastic", "b", "elastic", priority=1)
     scheduler.submit(job, 1.0)
@@ -483,15 +474,15 @@ def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
     monkeypatch.setattr("scheduler.lives.quota_tree", lambda limit: quota_tree(limit, parity=True))
     scheduler = make_scheduler(COMPOSITIONS["all with cells and sharing"], immediate=True)
     for i, name in enumerate(("a1", "b1", "a2", "b2")):
-        run(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
+        decided(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
     scheduler.cancel("b1", 4.0)
-    run(scheduler, make_job("large", "a", "pairs"), now=5.0)
+    decided(scheduler, make_job("large", "a", "pairs"), now=5.0)
     scheduler.set_quota(Quota("a", parent="all", max={"gpu": 4}, weight={"gpu": 1}), 5.0)
     scheduler.set_quota(Quota("all", max={"gpu": 24}), 5.0)
     scheduler.cancel("b2", 5.0)
     weak = make_job("weak", "b", "four", guaranteed=False, priority=1)
-    assert ("wait", "weak") in told(run(scheduler, weak, now=6.0))
-    actions = run(scheduler, make_job("elastic", "b", "elastic", priority=1), now=7.0)
+    assert ("wait", "weak") in told(decided(scheduler, weak, now=6.0))
+    actions = decided(scheduler, make_job("elastic", "b", "elastic", priority=1), now=7.0)
     assert next(one for one in told(actions) if one[0] == "start") == ("start", "elastic")
     again = scheduler.copy()
     again.touch()
@@ -501,12 +492,12 @@ def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
 def test_what_a_reserved_job_asked_for_is_to_be_had_when_it_is_cancelled():
     scheduler = make_scheduler(("quotas", "devices"))
     for i, name in enumerate(("a1", "b1", "a2", "b2")):
-        run(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
+        decided(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
     for name in ("a1", "b1"):
         scheduler.cancel(name, 4.0)
     scheduler.remove_node("n0", 4.0)
-    run(scheduler, make_job("first", "a", "gang"), now=5.0)
-    run(scheduler, make_job("second", "b", "gang"), now=6.0)
+    decided(scheduler, make_job("first", "a", "gang"), now=5.0)
+    decided(scheduler, make_job("second", "b", "gang"), now=6.0)
     assert scheduler.state("first") == "reserved" and scheduler.state("second") == "pending"
     scheduler.cancel("first", 7.0)
     again = scheduler.copy()
@@ -520,7 +511,7 @@ def test_what_a_reserved_job_asked_for_is_to_be_had_when_it_is_cancelled():
 
 def test_jobs_keep_their_places_and_waiting_ones_get_what_is_new():
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("one", "b", 4), Job("two", "b", 4))
+    decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
     where = scheduler.status("one").pods
     assert scheduler.state("two") == "pending"
     more = ClusterSpec({"c": racks(ALL_NODES)}, {**OWNED, "b": {"c": {"node": 2, "pair": 1}}})
@@ -532,11 +523,13 @@ def test_jobs_keep_their_places_and_waiting_ones_get_what_is_new():
 
 def test_who_loses_the_guarantee_runs_on_and_leaves_for_whom_is_promised_its_cells():
     scheduler = Scheduler(cells=cells(), immediate=True)
-    run(scheduler, Job("old", "a", [Role("w", 2, gpus=4)]))
+    decided(scheduler, Job("old", "a", [Role("w", 2, gpus=4)]))
     changes = scheduler.reconfigure(SPECS["b has all"], 1.0)
     assert changes.downgraded == ("old",) and scheduler.state("old") == "running"
     assert scheduler.decide(1.0) == []
-    actions = run(scheduler, *(Job(f"b{i}", "b", [Role("w", 2, gpus=4)]) for i in (1, 2)), now=2.0)
+    actions = decided(
+        scheduler, *(Job(f"b{i}", "b", [Role("w", 2, gpus=4)]) for i in (1, 2)), now=2.0
+    )
     assert ("preempt", "old") in told(actions)
     assert {one.why for one in actions if isinstance(one, Preempt)} == {"opportunistic"}
     assert {name: scheduler.state(name) for name in ("b1", "b2")} == {
@@ -551,9 +544,9 @@ def test_who_loses_the_guarantee_runs_on_and_leaves_for_whom_is_promised_its_cel
 def test_who_asks_for_what_there_is_no_more_is_rejected():
     scheduler = Scheduler(cells=cells())
     rack = Where(within="rack")
-    run(scheduler, Job("runs", "b", 4), Job("waits", "b", 4))
-    run(scheduler, Job("near", "a", [Role("w", 2, gpus=4)], where=rack))
-    run(scheduler, Job("also", "a", [Role("w", 2, gpus=4)], where=rack))
+    decided(scheduler, Job("runs", "b", 4), Job("waits", "b", 4))
+    decided(scheduler, Job("near", "a", [Role("w", 2, gpus=4)], where=rack))
+    decided(scheduler, Job("also", "a", [Role("w", 2, gpus=4)], where=rack))
     scheduler.reconfigure(SPECS["b is gone"], 1.0)
     assert [one.job for one in scheduler.decide(1.0)] == ["waits"]
     scheduler.reconfigure(SPECS["no racks"], 2.0)
@@ -568,7 +561,7 @@ def test_who_asks_for_what_there_is_no_more_is_rejected():
 
 def test_pods_that_were_to_join_a_job_wait_when_its_tenant_is_gone():
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("elastic", "b", [Role("w", 4, gpus=4, min_pods=1)]))
+    decided(scheduler, Job("elastic", "b", [Role("w", 4, gpus=4, min_pods=1)]))
     scheduler.reconfigure(SPECS["b is gone"], 1.0)
     assert scheduler.decide(1.0) == []
     assert len(scheduler.status("elastic").pods) == 1
@@ -579,7 +572,7 @@ def test_pods_that_were_to_join_a_job_wait_when_its_tenant_is_gone():
 
 def test_who_runs_on_idle_cells_stays_there_when_its_tenant_is_gone():
     scheduler = Scheduler(cells=cells(), lending=True)
-    run(scheduler, Job("one", "b", 4), Job("two", "b", 4))
+    decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
     assert scheduler.state("two") == "lent"
     scheduler.reconfigure(SPECS["b is gone"], 1.0)
     assert scheduler.decide(1.0) == [] and scheduler.state("two") == "lent"
@@ -592,13 +585,13 @@ def test_who_runs_on_idle_cells_stays_there_when_its_tenant_is_gone():
 
 def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later():
     scheduler = Scheduler(cells=cells(), devices=devices())
-    run(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(4)))
+    decided(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(4)))
     (job,) = [name for name in scheduler if nodes_of(scheduler, name) == ["n3"]]
     changes = scheduler.reconfigure(SPECS["a rack less"], 1.0)
     assert job in changes.lost
     scheduler.check()
     scheduler.reconfigure(SPECS["as before"], 2.0)
-    run(scheduler, Job("more", "a", 1, guaranteed=False), now=2.0)
+    decided(scheduler, Job("more", "a", 1, guaranteed=False), now=2.0)
     assert scheduler.state("more") == "pending"
     scheduler.reconfigure(SPECS["a rack less"], 3.0)
     scheduler.remove_node("n3", 4.0)
@@ -609,12 +602,14 @@ def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later(
 def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
     """Others may start there only when it has stopped, should the cells have these nodes again."""
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("wide", "a", [Role("w", 4, gpus=4)], guaranteed=False))
+    decided(scheduler, Job("wide", "a", [Role("w", 4, gpus=4)], guaranteed=False))
     scheduler.reconfigure(SPECS["a rack less"], 1.0)
-    run(scheduler, Job("train", "a", 4), now=2.0)
+    decided(scheduler, Job("train", "a", 4), now=2.0)
     assert scheduler.status("train").victims == ("wide",)
     scheduler.reconfigure(SPECS["as before"], 3.0)
-    actions = run(scheduler, *(Job(f"j{i}", "b", 1, guaranteed=False) for i in range(9)), now=3.0)
+    actions = decided(
+        scheduler, *(Job(f"j{i}", "b", 1, guaranteed=False) for i in range(9)), now=3.0
+    )
     assert not any(isinstance(one, Start) for one in actions)
     scheduler.check()
     scheduler.stopped("wide", 4.0)
@@ -625,10 +620,10 @@ def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
 def test_nobody_joins_who_runs_on_a_node_that_cells_have_no_more():
     scheduler = Scheduler(cells=cells(), sharing=Sharing(2))
     for i in range(4):
-        run(scheduler, Job(f"j{i}", "a", 4, guaranteed=False, stages=[4, 1]))
+        decided(scheduler, Job(f"j{i}", "a", 4, guaranteed=False, stages=[4, 1]))
     scheduler.reconfigure(SPECS["a rack less"], 1.0)
     for i in range(3):
-        run(scheduler, Job(f"k{i}", "a", 4, guaranteed=False, stages=[1, 4]), now=2.0)
+        decided(scheduler, Job(f"k{i}", "a", 4, guaranteed=False, stages=[1, 4]), now=2.0)
     assert {node for i in range(2) for node in nodes_of(scheduler, f"k{i}")} == {"n0", "n1"}
     assert scheduler.state("k2") == "pending"
     again = Scheduler.from_bytes(scheduler.to_bytes())
@@ -643,7 +638,7 @@ def test_nodes_of_new_cells_without_devices_are_bad_until_they_come():
     scheduler = Scheduler(cells=cells(), devices=devices())
     scheduler.reconfigure(SPECS["a rack more"], 1.0)
     assert scheduler.cells.bad_nodes() == ("n4", "n5")
-    run(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(5)), now=1.0)
+    decided(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(5)), now=1.0)
     assert scheduler.state("j4") == "pending"
     scheduler.add_node("n4", 2.0, inventory=MACHINE)
     assert told(scheduler.decide(2.0)) == [("start", "j4")]
@@ -652,7 +647,7 @@ def test_nodes_of_new_cells_without_devices_are_bad_until_they_come():
 
 def test_cells_that_cannot_be_change_nothing():
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("j", "a", 4))
+    decided(scheduler, Job("j", "a", 4))
     before = scheduler.to_bytes()
     much = ClusterSpec({"c": racks(ALL_NODES[:2])}, {"a": {"c": {"rack": 2}}})
     for spec, now, error, says in (
@@ -669,7 +664,7 @@ def test_cells_that_cannot_be_change_nothing():
 
 def test_who_touches_cells_that_others_reconfigured_rejects_as_well():
     scheduler = Scheduler(cells=cells())
-    run(scheduler, Job("one", "b", 4), Job("two", "b", 4))
+    decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
     scheduler.cells.reconfigure(SPECS["b is gone"])
     scheduler.touch()
     assert told(scheduler.decide(1.0)) == [("reject", "two")]
@@ -733,7 +728,7 @@ def test_a_specification_with_all_that_it_can_have_is_plain_data_and_back():
 
 def test_a_stop_is_plain_data_and_back():
     scheduler = networked()
-    run(scheduler, Job("j", "a", 4))
+    decided(scheduler, Job("j", "a", 4))
     scheduler.remove_node("n0", 1.0)
     stop = scheduler.decide(1.0)[0]
     assert action_of_plain(plain_record(stop)) == stop
@@ -784,7 +779,7 @@ def changed(path):
     """A scheduler under which everything changes, with a log of it."""
     quotas = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
     scheduler = Scheduler(quotas=quotas, cells=cells(), devices=devices(), log=path)
-    run(scheduler, Job("one", "a", [Role("w", 2, gpus=4)]), Job("two", "a", 4))
+    decided(scheduler, Job("one", "a", [Role("w", 2, gpus=4)]), Job("two", "a", 4))
     scheduler.remove_node(nodes_of(scheduler, "one")[0], 1.0)
     scheduler.decide(1.0)
     scheduler.set_quota(Quota("a", max={"gpu": 24}, weight={"gpu": 1}), 2.0)
@@ -816,7 +811,7 @@ def test_all_changes_are_in_the_log_and_run_again(tmp_path):
 def test_a_log_tells_that_jobs_have_stopped_with_their_node(tmp_path):
     path = tmp_path / "log"
     scheduler = networked(log=path)
-    run(scheduler, Job("gang", "a", [Role("w", 4, gpus=4)]), Job("next", "a", 4))
+    decided(scheduler, Job("gang", "a", [Role("w", 4, gpus=4)]), Job("next", "a", 4))
     scheduler.remove_node("n0", 5.0)
     scheduler.decide(5.0)
     scheduler.finish("next", 8.0)
@@ -837,7 +832,7 @@ def test_a_log_tells_that_jobs_have_stopped_with_their_node(tmp_path):
 def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(tmp_path):
     path = tmp_path / "log"
     scheduler = networked(log=path)
-    run(scheduler, Job("j", "a", 4))
+    decided(scheduler, Job("j", "a", 4))
     scheduler.remove_node("n0", 10.0)
     scheduler.decide(10.0)
     scheduler.finish("j", 40.0)
@@ -853,7 +848,7 @@ def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(tmp_path):
 
 def test_nothing_is_told_twice():
     scheduler = networked()
-    run(scheduler, Job("j", "a", [Role("w", 4, gpus=4)]))
+    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)]))
     scheduler.remove_node("n0", 1.0)
     assert told(scheduler.decide(1.0)) == [("stop", "j"), ("reject", "j")]
     assert scheduler.decide(2.0) == []
@@ -864,8 +859,7 @@ def test_a_node_s_numbers_may_be_those_of_numpy(tmp_path):
     network = NetworkTopology(["rack"], {})
     scheduler = Scheduler(topology=network, log=tmp_path / "log")
     scheduler.add_node("n1", 1.0, labels={"rack": "r0"}, free={"gpu": np.int64(8)})
-    scheduler.submit(Job("a", "t", 8), 1.0)
-    assert [type(one) for one in scheduler.decide(1.0)] == [Start]
+    assert [type(one) for one in decided(scheduler, Job("a", "t", 8), now=1.0)] == [Start]
     scheduler.close()
     assert replay(tmp_path / "log").status("a") == scheduler.status("a")
     with pytest.raises(ValueError, match="free"):

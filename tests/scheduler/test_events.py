@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from scheduler.lives import COMPOSITIONS, make_job, make_scheduler
+from scheduler.lives import COMPOSITIONS, decided, make_job, make_scheduler
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -25,8 +25,7 @@ TRAIN = {"name": "train", "tenant": "a", "roles": [{"name": "w", "gpus": 2}]}
 def test_what_a_log_says_is_read_as_the_event_that_it_was(tmp_path):
     path = tmp_path / "log"
     scheduler = make_scheduler(COMPOSITIONS["quotas, cells and devices"], log=path)
-    scheduler.submit(make_job("j", "a", "leader", priority=1, run_time=5.0), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, make_job("j", "a", "leader", priority=1, run_time=5.0))
     scheduler.fail("j", 1.0, "w/1")
     scheduler.decide(1.5)
     scheduler.set_node("n1", False, 2.0)
@@ -108,8 +107,7 @@ def test_gpus_that_jobs_share_count_once_for_the_tenant_of_who_holds_them():
     tree = QuotaTree([Quota("lab", max={"gpu": 4})], total={"gpu": 4})
     scheduler = Scheduler(quotas=tree, sharing=Sharing(2, any_tenant=True))
     for tenant, stages in (("b", [4, 1]), ("a", [1, 4])):
-        scheduler.submit(Job(f"j{tenant}", tenant, 4, quota="lab", stages=stages), 0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job(f"j{tenant}", tenant, 4, quota="lab", stages=stages))
     counts = {"pending": 0, "reserved": 0, "lent": 0, "running": 1}
     assert scheduler.summary().tenants == (
         TenantSummary("a", **counts, gpus=0),
@@ -122,8 +120,7 @@ def test_who_waits_for_others_to_stop_is_reserved_and_they_keep_their_gpus():
     scheduler.submit(make_job("spare", "a", "gang", guaranteed=False), 0.0)
     scheduler.submit(make_job("spare2", "a", "gang", guaranteed=False), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("train", "b", 4), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("train", "b", 4), now=1.0)
     assert scheduler.summary().tenants == (
         TenantSummary("a", pending=0, reserved=0, lent=0, running=2, gpus=16),
         TenantSummary("b", pending=0, reserved=1, lent=0, running=0, gpus=0),

@@ -10,7 +10,9 @@ from scheduler.lives import (
     ROLES,
     TENANTS,
     cell_cluster,
+    decided,
     enforced,
+    flat_network,
     machines,
     make_job,
     make_scheduler,
@@ -28,9 +30,7 @@ from hivecore.topology import NetworkTopology
 
 def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
     scheduler = Scheduler(quotas=quota_tree(), cells=cell_cluster())
-    scheduler.submit(Job("one", "b", [Role("w", 1, 4)]), now=0.0)
-    scheduler.submit(Job("two", "b", [Role("w", 1, 4)]), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("one", "b", [Role("w", 1, 4)]), Job("two", "b", [Role("w", 1, 4)]))
     found = scheduler.explain("two")
     assert [one.stage for one in found.refusals] == ["cells"]
     assert found.reason == found.refusals[0].reason != ""
@@ -43,8 +43,7 @@ def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
 def test_a_limit_that_would_have_to_be_raised_is_named():
     scheduler = Scheduler(quotas=quota_tree())
     scheduler.submit(Job("one", "b", 10), now=0.0)
-    scheduler.submit(Job("two", "b", 5), now=2.0)
-    scheduler.decide(2.0)
+    decided(scheduler, Job("two", "b", 5), now=2.0)
     found = scheduler.explain("two")
     kinds = {change.kind: change for change in found.changes}
     assert kinds["release"].jobs == ("one",) and kinds["release"].cost == 0.0
@@ -58,8 +57,7 @@ def test_a_total_that_would_have_to_be_raised_is_named():
     tree = QuotaTree([Quota("b", max={"gpu": 8}), Quota("c", max={"gpu": 8})], total={"gpu": 8})
     scheduler = Scheduler(quotas=tree)
     for name, quota in (("one", "b"), ("two", "c")):
-        scheduler.submit(Job(name, quota, 8), now=0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job(name, quota, 8))
     assert "it would start if the total were gpu: 16" in scheduler.explain("two").text
 
 
@@ -68,8 +66,7 @@ def test_nodes_that_would_have_to_come_back_are_named():
         scheduler = Scheduler(**part)
         for node in NODES:
             scheduler.set_node(node, False, 0.0)
-        scheduler.submit(Job("one", "a", 4), now=0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job("one", "a", 4))
         changes = scheduler.explain("one").changes
         assert [(one.kind, one.nodes) for one in changes] == [("nodes", ("n0",))]
         assert changes[0].text == "if n0 were healthy"
@@ -87,11 +84,8 @@ def test_wishes_that_are_in_the_way_are_named():
 
 def test_a_job_that_waits_for_another_says_so():
     scheduler = Scheduler(quotas=quota_tree())
-    scheduler.submit(Job("big", "a", 16), now=0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("server", "a", 16), now=0.0)
-    scheduler.submit(Job("worker", "a", 0, after=["server"]), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("big", "a", 16))
+    decided(scheduler, Job("server", "a", 16), Job("worker", "a", 0, after=["server"]))
     assert scheduler.explain("worker").reason == "waits for 'server' to start"
     assert scheduler.explain("worker").position == 1
 
@@ -115,8 +109,7 @@ def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
             guaranteed=rng.random() < 0.7,
             rack=rng.random() < 0.4,
         )
-        scheduler.submit(enforced(scheduler, job), float(i))
-        scheduler.decide(float(i))
+        decided(scheduler, enforced(scheduler, job), now=float(i))
         if rng.random() < 0.2 and parts != ("quotas",):
             scheduler.set_node(rng.choice(NODES), rng.random() < 0.3, float(i))
     now = 20.0
@@ -184,8 +177,7 @@ def running_jobs(nodes, ages):
     scheduler = Scheduler(devices=machines_of(nodes))
     for age, name, gpus, node in ages:
         job = Job(name, "t", gpus, where=Where(nodes=[node]))
-        scheduler.submit(job, 100.0 - age)
-        scheduler.decide(100.0 - age)
+        decided(scheduler, job, now=100.0 - age)
     return scheduler
 
 
@@ -196,18 +188,15 @@ def machines_of(nodes):
 def test_of_ends_that_would_do_the_one_that_costs_least_is_named():
     ages = [(100, "a", 2, "n0"), (100, "b", 2, "n0"), (70, "c", 4, "n1")]
     scheduler = running_jobs(["n0", "n1"], ages)
-    scheduler.submit(Job("waits", "t", 4), 100.0)
-    scheduler.decide(100.0)
+    decided(scheduler, Job("waits", "t", 4), now=100.0)
     (change,) = scheduler.explain("waits").changes
     assert (change.jobs, change.cost) == (("c",), 280.0)
 
 
 def test_the_end_of_a_job_loses_the_time_since_it_was_moved():
     scheduler = Scheduler(devices=machines_of(["n0", "n1"]))
-    scheduler.submit(Job("runs", "t", 4), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("last", "t", [Role("w", 2, 4)]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("runs", "t", 4))
+    decided(scheduler, Job("last", "t", [Role("w", 2, 4)]))
 
     def cost_at(now):
         scheduler.advance(now)
@@ -226,10 +215,8 @@ def test_no_end_is_named_that_is_not_needed_though_many_are(pods):
     scheduler = Scheduler(cells=CellCluster(spec))
     for i in range(4 * len(nodes)):  # the youngest four are on four nodes
         where = Where(nodes=[nodes[i % len(nodes)]])
-        scheduler.submit(Job(f"j{i}", "t", 1, where=where), float(i))
-        scheduler.decide(float(i))
-    scheduler.submit(Job("waits", "t", [Role("w", pods, 4)]), 200.0)
-    scheduler.decide(200.0)
+        decided(scheduler, Job(f"j{i}", "t", 1, where=where), now=float(i))
+    decided(scheduler, Job("waits", "t", [Role("w", pods, 4)]), now=200.0)
     [change] = scheduler.explain("waits").changes
     on = [scheduler.status(name).pods[0].node for name in change.jobs]
     assert len(change.jobs) == 4 * pods and len(set(on)) == pods
@@ -240,8 +227,7 @@ def test_an_old_job_behind_many_younger_ones_is_found():
     ages = [(100, "old", 4, "n30")]
     ages += [(10, f"young{i}", 1, nodes[i // 4]) for i in range(120)]
     scheduler = running_jobs(nodes, ages)
-    scheduler.submit(Job("waits", "t", 4, where=Where(nodes=["n30"])), 100.0)
-    scheduler.decide(100.0)
+    decided(scheduler, Job("waits", "t", 4, where=Where(nodes=["n30"])), now=100.0)
     found = [change for change in scheduler.explain("waits").changes if change.kind == "release"]
     assert [change.jobs for change in found] == [("old",)]
 
@@ -251,18 +237,14 @@ def test_each_stage_that_would_refuse_is_heard():
     place = NetworkTopology(["rack"], {"n0": {"rack": "r"}})
     place.set_free("n0", {"gpu": 4})
     scheduler = Scheduler(quotas=quotas, topology=place, devices=machines_of(["n0"]))
-    scheduler.submit(Job("runs", "t", 4), 0.0)
-    scheduler.submit(Job("waits", "t", 4), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("runs", "t", 4), Job("waits", "t", 4))
     stages = [one.stage for one in scheduler.explain("waits").refusals]
     assert stages == ["quotas", "topology", "devices"]
 
 
 def test_no_start_is_foretold_behind_the_end_of_time():
     scheduler = Scheduler(quotas=QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1}))
-    scheduler.submit(Job("runs", "t", 1, run_time=2.0**40), 1.0)
-    scheduler.submit(Job("waits", "t", 1), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("runs", "t", 1, run_time=2.0**40), Job("waits", "t", 1), now=1.0)
     assert scheduler.forecast("waits") is None
 
 
@@ -271,18 +253,15 @@ def test_who_starts_together_with_others_is_told_no_change_that_would_not_do_for
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
     for name in "xy":
         scheduler.submit(Job(name, "v", 4), 0.0)
-    scheduler.submit(Job("head", "v", 8), 0.0)
-    scheduler.submit(Job("one", "v", 4, together=["two"]), 0.0)
-    scheduler.submit(Job("two", "v", 4), 0.0)
-    scheduler.decide(0.0)  # they are behind the head, and not tried
+    decided(
+        scheduler, Job("head", "v", 8), Job("one", "v", 4, together=["two"]), Job("two", "v", 4)
+    )  # they are behind the head, and not tried
     found = scheduler.explain("one")
     assert found.refusals and found.changes == ()
 
 
 def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
-    two = NetworkTopology([], {"n0": {}})
-    two.set_free("n0", {"gpu": 2})
-    scheduler = Scheduler(topology=two)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2))
     for name in ("spare", "firm"):
         scheduler.submit(Job(name, "v", 1, guaranteed=name == "firm"), 0.0)
     scheduler.decide(0.0)
@@ -298,8 +277,7 @@ def raised_total(tree, jobs):
     """The raise of a total that would let the last of these jobs start, by dimension."""
     scheduler = Scheduler(quotas=tree)
     for job in jobs:
-        scheduler.submit(job, 0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, job)
     changes = scheduler.explain(jobs[-1].name).changes
     limits = [one for change in changes if change.kind == "limits" for one in change.limits]
     return {one.dimension: one.amount for one in limits if one.limit == "total"}

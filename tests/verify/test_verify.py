@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from scheduler.lives import NIC, NODES, cell_cluster, machines, network
+from scheduler.lives import NIC, NODES, cell_cluster, decided, machines, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec, PodPlacement
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices, PartitionTable
@@ -86,8 +86,7 @@ def test_nobody_starts_before_those_that_it_waits_for():
 def test_who_has_to_stop_takes_no_more_pods():
     scheduler = Scheduler(topology=network())
     elastic = Job("e", "a", [Role("worker", 5, gpus=4, min_pods=1)], guaranteed=False)
-    scheduler.submit(elastic, 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, elastic)
     scheduler.submit(Job("j", "a", 4), 0.0)
     preempt = [action for action in scheduler.decide(0.0) if isinstance(action, Preempt)]
     assert [action.job for action in preempt] == ["e"]
@@ -430,8 +429,7 @@ def test_who_was_admitted_when_others_were_told_to_stop_starts_whatever_runtimes
     scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}))
     started(scheduler, Job("stays", "a", 4, priority=2), Job("old", "a", 4))
     job = Job("urgent", "a", 4, priority=1)
-    scheduler.submit(job, 1.0)
-    assert scheduler.decide(1.0) == [Preempt("old", "urgent", "priority")]
+    assert decided(scheduler, job, now=1.0) == [Preempt("old", "urgent", "priority")]
     scheduler.submit(Job("other", "b", 4), 2.0)  # so that a may have half of it
     scheduler.stopped("old", 3.0)
     before = scheduler.copy()
@@ -497,10 +495,8 @@ def test_what_a_reserved_job_is_promised_holds_up_nobody_below_where_ancestors_d
     parts = QuotaTree(quotas, total={"gpu": 100}, limit="max", check_ancestors=False)
     scheduler = Scheduler(quotas=parts)
     for now, name, quota, priority in ((0.0, "low", "a", 0), (1.0, "urgent", "a", 5)):
-        scheduler.submit(Job(name, quota, 4, priority=priority), now)
-        scheduler.decide(now)
-    scheduler.submit(Job("child", "below", 4), 1.0)
-    scheduler.decide(1.0)
+        decided(scheduler, Job(name, quota, 4, priority=priority), now=now)
+    decided(scheduler, Job("child", "below", 4), now=1.0)
     jobs = {name: scheduler.job(name) for name in scheduler}
     scheduler.stopped("low", 2.0)
     before = scheduler.copy()

@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from scheduler.lives import make_scheduler
+from scheduler.lives import decided, make_scheduler
 
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota, QuotaTree
@@ -700,8 +700,7 @@ def test_actions_are_read_again_by_their_numbers(tmp_path):
     assert again.actions(since=2) == said[2:]
     again.touch()
     assert again.actions(since=2) == said[2:]
-    again.submit(Job("more", "lab", 1), 9.0)
-    (more,) = again.decide(9.0)
+    (more,) = decided(again, Job("more", "lab", 1), now=9.0)
     again.close()
     whole = replay(path)
     assert whole.actions(since=len(said)) == [more]

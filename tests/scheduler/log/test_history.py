@@ -11,6 +11,7 @@ from scheduler.lives import (
     ROLES,
     TENANTS,
     change_parts,
+    decided,
     enforced,
     make_job,
     make_scheduler,
@@ -141,8 +142,7 @@ def log_of(tmp_path, gpus=8, jobs=(("a", 6, 0.0), ("b", 6, 1.0), ("c", 2, 2.0)))
     path = tmp_path / "log"
     scheduler = lab(gpus, log=path)
     for name, size, now in jobs:
-        scheduler.submit(Job(name, "lab", size), now)
-        scheduler.decide(now)
+        decided(scheduler, Job(name, "lab", size), now=now)
     for name, now in (("a", 60.0), ("b", 100.0)):
         scheduler.finish(name, now)
         scheduler.decide(now)
@@ -193,8 +193,7 @@ def test_a_job_that_was_preempted_goes_on_and_victims_take_their_time(tmp_path):
         return Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), **options)
 
     scheduler = cluster(log=path)
-    scheduler.submit(Job("borrows", "a", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("borrows", "a", 8))
     scheduler.submit(Job("owns", "b", 4), 10.0)
     assert scheduler.decide(10.0) == [Preempt("borrows", "owns", "reclaim")]
     scheduler.stopped("borrows", 12.0)
@@ -218,8 +217,7 @@ def test_jobs_of_one_name_are_apart(tmp_path):
     path = tmp_path / "log"
     scheduler = lab(8, log=path)
     for now in (0.0, 10.0):
-        scheduler.submit(Job("again", "lab", 8), now)
-        scheduler.decide(now)
+        decided(scheduler, Job("again", "lab", 8), now=now)
         scheduler.finish("again", now + 5.0)
         scheduler.decide(now + 5.0)
     scheduler.close()
@@ -338,10 +336,7 @@ def test_a_log_explains_why_a_job_did_not_start_then(tmp_path):
 def test_a_job_that_was_rejected_or_cancelled_is_told_so(tmp_path):
     path = tmp_path / "log"
     scheduler = lab(8, log=path)
-    scheduler.submit(Job("huge", "lab", 9), 0.0)
-    scheduler.submit(Job("a", "lab", 8), 0.0)
-    scheduler.submit(Job("b", "lab", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("huge", "lab", 9), Job("a", "lab", 8), Job("b", "lab", 8))
     scheduler.cancel("b", 3.0)
     scheduler.decide(3.0)
     scheduler.close()
@@ -380,8 +375,7 @@ def test_pods_that_join_later_count_as_used(tmp_path):
         return Scheduler(queues=TenantQueues(), quotas=tree, **options)
 
     scheduler = cluster(5, log=path)
-    scheduler.submit(Job("elastic", "lab", [Role("w", 4, gpus=2, min_pods=1)]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("elastic", "lab", [Role("w", 4, gpus=2, min_pods=1)]))
     scheduler.finish("elastic", 10.0)
     scheduler.decide(10.0)
     scheduler.close()
@@ -406,10 +400,8 @@ def test_orders_moves_and_regroupings_are_skipped_and_counted(tmp_path):
 
 def test_who_had_not_stopped_when_the_log_ended_has_not_elsewhere(tmp_path):
     scheduler = lab(8, log=tmp_path / "log")
-    scheduler.submit(Job("spare", "lab", 8, guaranteed=False), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("train", "lab", 8), 60.0)
-    assert [type(one) for one in scheduler.decide(60.0)] == [Preempt]
+    decided(scheduler, Job("spare", "lab", 8, guaranteed=False))
+    assert [type(one) for one in decided(scheduler, Job("train", "lab", 8), now=60.0)] == [Preempt]
     scheduler.advance(100.0)
     scheduler.close()
     found = diff_log(tmp_path / "log", lab(8))

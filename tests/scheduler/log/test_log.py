@@ -13,6 +13,7 @@ import pytest
 from profiles import seeds
 from scheduler.lives import (
     COMPOSITIONS,
+    decided,
     make_scheduler,
 )
 from scheduler.random_lives import live
@@ -46,8 +47,7 @@ def test_a_log_is_read_up_to_a_time(tmp_path):
     path = tmp_path / "log"
     scheduler = make_scheduler(("quotas",), log=path)
     for i in range(3):
-        scheduler.submit(Job(f"j{i}", "a", 4), float(i))
-        scheduler.decide(float(i))
+        decided(scheduler, Job(f"j{i}", "a", 4), now=float(i))
     assert list(replay(path, until=1.0)) == ["j0", "j1"]
     assert list(replay(path, until=0.5)) == ["j0"]
     assert list(replay(path)) == ["j0", "j1", "j2"]
@@ -143,12 +143,10 @@ def test_a_state_of_another_log_is_refused(tmp_path):
 def test_what_somebody_else_changed_is_written_as_a_state(tmp_path):
     path = tmp_path / "log"
     scheduler = make_scheduler(("quotas",), log=path)
-    scheduler.submit(Job("one", "b", 10), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("one", "b", 10))
     scheduler.quotas.set_quota(Quota("b", max={"gpu": 15}, min={"gpu": 8}, parent="all"))
     scheduler.touch()
-    scheduler.submit(Job("two", "b", 5), 1.0)
-    said = scheduler.decide(1.0)
+    said = decided(scheduler, Job("two", "b", 5), now=1.0)
     assert [action.job for action in said] == ["two"]
     assert [record.event for record in read_log(path)][3] == "state"
     assert replay(path).state("two") == "running"
@@ -216,8 +214,7 @@ def test_a_process_that_is_killed_in_the_middle_can_be_recovered(tmp_path):
 def test_a_line_with_a_key_twice_is_named(tmp_path):
     path = tmp_path / "log"
     scheduler = make_scheduler(("quotas",), log=path)
-    scheduler.submit(Job("one", "a", 1), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("one", "a", 1))
     scheduler.finish("one", 1.0)
     scheduler.close()
     last, out = 0, []
@@ -255,8 +252,7 @@ def test_names_that_json_escapes_are_replayed(tmp_path):
     scheduler = Scheduler(log=path)
     names = ['quo"te', "back\\slash", "Gr\u00f6\u00dfe", "tab\there", "a,b", 'x","run_time":1']
     for name in names:
-        scheduler.submit(Job(name, "a", 2, run_time=5.0), 1.0)
-        scheduler.decide(1.0)
+        decided(scheduler, Job(name, "a", 2, run_time=5.0), now=1.0)
     for name in names[::2]:
         scheduler.finish(name, 2.0)
     scheduler.cancel(names[1], 2.0)

@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from scheduler.lives import DATA, NODES, make_job, make_scheduler
+from scheduler.lives import DATA, NODES, decided, make_job, make_scheduler
 from scheduler.moves.ledger import carried_out
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -35,8 +35,7 @@ def put(scheduler, job, *nodes, now=0.0):
     """Start a job on these nodes; its pods."""
     for node in NODES:
         scheduler.set_node(node, node in nodes, now)
-    scheduler.submit(job, now)
-    started = [one for one in scheduler.decide(now) if isinstance(one, Start)]
+    started = [one for one in decided(scheduler, job, now=now) if isinstance(one, Start)]
     for node in NODES:
         scheduler.set_node(node, True, now)
     pods = [pod for one in started for pod in one.pods]
@@ -223,8 +222,7 @@ def test_moving_helps_nobody_whom_quotas_refuse():
 def test_a_borrower_keeps_what_it_has_borrowed():
     scheduler = make_scheduler(("quotas", "topology"), preemption=False)
     put(scheduler, Job("borrower", "a", [Role("w", 3, 4)]), "n0", "n1", "n2")
-    scheduler.submit(Job("owner", "b", [Role("w", 2, 4)]), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("owner", "b", [Role("w", 2, 4)]), now=1.0)
     assert scheduler.quotas.schedule("owner").outcome != "bind"
     plan = scheduler.plan_moves(FreeNodes(["n1"]))
     assert {pod.node for pod in plan.moves[0].pods} == {"n0", "n2", "n3"}
@@ -282,8 +280,7 @@ def test_who_has_to_stop_for_somebody_does_not_move():
     scheduler.decide(0.0)
     plan = scheduler.plan_moves(FreeNodes(["n0"]))
     assert plan.lower_bound == inf
-    scheduler.submit(make_job("train", "a", "four"), 1.0)
-    stops = scheduler.decide(1.0)[0].job
+    stops = decided(scheduler, make_job("train", "a", "four"), now=1.0)[0].job
     node = next(n for n in NODES if stops in scheduler.plan_moves(FreeNodes([n])).reason)
     assert "has to stay" in scheduler.plan_moves(FreeNodes([node])).reason
 

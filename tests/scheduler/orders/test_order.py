@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from scheduler.lives import flat_network, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -20,29 +21,21 @@ from hivecore.scheduler import (
     event_of_plain,
     replay,
 )
-from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
 STAGES = {"a": (3.0, 1.0), "b": (1.0, 3.0), "c": (2.0, 2.0)}
 
 
-def nodes(count, gpus=8):
-    network = NetworkTopology([], {f"n{i}": {} for i in range(count)})
-    for node in network.nodes:
-        network.set_free(node, {"gpu": gpus})
-    return network
-
-
 def submitted(sizes, count=1, immediate=True, **settings):
-    scheduler = Scheduler(topology=nodes(count), immediate=immediate, **settings)
+    scheduler = Scheduler(
+        topology=flat_network(*(f"n{i}" for i in range(count)), gpu=8),
+        immediate=immediate,
+        **settings,
+    )
     for name, gpus in sizes.items():
         stages = STAGES.get(name, ()) if "sharing" in settings else ()
         scheduler.submit(Job(name, "t", [Role("w", 1, gpus=gpus)], stages=stages), now=0.0)
     return scheduler
-
-
-def said(actions):
-    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
 
 
 def running(scheduler):
@@ -150,7 +143,7 @@ def test_pods_that_may_join_later_ask_for_nothing_until_the_queues_say_who_is_ne
 
 
 def test_no_pods_join_who_has_to_stop_when_an_order_ends():
-    scheduler = Scheduler(topology=nodes(1))
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8))
     scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=2, min_pods=1)]), 0.0)
     assert said(decided(scheduler, ["elastic"], 0.0)) == [("Start", "elastic")]
     scheduler.submit(Job("first", "t", 8), 1.0)
@@ -170,7 +163,7 @@ def test_nobody_leaves_for_one_that_is_gone():
 
 
 def test_who_may_not_be_preempted_is_left_alone():
-    scheduler = Scheduler(topology=nodes(1), immediate=True)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8), immediate=True)
     scheduler.submit(Job("fixed", "t", 6, preemptible=False), 0.0)
     scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=1, min_pods=1)]), 0.0)
     scheduler.decide(0.0)
@@ -182,7 +175,7 @@ def test_who_may_not_be_preempted_is_left_alone():
 
 
 def test_a_job_stands_behind_those_that_it_is_to_start_after():
-    scheduler = Scheduler(topology=nodes(1), immediate=True)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8), immediate=True)
     scheduler.submit(Job("first", "t", 4), 0.0)
     scheduler.submit(Job("then", "t", 4, after=["first"]), 0.0)
     scheduler.submit(Job("other", "t", 4), 0.0)
@@ -318,7 +311,12 @@ sizes = st.sampled_from([1, 1, 2, 4, 8, 16])
 @examples(150)
 def test_sizes_that_are_powers_of_two_run_as_if_only_their_number_counted(count, rounds, immediate):
     """Then GPUs that are free in number are free in place as well, if jobs move for it."""
-    scheduler, gpus = Scheduler(topology=nodes(count), immediate=immediate), {}
+    scheduler, gpus = (
+        Scheduler(
+            topology=flat_network(*(f"n{i}" for i in range(count)), gpu=8), immediate=immediate
+        ),
+        {},
+    )
     for now, (new, random) in enumerate(rounds):
         for size in new:
             if size <= 8 * count:

@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import pytest
-from scheduler.lives import NIC, NODES, make_scheduler, network
+from scheduler.lives import NIC, NODES, decided, make_scheduler, network, running, told
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -25,17 +25,6 @@ PARTS = pytest.mark.parametrize(
     ids=" ".join,
 )
 TWO = [Role("w", 2, gpus=4)]
-
-
-def told(actions):
-    return [(type(action).__name__.lower(), action.job) for action in actions]
-
-
-def running(scheduler, *jobs):
-    for job in jobs:
-        scheduler.submit(job, scheduler.now)
-    actions = scheduler.decide(scheduler.now)
-    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
 
 
 def reserved(parts, **settings):
@@ -202,12 +191,10 @@ def test_a_quota_counts_both_until_the_victim_has_stopped():
     )
     scheduler = Scheduler(quotas=tree)
     running(scheduler, Job("kept", "a", 6), Job("borrows", "a", 4))
-    scheduler.submit(Job("owner", "b", 8), 1.0)
-    assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
+    assert told(decided(scheduler, Job("owner", "b", 8), now=1.0)) == [("preempt", "borrows")]
     assert tree.status("a").used == {"gpu": 10} and tree.status("b").used == {"gpu": 8}
     # Both together are over the total; nobody else has to leave because of that.
-    scheduler.submit(Job("small", "a", 2), 2.0)
-    assert told(scheduler.decide(2.0)) == [("wait", "small")]
+    assert told(decided(scheduler, Job("small", "a", 2), now=2.0)) == [("wait", "small")]
     scheduler.stopped("borrows", 3.0)
     actions = told(scheduler.decide(3.0))
     assert actions[0] == ("start", "owner") and ("start", "small") in actions
@@ -220,8 +207,7 @@ def test_nobody_leaves_because_quotas_count_more_than_there_is():
     scheduler = Scheduler(quotas=QuotaTree(leaves, total=most, limit="max"))
     running(scheduler, Job("kept", "b", 5, priority=2), Job("borrows", "b", 4, priority=1))
     running(scheduler, Job("short", "c", 3))
-    scheduler.submit(Job("owner", "a", 9), 1.0)
-    assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
+    assert told(decided(scheduler, Job("owner", "a", 9), now=1.0)) == [("preempt", "borrows")]
     scheduler.finish("short", 2.0)
     running(scheduler, Job("late", "b", 2, priority=1))
     assert sum(scheduler.quotas.status(name).used["gpu"] for name in "abc") == 20
@@ -236,8 +222,7 @@ def test_whoever_waits_for_cells_that_victims_have_too_many_of_is_tried_at_once(
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
     scheduler = Scheduler(cells=cells)
     running(scheduler, Job("low", "a", TWO, priority=1))
-    scheduler.submit(Job("next", "a", 4), 0.0)
-    assert told(scheduler.decide(0.0)) == [("wait", "next")]
+    assert told(decided(scheduler, Job("next", "a", 4))) == [("wait", "next")]
     scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
     assert told(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
     scheduler.check()
@@ -247,8 +232,7 @@ def test_the_very_devices_are_held():
     scheduler = make_scheduler(("devices",))
     weak = [Job(f"w{i}", "a", [Role("w", 1, devices=NIC)], guaranteed=False) for i in range(7)]
     running(scheduler, *weak)
-    scheduler.submit(Job("train", "a", [Role("w", 2, devices=NIC)]), 1.0)
-    assert len(scheduler.decide(1.0)) == 1
+    assert len(decided(scheduler, Job("train", "a", [Role("w", 2, devices=NIC)]), now=1.0)) == 1
     scheduler.submit(Job("thief", "a", 1, guaranteed=False), 1.0)
     assert told(scheduler.decide(1.0)) == [("wait", "thief")]
 
@@ -267,10 +251,8 @@ def test_nobody_joins_a_job_for_which_others_have_to_stop():
     stages = (4.0, 1.0, 1.0)
     weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(3)]
     running(scheduler, *weak)
-    scheduler.submit(Job("train", "a", TWO, stages=stages), 1.0)
-    assert len(scheduler.decide(1.0)) == 1
-    scheduler.submit(Job("guest", "a", TWO, stages=(1.0, 4.0, 1.0)), 1.0)
-    actions = scheduler.decide(1.0)
+    assert len(decided(scheduler, Job("train", "a", TWO, stages=stages), now=1.0)) == 1
+    actions = decided(scheduler, Job("guest", "a", TWO, stages=(1.0, 4.0, 1.0)), now=1.0)
     assert not any(isinstance(one, Start) for one in actions)
     scheduler.check()
     for name in scheduler:
@@ -298,8 +280,7 @@ def test_a_job_that_has_stopped_is_not_one_after_which_others_start():
     scheduler = Scheduler(topology=network())
     weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(4)]
     running(scheduler, *weak)
-    scheduler.submit(Job("train", "a", TWO), 1.0)
-    gone, other = [one.job for one in scheduler.decide(1.0)]
+    gone, other = [one.job for one in decided(scheduler, Job("train", "a", TWO), now=1.0)]
     scheduler.submit(Job("second", "a", 1, after=[gone]), 1.0)
     scheduler.stopped(gone, 2.0)
     scheduler.decide(2.0)

@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from scheduler.lives import decided
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
@@ -26,17 +27,11 @@ def numbers(scheduler):
     return {unit.owner: unit.kind.number for unit in scheduler._state.queued.values()}
 
 
-def submitted(scheduler, now, *jobs):
-    for job in jobs:
-        scheduler.submit(job, now)
-    return scheduler.decide(now)
-
-
 def test_opportunistic_jobs_that_were_evicted_wait_with_those_that_never_ran():
     scheduler = Scheduler(devices=machines(4), immediate=True)
     weak = [Job(f"o{i}", "a", 8, guaranteed=False) for i in range(5)]
-    submitted(scheduler, 0.0, *weak)
-    actions = submitted(scheduler, 1.0, Job("gang", "b", [Role("w", 2, gpus=8)]))
+    decided(scheduler, *weak)
+    actions = decided(scheduler, Job("gang", "b", [Role("w", 2, gpus=8)]), now=1.0)
     gone = [one.job for one in actions if isinstance(one, Preempt)]
     assert len(gone) == 2 and set(numbers(scheduler)) == {*gone, "o4"}
     assert len(set(numbers(scheduler).values())) == 1
@@ -50,21 +45,21 @@ def test_opportunistic_jobs_that_were_evicted_wait_with_those_that_never_ran():
 def test_a_job_that_may_do_less_waits_by_itself_until_the_next_event(read):
     scheduler = with_quotas(2)
     jobs = [Job(name, "a", 8) for name in ("first", "second", "third")]
-    submitted(scheduler, 0.0, *jobs)
-    actions = submitted(scheduler, 1.0, Job("owner", "b", 8))
+    decided(scheduler, *jobs)
+    actions = decided(scheduler, Job("owner", "b", 8), now=1.0)
     assert Preempt("second", "owner", "reclaim") in actions
     alone, of_all = numbers(scheduler)["second"], numbers(scheduler)["third"]
     assert alone != of_all
     scheduler = read(scheduler)
-    assert not submitted(scheduler, 2.0, Job("huge", "b", 99))[1:]
+    assert not decided(scheduler, Job("huge", "b", 99), now=2.0)[1:]
     assert numbers(scheduler)["second"] == alone, "the quotas do not know of such a job"
-    submitted(scheduler, 3.0, Job("other", "b", 8, guaranteed=False))
+    decided(scheduler, Job("other", "b", 8, guaranteed=False), now=3.0)
     assert numbers(scheduler)["second"] == of_all
 
 
 def test_of_equal_jobs_that_stop_each_is_told_why_it_waits():
     scheduler = with_quotas(3)
-    submitted(scheduler, 0.0, *[Job(f"j{i}", "a", 8) for i in range(3)])
+    decided(scheduler, *[Job(f"j{i}", "a", 8) for i in range(3)])
     for node in ("n0", "n1"):
         scheduler.set_node(node, False, 1.0)
     for name in ("j0", "j1"):

@@ -1,7 +1,7 @@
 """Jobs that wait for their tenants' cells and run on idle ones meanwhile."""
 
 import pytest
-from scheduler.lives import machines, network
+from scheduler.lives import decided, machines, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -43,8 +43,7 @@ def running(scheduler, *jobs):
 def test_a_job_beyond_its_tenants_cells_runs_on_idle_ones_and_waits_for_its_own():
     scheduler = lending()
     running(scheduler, Job("first", "a", 4))
-    scheduler.submit(Job("second", "a", 4), 1.0)
-    wait, start = scheduler.decide(1.0)
+    wait, start = decided(scheduler, Job("second", "a", 4), now=1.0)
     assert isinstance(wait, Wait) and wait.refusal.stage == "cells"
     assert isinstance(start, Start) and start.lent
     assert scheduler.state("second") == "lent"
@@ -258,8 +257,7 @@ def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own
     running(scheduler, Job("first", "a", 4))
     running(scheduler, Job("lent", "a", 4), Job("fresh", "a", 4))
     assert scheduler.state("lent") == "lent"
-    scheduler.submit(Job("own", "b", 4), 5.0)
-    assert ("Preempt", "lent") in said(scheduler.decide(5.0))
+    assert ("Preempt", "lent") in said(decided(scheduler, Job("own", "b", 4), now=5.0))
     scheduler.check()
     scheduler.finish("first", 6.0)
     again = Scheduler.from_bytes(scheduler.to_bytes())

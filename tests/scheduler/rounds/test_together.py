@@ -1,7 +1,7 @@
 """Jobs that start together or not at all."""
 
 import pytest
-from scheduler.lives import COMPOSITIONS, make_scheduler
+from scheduler.lives import COMPOSITIONS, decided, limited, make_scheduler
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -19,15 +19,8 @@ from hivecore.scheduler import (
 from hivecore.scheduler import plain_record as plain
 
 
-def limited(most=8, **settings):
-    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
-    return Scheduler(quotas=tree, **settings)
-
-
 def submit(scheduler, *jobs, now=0.0):
-    for job in jobs:
-        scheduler.submit(job, now)
-    actions = scheduler.decide(now)
+    actions = decided(scheduler, *jobs, now=now)
     scheduler.check()
     return actions
 
@@ -126,8 +119,7 @@ def test_others_leave_for_all_of_them_or_for_none():
     assert not started(actions)
     assert not [one for one in actions if isinstance(one, Preempt)]
     scheduler.cancel("two", 2.0)
-    scheduler.submit(Job("two", "a", 2, together=["one"]), 2.0)
-    actions = scheduler.decide(2.0)
+    actions = decided(scheduler, Job("two", "a", 2, together=["one"]), now=2.0)
     assert started(actions) == ["one", "two"]
     assert {one.job for one in actions if isinstance(one, Preempt)} == {"old0", "old1"}
     scheduler.check()
@@ -150,8 +142,7 @@ def test_one_that_can_never_run_is_rejected_and_does_not_count():
 @pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
 def test_what_was_tried_in_vain_leaves_no_trace(parts, immediate):
     scheduler = make_scheduler(parts, immediate=immediate)
-    scheduler.submit(Job("old", "a", 4, preemptible=False), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("old", "a", 4, preemptible=False))
     alone = scheduler.copy()
     for job in pair((4, 4)):
         scheduler.submit(job.replace(where=job.where), 1.0)

@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 from profiles import seeds
+from scheduler.lives import decided, flat_network
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -27,13 +28,6 @@ from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
 
-def network(*nodes, **free):
-    made = NetworkTopology([], {node: {} for node in nodes})
-    for node in nodes:
-        made.set_free(node, free)
-    return made
-
-
 def machines(*nodes, gpus=8):
     return DeviceCluster({node: NodeDevices.uniform(gpus=gpus) for node in nodes})
 
@@ -44,8 +38,7 @@ def told(actions):
 
 def started(scheduler, *jobs):
     for job in jobs:
-        scheduler.submit(job, scheduler.now)
-        assert ("Start", job.name) in told(scheduler.decide(scheduler.now))
+        assert ("Start", job.name) in told(decided(scheduler, job, now=scheduler.now))
 
 
 def on(node):
@@ -57,7 +50,7 @@ def on(node):
 
 PLACES = {
     "devices": lambda: {"devices": machines("n0", "n1")},
-    "network": lambda: {"topology": network("n0", "n1", gpu=8)},
+    "network": lambda: {"topology": flat_network("n0", "n1", gpu=8)},
     "cells": lambda: {
         "cells": CellCluster(
             ClusterSpec(
@@ -76,8 +69,7 @@ def test_a_tenant_within_its_minimum_gets_one_node_back_from_a_borrower(places, 
     scheduler = Scheduler(quotas=quotas, immediate=immediate, **PLACES[places]())
     for i in range(16):
         started(scheduler, Job(f"j{i:02}", "t", 1, quota="b", where=on(f"n{i % 2}")))
-    scheduler.submit(Job("big", "t", [Role("w", 1, gpus=8)], quota="a"), 20.0)
-    actions = scheduler.decide(20.0)
+    actions = decided(scheduler, Job("big", "t", [Role("w", 1, gpus=8)], quota="a"), now=20.0)
     victims = [one.job for one in actions if isinstance(one, Preempt)]
     assert len(victims) == 8
     assert len({int(name[1:]) % 2 for name in victims}) == 1
@@ -98,8 +90,7 @@ def test_a_reclaim_that_takes_more_than_was_borrowed_does_not_happen():
     )
     for i in range(12):  # four of these stay of right on any node
         started(scheduler, Job(f"j{i:02}", "b", 1, where=on(f"n{i % 2}")))
-    scheduler.submit(Job("big", "a", 6), 20.0)
-    scheduler.decide(20.0)
+    decided(scheduler, Job("big", "a", 6), now=20.0)
     assert scheduler.state("big") == "pending" or scheduler.quotas.status("b").used["gpu"] >= 9
     scheduler.check()
 
@@ -117,8 +108,7 @@ def test_a_job_that_reclaims_evicts_less_important_ones_of_its_quota_before_it_b
         Job("weak", "b", 2, guaranteed=False),
         Job("one", "b", 1),
     )
-    scheduler.submit(Job("big", "b", 6), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, Job("big", "b", 6), now=1.0)
     assert {one.job for one in actions if isinstance(one, Preempt)} == {"six", "weak"}
     assert ("Start", "big") in told(actions)
 
@@ -168,10 +158,8 @@ def test_a_reserved_job_does_not_make_its_quota_look_overused():
     scheduler = Scheduler(quotas=QuotaTree(teams, total={"gpu": 16}))
     started(scheduler, Job("low", "b", 4, priority=0), Job("kept", "b", 4, priority=3))
     started(scheduler, Job("mine", "a", 4))
-    scheduler.submit(Job("high", "b", 4, priority=2), 1.0)
-    started_or_not = told(scheduler.decide(1.0))
-    scheduler.submit(Job("next", "a", 4), 2.0)
-    actions = told(scheduler.decide(2.0))
+    started_or_not = told(decided(scheduler, Job("high", "b", 4, priority=2), now=1.0))
+    actions = told(decided(scheduler, Job("next", "a", 4), now=2.0))
     assert not [job for kind, job in actions if kind == "Preempt" and job in ("kept", "high")]
     assert started_or_not
 
@@ -185,8 +173,7 @@ def test_a_job_starts_beside_a_quota_that_uses_more_than_its_lowered_maximum(lim
     scheduler = Scheduler(quotas=quotas, immediate=immediate)
     started(scheduler, Job("b1", "t", 8, quota="b"))
     scheduler.set_quota(b.replace(max={"gpu": 4}), 1.0)
-    scheduler.submit(Job("c1", "t", 4, quota="c"), 2.0)
-    assert told(scheduler.decide(2.0)) == [("Start", "c1")]
+    assert told(decided(scheduler, Job("c1", "t", 4, quota="c"), now=2.0)) == [("Start", "c1")]
     scheduler.submit(Job("b2", "t", 1, quota="b"), 3.0)
     scheduler.submit(Job("c2", "t", 4, quota="c"), 3.0)
     assert told(scheduler.decide(3.0)) == [("Wait", "b2"), ("Start", "c2")]
@@ -296,7 +283,7 @@ def test_a_borrower_that_stopped_for_a_job_that_is_gone_borrows_again_at_once(st
 
 
 def test_a_companion_that_has_just_started_is_told_to_stop_and_not_taken_back():
-    scheduler = Scheduler(topology=network("n0", slots=2))
+    scheduler = Scheduler(topology=flat_network("n0", slots=2))
     scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 0.0)
     scheduler.submit(Job("third", "t", 1), 0.0)
@@ -307,7 +294,7 @@ def test_a_companion_that_has_just_started_is_told_to_stop_and_not_taken_back():
 
 
 def test_a_job_waits_for_a_companion_that_has_to_stop():
-    scheduler = Scheduler(topology=network("n0", "n1", slots=1))
+    scheduler = Scheduler(topology=flat_network("n0", "n1", slots=1))
     started(scheduler, Job("spare", "t", 1, guaranteed=False, where=on("n0")))
     scheduler.submit(Job("first", "t", 1, where=on("n0")), 1.0)
     assert told(scheduler.decide(1.0)) == [("Preempt", "spare")]
@@ -322,7 +309,7 @@ def test_a_job_waits_for_a_companion_that_has_to_stop():
 
 
 def test_a_group_evicts_no_companion_of_its_members():
-    scheduler = Scheduler(topology=network("n0", slots=2), immediate=True)
+    scheduler = Scheduler(topology=flat_network("n0", slots=2), immediate=True)
     started(scheduler, Job("spare", "t", 1, guaranteed=False))
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 1.0)
     scheduler.submit(Job("lead", "t", 1, priority=1, together=["main"]), 1.0)
@@ -436,7 +423,7 @@ def test_a_job_is_moved_with_all_its_pods_into_one_domain(parts):
 @pytest.mark.parametrize("slots", [{"slots": 1}, {"gpu": 4}])
 def test_a_node_without_devices_is_unhealthy_until_the_devices_know_it(slots):
     scheduler = Scheduler(
-        topology=network("n0", "n1", **slots), devices=machines("n1", "n2", gpus=4)
+        topology=flat_network("n0", "n1", **slots), devices=machines("n1", "n2", gpus=4)
     )
     assert scheduler.summary().unhealthy == ("n0", "n2")
     for name in ("first", "second"):
@@ -452,9 +439,10 @@ def test_a_node_without_devices_is_unhealthy_until_the_devices_know_it(slots):
 
 
 def test_a_gang_waits_for_devices_to_know_the_nodes_that_the_network_has():
-    scheduler = Scheduler(topology=network("n0", "n1", gpu=4), devices=machines("n1", "n2", gpus=4))
-    scheduler.submit(Job("gang", "t", [Role("w", 2, gpus=4)]), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Wait", "gang")]
+    scheduler = Scheduler(
+        topology=flat_network("n0", "n1", gpu=4), devices=machines("n1", "n2", gpus=4)
+    )
+    assert told(decided(scheduler, Job("gang", "t", [Role("w", 2, gpus=4)]))) == [("Wait", "gang")]
     scheduler.add_node("n0", 1.0, inventory=NodeDevices.uniform(gpus=4))
     assert told(scheduler.decide(1.0)) == [("Start", "gang")]
 
@@ -556,8 +544,7 @@ def test_a_job_that_a_part_has_lost_does_not_end_by_halves(part, call):
     place = PLACES["cells" if part == "cells" else "network"]()
     quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
     scheduler = Scheduler(quotas=quotas, devices=machines("n0", "n1"), **place)
-    scheduler.submit(Job("train", "t", [Role("w", 3, gpus=4)]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("train", "t", [Role("w", 3, gpus=4)]))
     TAMPERED[part](scheduler)
     before = scheduler.to_bytes()
     with pytest.raises(KeyError, match="train") as raised:
@@ -598,7 +585,9 @@ def cells(*nodes, gpus=8):
 def test_a_gang_that_nodes_have_too_few_nics_for_starts_on_several_at_once(place, guaranteed):
     nodes = ["n0", "n1"]
     devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=2)))
-    given = {"cells": cells(*nodes)} if place == "cells" else {"topology": network(*nodes, gpu=8)}
+    given = (
+        {"cells": cells(*nodes)} if place == "cells" else {"topology": flat_network(*nodes, gpu=8)}
+    )
     scheduler = Scheduler(devices=devices, tries=2, **given)
     pod = DeviceRequest("any", gpus=1, nics=1, joint=("gpu", "rdma"))
     scheduler.submit(Job("train", "t", [Role("w", 3, devices=pod)], guaranteed=guaranteed), 0.0)
@@ -619,7 +608,7 @@ def test_a_placement_that_devices_refuse_is_asked_for_as_often_as_tries_says(mon
         started_on.append(decision.placement)
         return decision
 
-    scheduler = Scheduler(topology=network(*nodes, slots=8), devices=devices, tries=tries)
+    scheduler = Scheduler(topology=flat_network(*nodes, slots=8), devices=devices, tries=tries)
     roles = [Role(f"r{n}", 1, devices=DeviceRequest("any", gpus=n, nics=1)) for n in (1, 2, 3)]
     scheduler.submit(Job("pair", "t", roles), 0.0)
     with monkeypatch.context() as patched:
@@ -830,8 +819,7 @@ def test_an_opportunistic_job_of_another_quota_leaves_where_the_total_is_full(pa
     )
     weak = Job("weak", "b", 4, guaranteed=False)
     started(scheduler, Job("large", "a", 8), weak, Job("small", "a", 4))
-    scheduler.submit(Job("more", "a", 4), 1.0)
-    assert told(scheduler.decide(1.0)) == [
+    assert told(decided(scheduler, Job("more", "a", 4), now=1.0)) == [
         ("Preempt", "weak"),
         ("Start", "more"),
         ("Wait", "weak"),
@@ -843,8 +831,7 @@ def test_a_waiting_job_starts_when_an_opportunistic_job_beside_it_leaves_enough(
     quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 16}) for name in "ab"]
     scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}, limit="max"), immediate=True)
     started(scheduler, Job("mine", "a", 8), Job("other", "b", 4))
-    scheduler.submit(Job("more", "a", 8), 1.0)
-    assert told(scheduler.decide(1.0)) == [("Wait", "more")]
+    assert told(decided(scheduler, Job("more", "a", 8), now=1.0)) == [("Wait", "more")]
     started(scheduler, Job("weak", "b", 4, guaranteed=False))
     assert scheduler.decide(2.0) == []
     scheduler.finish("other", 3.0)
@@ -890,7 +877,7 @@ PARTS = {
         )
     },
     "total": lambda: {"quotas": QuotaTree([Quota("t", max={"gpu": 9})], total={"gpu": 1})},
-    "network": lambda: {"topology": network("n0", gpu=1)},
+    "network": lambda: {"topology": flat_network("n0", gpu=1)},
 }
 
 
@@ -940,8 +927,7 @@ def test_what_a_share_of_bytes_counts_for_stays_when_other_gpus_come():
     other = sharing_machines(8 * GIB).inventory("n0")
     scheduler.add_node("n1", 0.0, inventory=other)
     scheduler = Scheduler.from_bytes(scheduler.to_bytes())
-    scheduler.submit(share("after", memory=4 * GIB), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, share("after", memory=4 * GIB))
     assert scheduler.gpu_memory == 16 * GIB
     assert scheduler.quotas.status("t").used == {"gpu": 0.5}
 
@@ -962,12 +948,11 @@ def test_a_quota_reclaims_as_many_shares_as_it_needs(place, immediate):
     teams = [Quota(name, min={"gpu": 0.5}, max={"gpu": 1}) for name in ("a", "b")]
     places = {"devices": sharing_machines(0)}
     if place == "network":
-        places["topology"] = network("n0", gpu=1)
+        places["topology"] = flat_network("n0", gpu=1)
     quotas = QuotaTree(teams, total={"gpu": 1}, limit="max")
     scheduler = Scheduler(quotas=quotas, immediate=immediate, **places)
     started(scheduler, *(share(f"b{i}", quota="b") for i in range(4)))
-    scheduler.submit(share("a0", quota="a"), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, share("a0", quota="a"), now=1.0)
     victims = [one.job for one in actions if isinstance(one, Preempt)]
     assert len(victims) == 1
     for name in () if immediate else victims:
@@ -980,12 +965,11 @@ def test_a_quota_reclaims_as_many_shares_as_it_needs(place, immediate):
 
 @pytest.mark.parametrize("immediate", [False, True])
 def test_a_whole_gpu_evicts_shares_of_lower_priority_in_a_network(immediate):
-    topology = network("n0", "n1", gpu=1)
+    topology = flat_network("n0", "n1", gpu=1)
     devices = sharing_machines(0, nodes=topology.nodes)
     scheduler = Scheduler(topology=topology, devices=devices, immediate=immediate)
     started(scheduler, *(share(f"j{i}") for i in range(7)))
-    scheduler.submit(Job("urgent", "t", 1, priority=1), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, Job("urgent", "t", 1, priority=1), now=1.0)
     victims = [one.job for one in actions if isinstance(one, Preempt)]
     assert len(victims) == 3
     for name in () if immediate else victims:
@@ -1006,7 +990,7 @@ def test_a_trial_of_shares_leaves_whole_gpus_as_they_were():
 
 
 def test_an_order_counts_shares():
-    scheduler = Scheduler(topology=network("n0", gpu=1), devices=sharing_machines(0))
+    scheduler = Scheduler(topology=flat_network("n0", gpu=1), devices=sharing_machines(0))
     for i in range(5):
         scheduler.submit(share(f"j{i}"), 0.0)
     scheduler.reorder([f"j{i}" for i in (4, 3, 2, 1, 0)], 0.0)
@@ -1019,7 +1003,7 @@ def test_quotas_and_nodes_with_fractions_are_read_from_the_log(tmp_path):
     path = tmp_path / "log"
     scheduler = Scheduler(
         quotas=QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1}),
-        topology=network("n0", gpu=1),
+        topology=flat_network("n0", gpu=1),
         log=path,
     )
     quota = Quota("t", max={"gpu": 1.1}, min={"gpu": 0.3}, weight={"gpu": 0.001})

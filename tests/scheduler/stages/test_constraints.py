@@ -1,6 +1,7 @@
 """What a job asks for is enforced by a part, or the job is refused and nothing has changed."""
 
 import pytest
+from scheduler.lives import decided
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
@@ -104,8 +105,7 @@ def test_a_constraint_is_enforced_or_named_with_the_part_that_would_enforce_it(p
     before = scheduler.to_bytes()
     job = Job("j", "t", **{"roles": 1} | arguments)
     if parts in enforcing:
-        scheduler.submit(job, 0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, job)
         assert "j" not in scheduler or scheduler.state("j") == "running"
         return
     with pytest.raises(ValueError, match=rf"job='j': .*{field}\b.*=") as caught:
@@ -134,8 +134,7 @@ def test_what_only_informs_is_ignored_where_no_part_reads_it(parts):
         run_time=60.0,
         where=Where() if parts in NETWORKS | {"network of CPUs"} else Where(prefer="rack"),
     )
-    scheduler.submit(job, 0.0)
-    assert isinstance(scheduler.decide(0.0)[0], Start)
+    assert isinstance(decided(scheduler, job)[0], Start)
 
 
 def test_pods_that_the_network_does_not_count_are_not_held_in_a_rack():
@@ -327,8 +326,7 @@ def test_jobs_wait_for_the_nodes_of_a_cluster_that_is_empty_at_first(parts, queu
 @pytest.mark.parametrize("parts", GROWING)
 def test_by_default_a_job_that_no_node_can_serve_is_rejected(parts):
     scheduler = Scheduler(**GROWING[parts]())
-    scheduler.submit(Job("j", "t", 8), 0.0)
-    assert [type(item) for item in scheduler.decide(0.0)] == [Reject]
+    assert [type(item) for item in decided(scheduler, Job("j", "t", 8))] == [Reject]
 
 
 def test_what_no_node_will_ever_serve_is_rejected_in_a_cluster_that_grows():
@@ -341,8 +339,7 @@ def test_what_no_node_will_ever_serve_is_rejected_in_a_cluster_that_grows():
         ({"sharing": Sharing(3)}, Job("j", "t", 1, stages=(1.0, 2.0))),
     ):
         scheduler = Scheduler(growing=True, **parts)
-        scheduler.submit(job, 0.0)
-        assert [type(item) for item in scheduler.decide(0.0)] == [Reject], job
+        assert [type(item) for item in decided(scheduler, job)] == [Reject], job
 
 
 def test_a_job_that_waits_for_nodes_makes_nobody_leave():

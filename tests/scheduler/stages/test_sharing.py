@@ -5,7 +5,7 @@ import io
 import pickle
 
 import pytest
-from scheduler.lives import cell_cluster, machines, network, quota_tree
+from scheduler.lives import cell_cluster, decided, flat_network, machines, network, quota_tree, told
 
 from hivecore.interleaving import interleave
 from hivecore.queues import TenantQueues
@@ -51,13 +51,8 @@ def small(**terms):
     """Four GPUs, and on them a job that reads."""
     tree = QuotaTree([Quota("a", max={"gpu": 4})], total={"gpu": 4})
     scheduler = Scheduler(quotas=tree, sharing=Sharing(3, **terms))
-    scheduler.submit(Job("host", "a", 4, stages=READS), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("host", "a", 4, stages=READS))
     return scheduler
-
-
-def told(actions):
-    return [(type(one).__name__.lower(), one.job) for one in actions]
 
 
 def started(scheduler, job, now=0.0):
@@ -201,8 +196,7 @@ def test_of_equal_groups_the_one_that_began_first_is_joined_and_else_the_best():
     scheduler = scheduler_of("topology")
     for name, stages in (("even", (2.0, 2.0, 2.0)), ("one", READS), ("two", READS)):
         scheduler.submit(Job(name, "a", 4, stages=stages), now=0.0)
-    scheduler.submit(Job("rest", "a", 4), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("rest", "a", 4))
     assert started(scheduler, Job("late", "a", 4, stages=COMPUTES)).shares_with == ("one",)
     assert started(scheduler, Job("next", "a", 4, stages=COMPUTES)).shares_with == ("two",)
 
@@ -261,8 +255,7 @@ def test_those_who_share_leave_together():
             roles = [Role("w", 4, 4)]
             scheduler.submit(Job(name, "b", roles, guaranteed=False, stages=stages), now=0.0)
         scheduler.decide(0.0)
-        scheduler.submit(Job("train", "a", TWO), now=1.0)
-        actions = scheduler.decide(1.0)
+        actions = decided(scheduler, Job("train", "a", TWO), now=1.0)
         assert actions[:2] == [
             Preempt("spare", "train", "opportunistic"),
             Preempt("late", "train", "opportunistic"),
@@ -282,10 +275,9 @@ def test_those_who_share_leave_together():
 
 
 def test_one_job_leaves_rather_than_two_that_share():
-    nodes = NetworkTopology([], {"n0": {}, "n1": {}})
-    for node in nodes.nodes:
-        nodes.set_free(node, {"gpu": 4})
-    scheduler = Scheduler(topology=nodes, sharing=Sharing(3), immediate=True)
+    scheduler = Scheduler(
+        topology=flat_network("n0", "n1", gpu=4), sharing=Sharing(3), immediate=True
+    )
     started(scheduler, Job("alone", "a", 4, guaranteed=False), 0.0)
     started(scheduler, Job("one", "a", 4, guaranteed=False, stages=READS), 10.0)
     assert started(scheduler, Job("two", "a", 4, guaranteed=False, stages=COMPUTES), 10.0)
@@ -304,8 +296,7 @@ def test_nobody_leaves_for_the_priority_of_another_tenants_job(immediate):
         ("mine", "a", ()),
         ("guest", "b", COMPUTES),
     ):
-        scheduler.submit(Job(name, tenant, TWO, stages=stages), now=0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job(name, tenant, TWO, stages=stages))
     assert scheduler.status("guest").shares == ("host", "guest")
     scheduler.submit(Job("urgent", "a", [Role("w", 1, gpus=4)], priority=1), now=9.0)
     told_to_leave = [one for one in scheduler.decide(9.0) if isinstance(one, Preempt)]
@@ -317,8 +308,7 @@ def test_a_job_waits_where_all_others_share_with_another_tenants_jobs():
     scheduler = scheduler_of("topology", sharing=Sharing(3, min_gain=0.5, any_tenant=True))
     for name, tenant, stages in (("host", "a", READS), ("guest", "b", COMPUTES)):
         roles = [Role("w", 4, gpus=4)]
-        scheduler.submit(Job(name, tenant, roles, stages=stages), now=0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job(name, tenant, roles, stages=stages))
     urgent = Job("urgent", "a", [Role("w", 1, gpus=4)], priority=1)
     assert started(scheduler, urgent, now=9.0) is None
     assert scheduler.state("urgent") == "pending" and scheduler.state("host") == "running"
@@ -373,8 +363,7 @@ def test_a_job_that_waits_joins_as_soon_as_somebody_can_be_joined():
 
 def test_jobs_with_other_numbers_of_stages_are_told_so_at_once():
     scheduler = small()
-    scheduler.submit(Job("odd", "a", 4, stages=(1.0, 2.0)), now=0.0)
-    assert scheduler.decide(0.0) == [
+    assert decided(scheduler, Job("odd", "a", 4, stages=(1.0, 2.0))) == [
         Reject("odd", "has stages of 2 resources, and sharing knows 3")
     ]
 
@@ -409,8 +398,7 @@ def test_a_log_of_jobs_that_share_is_run_again(tmp_path):
     path = tmp_path / "log.jsonl"
     scheduler = scheduler_of("quotas", "topology", "devices", log=path)
     for number, stages in enumerate((READS, READS, COMPUTES, TALKS, COMPUTES)):
-        scheduler.submit(Job(f"j{number}", "a", TWO, stages=stages), now=0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, Job(f"j{number}", "a", TWO, stages=stages))
     scheduler.finish("j0", now=1.0)
     scheduler.decide(1.0)
     scheduler.close()
@@ -441,8 +429,7 @@ def test_it_is_explained_with_whom_a_job_would_share():
     for name, roles in (("host", 4), ("large", [Role("w", 3, 4)])):
         scheduler.submit(Job(name, "b" if name == "host" else "a", roles, stages=READS), now=0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("first", "b", 4), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("first", "b", 4))
     scheduler.submit(Job("late", "b", 4, stages=COMPUTES), now=0.0)
     found = scheduler.explain("late")
     assert (found.changes[0].kind, found.changes[0].jobs) == ("share", ("host",))
@@ -455,8 +442,7 @@ def test_what_would_have_to_end_is_both_of_those_who_share():
     for name, stages in (("host", READS), ("late", COMPUTES), ("third", TALKS)):
         scheduler.submit(Job(name, "b", 4, stages=stages), now=0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("other", "b", 4), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("other", "b", 4))
     found = scheduler.explain("other")
     assert [sorted(one.jobs) for one in found.changes] == [["host", "late"]]
     scheduler.check()
@@ -586,8 +572,7 @@ def test_who_is_told_to_stop_or_is_on_a_bad_node_does_not_move():
             scheduler.set_node(nodes[0], False, now=1.0)
         elif happens == "preemption":
             urgent = Job("urgent", "a", 4, priority=1, where=Where(nodes=nodes))
-            scheduler.submit(urgent, now=1.0)
-            assert [one.job for one in scheduler.decide(1.0)] == ["r1", "r2"]
+            assert [one.job for one in decided(scheduler, urgent, now=1.0)] == ["r1", "r2"]
         scheduler.regroup(now=1.0, seconds=3600.0)
         assert len(scheduler.decide(1.0)) == (2 if happens == "nothing" else 0)
         scheduler.check()

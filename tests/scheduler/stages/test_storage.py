@@ -3,6 +3,7 @@
 from math import inf
 
 import pytest
+from scheduler.lives import decided
 
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import (
@@ -52,9 +53,7 @@ def test_what_was_read_by_now_is_not_left():
     # 30 GB of the first are left.
     assert remote_io(scheduler.decide(300.0)) == {"first": 0.0, "second": 100.0}
     scheduler, _ = with_jobs("sjf", reader("first", 60.0))
-    scheduler.submit(reader("second", 20.0, "text"), 500.0)
-    # 10 GB of the first are left.
-    assert remote_io(scheduler.decide(500.0)) == {}
+    assert remote_io(decided(scheduler, reader("second", 20.0, "text"), now=500.0)) == {}
 
 
 def test_the_cache_counts_for_what_was_read():
@@ -73,8 +72,7 @@ def test_the_cache_counts_for_what_was_read():
 
 def test_who_has_read_more_than_he_was_to_has_nothing_left():
     scheduler, _ = with_jobs("sjf", reader("late", 10.0))
-    scheduler.submit(reader("new", 1.0, "text"), 1e6)
-    assert remote_io(scheduler.decide(1e6)) == {}
+    assert remote_io(decided(scheduler, reader("new", 1.0, "text"), now=1e6)) == {}
 
 
 @pytest.mark.parametrize("objective", ["sjf", "finish_time"])
@@ -91,24 +89,20 @@ def test_who_does_not_say_how_much_he_reads_has_the_most_left(objective):
 @pytest.mark.parametrize("fails", [False, True])
 def test_who_begins_again_has_read_nothing(fails):
     scheduler, _ = with_jobs("sjf", reader("first", 60.0))
-    scheduler.submit(reader("other", 100.0), 450.0)
-    scheduler.decide(450.0)
+    decided(scheduler, reader("other", 100.0), now=450.0)
     scheduler.cancel("other", 460.0)
     scheduler.decide(460.0)
     if fails:
         scheduler.fail("first", 500.0)
         scheduler.decide(500.0)
-    scheduler.submit(reader("second", 20.0, "text"), 500.0)
-    # 60 GB of the first are left if it begins again, else 10.
-    found = remote_io(scheduler.decide(500.0))
+    found = remote_io(decided(scheduler, reader("second", 20.0, "text"), now=500.0))
     assert found == ({"first": 0.0, "second": 100.0} if fails else {})
 
 
 def test_who_had_more_than_an_equal_share_gets_less_for_it():
     # Two jobs of 100 GB, of which the first has run alone for 500 s: of its 100 GB 50 are left.
     scheduler, _ = with_jobs("finish_time", reader("first", 100.0))
-    scheduler.submit(reader("second", 100.0, "text"), 500.0)
-    found = remote_io(scheduler.decide(500.0))
+    found = remote_io(decided(scheduler, reader("second", 100.0, "text"), now=500.0))
     first, second = found["first"], found["second"]
     assert first + second == pytest.approx(100.0)
     # With 50 MB/s each would have needed 2,000 s in all.
@@ -118,13 +112,11 @@ def test_who_had_more_than_an_equal_share_gets_less_for_it():
 @pytest.mark.parametrize("objective", ["sjf", "finish_time"])
 def test_copies_and_saved_schedulers_know_how_far_jobs_are(objective):
     scheduler, _ = with_jobs(objective, reader("first", 60.0))
-    scheduler.submit(reader("other", 100.0), 100.0)
-    scheduler.decide(100.0)
+    decided(scheduler, reader("other", 100.0), now=100.0)
     others = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
     found = []
     for one in (scheduler, *others):
-        one.submit(reader("second", 40.0, "text"), 300.0)
-        found.append(remote_io(one.decide(300.0)))
+        found.append(remote_io(decided(one, reader("second", 40.0, "text"), now=300.0)))
     assert found[1] == found[2] == found[0]
     if objective == "sjf":  # 30 to 40 GB of the first are left
         assert "first" not in found[0]
@@ -133,10 +125,8 @@ def test_copies_and_saved_schedulers_know_how_far_jobs_are(objective):
 def test_a_log_with_progress_is_run_again(tmp_path):
     path = tmp_path / "log"
     scheduler = Scheduler(storage=pool("sjf"), log=path)
-    scheduler.submit(reader("first", 60.0), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(reader("second", 20.0, "text"), 300.0)
-    scheduler.decide(300.0)
+    decided(scheduler, reader("first", 60.0))
+    decided(scheduler, reader("second", 20.0, "text"), now=300.0)
     scheduler.close()
     again = recover(path)
     scheduler.cancel("second", 301.0)
@@ -205,8 +195,7 @@ def test_what_was_read_is_what_was_observed():
 def test_cache_that_is_left_over_is_for_those_who_wait():
     storage = StoragePool({"images": 40.0, "text": 100.0}, 100.0, None, ahead=True)
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), storage=storage, immediate=True)
-    scheduler.submit(reader("runs", inf), 0.0)
-    assert caches(scheduler.decide(0.0)) == {"images": 40.0}
+    assert caches(decided(scheduler, reader("runs", inf))) == {"images": 40.0}
     scheduler.submit(reader("waits", inf, "text").replace(after=("runs",)), 1.0)
     scheduler.reorder(["runs"], 1.0)
     assert caches(scheduler.decide(1.0)) == {"text": 60.0}
@@ -275,8 +264,7 @@ def test_copies_saved_schedulers_and_logs_know_what_was_observed(objective, tmp_
     told = []
     for one in (scheduler, *others):
         one.check()
-        one.submit(reader("third", 40.0, "text"), 300.0)
-        told.append(one.decide(300.0))
+        told.append(decided(one, reader("third", 40.0, "text"), now=300.0))
     assert told[1:] == [told[0]] * 3
 
 

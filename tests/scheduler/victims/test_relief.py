@@ -1,7 +1,7 @@
 """No branch is made for a job that could not start if all others left who might have to."""
 
 import pytest
-from scheduler.lives import machines, make_scheduler
+from scheduler.lives import decided, flat_network, machines, make_scheduler, running
 
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Role, Scheduler, Start, Where
@@ -24,13 +24,6 @@ def searched(monkeypatch):
 
     monkeypatch.setattr(module, "find_victims", noted)
     return found
-
-
-def running(scheduler, *jobs):
-    for job in jobs:
-        scheduler.submit(job, scheduler.now)
-    actions = scheduler.decide(scheduler.now)
-    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
 
 
 def crowded(parts, firm=3, **settings):
@@ -59,8 +52,7 @@ def test_nobody_is_searched_where_too_little_would_be_left(parts, searched):
 @PARTS
 def test_they_are_searched_where_enough_would_be_left(parts, searched):
     scheduler = crowded(parts, firm=2)
-    scheduler.submit(Job("needs", "a", [Role("w", 4, gpus=2)]), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, Job("needs", "a", [Role("w", 4, gpus=2)]), now=1.0)
     assert searched == ["needs"]
     assert sum(isinstance(one, Preempt) for one in actions) == 8
     assert scheduler.state("needs") == "running"
@@ -69,8 +61,7 @@ def test_they_are_searched_where_enough_would_be_left(parts, searched):
 @PARTS
 def test_what_gets_free_later_counts(parts, searched):
     scheduler = crowded(parts)
-    scheduler.submit(Job("needs", "a", 2), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("needs", "a", 2), now=1.0)
     assert searched == []
     [firm] = [
         name
@@ -87,8 +78,7 @@ def test_only_nodes_where_the_job_may_be_count(searched):
     scheduler.submit(Job("needs", "a", [Role("w", 2, gpus=2)], where=Where(nodes=["n0"])), 1.0)
     scheduler.decide(1.0)
     assert searched == []
-    scheduler.submit(Job("fits", "a", 2, where=Where(nodes=["n0"])), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("fits", "a", 2, where=Where(nodes=["n0"])), now=1.0)
     assert searched == ["fits"] and scheduler.state("fits") == "running"
 
 
@@ -129,15 +119,12 @@ def test_who_shares_gpus_is_counted_once(searched):
             running(scheduler, Job("filler", "b", 1, preemptible=False, where=here))
     assert len(scheduler.status("g0").shares) == 2
     scheduler.finish("filler", 0.0)
-    scheduler.submit(Job("needs", "a", 2, where=here), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("needs", "a", 2, where=here), now=1.0)
     assert searched == ["needs"] and scheduler.state("needs") == "running"
 
 
 def test_amounts_of_any_size_are_counted():
-    network = NetworkTopology([], {"n0": {}})
-    network.set_free("n0", {"gpu": 8, "memory": 2**40})
-    scheduler = Scheduler(topology=network, immediate=True)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8, memory=2**40), immediate=True)
     running(scheduler, Job("small", "t", 8))
     roles = [Role("w", 1, gpus=1, resources={"memory": 2**36})]
     scheduler.submit(Job("large", "t", roles, priority=1), 1.0)
@@ -156,8 +143,7 @@ def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
         for i, (n, part) in enumerate(shares)
     ]
     running(scheduler, *weak)
-    scheduler.submit(Job("whole", "t", 4, priority=1), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, Job("whole", "t", 4, priority=1), now=1.0)
     assert sum(isinstance(one, Preempt) for one in actions) == 4 and searched
     assert scheduler.state("whole") == "running"
     scheduler.check()
@@ -170,8 +156,7 @@ def test_what_jobs_would_leave_follows_them(change, searched):
     roles = [Role("w", 2, gpus=2, min_pods=1)]
     running(scheduler, Job("elastic", "b", roles, guaranteed=False, where=Where(nodes=["n0"])))
     running(scheduler, Job("other", "b", 4, guaranteed=False, where=Where(nodes=["n1"])))
-    scheduler.submit(Job("vast", "a", [Role("w", 4, gpus=4)]), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("vast", "a", [Role("w", 4, gpus=4)]), now=1.0)
     assert searched == [] and scheduler._state.relief is not None
     if change == "a pod fails":
         scheduler.fail("elastic", 2.0, "w/1")

@@ -1,6 +1,7 @@
 """Who has to leave: as few as can be, of those who lose least, and whenever it would help."""
 
 import pytest
+from scheduler.lives import decided, flat_network
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -35,8 +36,7 @@ def test_as_many_leave_as_are_needed(part, immediate):
     for i in range(8 * len(nodes)):
         scheduler.submit(Job(f"o{i}", "t", 1, guaranteed=False), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("gang", "t", [Role("w", 14, gpus=5)]), 10.0)
-    actions = scheduler.decide(10.0)
+    actions = decided(scheduler, Job("gang", "t", [Role("w", 14, gpus=5)]), now=10.0)
     victims = said(actions, Preempt)
     assert len(victims) == 14 * 5
     assert said(actions, Start) == (["gang"] if immediate else [])
@@ -49,8 +49,7 @@ def test_as_many_leave_as_are_needed(part, immediate):
 def test_those_leave_who_lose_least():
     scheduler = Scheduler(devices=machines(["n0"]), immediate=True)
     for now, name in enumerate(["oldest", "old", "young", "youngest"]):
-        scheduler.submit(Job(name, "t", 2, guaranteed=False), 10.0 * now)
-        scheduler.decide(10.0 * now)
+        decided(scheduler, Job(name, "t", 2, guaranteed=False), now=10.0 * now)
     scheduler.submit(Job("urgent", "t", 4), 100.0)
     assert set(said(scheduler.decide(100.0), Preempt)) == {"young", "youngest"}
 
@@ -71,13 +70,9 @@ def full_quota(log=None):
     full = Quota("q", max={"gpu": 8})
     tree = QuotaTree([full, Quota("other", max={"gpu": 100})], total={"gpu": 100})
     scheduler = Scheduler(quotas=tree, immediate=True, log=log)
-    scheduler.submit(Job("important", "q", 4, priority=5), 0.0)
-    scheduler.submit(Job("urgent", "q", 6, priority=5), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("low", "q", 4), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("elsewhere", "other", 1), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("important", "q", 4, priority=5), Job("urgent", "q", 6, priority=5))
+    decided(scheduler, Job("low", "q", 4))
+    decided(scheduler, Job("elsewhere", "other", 1))
     return full, scheduler
 
 
@@ -110,8 +105,7 @@ def test_others_leave_when_what_else_was_missing_is_there():
     ):
         scheduler.submit(Job(name, quota, gpus, where=Where(nodes=[node])), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("urgent", "q", 8, priority=5), 1.0)
-    assert said(scheduler.decide(1.0), Preempt) == []
+    assert said(decided(scheduler, Job("urgent", "q", 8, priority=5), now=1.0), Preempt) == []
     for name in ("a", "b"):  # quotas move, which is no use
         scheduler.submit(Job(name, "other", [Role("w", 1, gpus=0)]), 1.0)
         assert said(scheduler.decide(1.0), Preempt) == []
@@ -125,8 +119,7 @@ def test_what_nobody_is_promised_is_not_taken_by_pods_that_join():
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {}, "b": {"c": {"node": 2}}}))
     scheduler = Scheduler(cells=cells)
     roles = [Role("l", 1, gpus=0), Role("w", 2, gpus=4, min_pods=0)]
-    scheduler.submit(Job("j", "a", roles, priority=-1), 0.0)
-    (rejected,) = scheduler.decide(0.0)
+    (rejected,) = decided(scheduler, Job("j", "a", roles, priority=-1))
     assert "cells know 0 to 1000" in rejected.reason
 
 
@@ -147,12 +140,6 @@ def test_a_victim_that_quotas_name_but_that_need_not_leave_stays():
     assert set(tree.schedule("comes").victims) == {"one", "two"}
     actions = scheduler.decide(1.0)
     assert (said(actions, Preempt), said(actions, Start)[0]) == (["one"], "comes")
-
-
-def one_node(gpus):
-    network = NetworkTopology([], {"n0": {}})
-    network.set_free("n0", {"gpu": gpus})
-    return network
 
 
 def quiet(scheduler, now):
@@ -177,7 +164,7 @@ def test_jobs_of_one_tenant_in_several_quotas_do_not_evict_one_another_for_ever(
         [Quota("a", max={"gpu": 16}, min={"gpu": 8}), Quota("b", max={"gpu": 16}, min={"gpu": 1})],
         total={"gpu": 12},
     )
-    scheduler = Scheduler(topology=one_node(6), quotas=tree, immediate=immediate)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=6), quotas=tree, immediate=immediate)
     scheduler.submit(Job("j0", "b", 5, priority=1), 0.0)
     scheduler.submit(Job("j1", "a", ELASTIC, priority=2, guaranteed=False), 0.0)
     scheduler.submit(Job("j2", "a", 4, quota="b", priority=2), 0.0)
@@ -193,7 +180,7 @@ def test_priority_does_not_take_what_another_quota_is_entitled_to(immediate):
         total={"gpu": 3},
         limit="max",
     )
-    scheduler = Scheduler(topology=one_node(2), quotas=tree, immediate=immediate)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2), quotas=tree, immediate=immediate)
     elastic = [Role("w", 2, gpus=1, min_pods=1)]
     scheduler.submit(Job("x", "a", elastic, quota="b", priority=1), 0.0)
     assert len(quiet(scheduler, 0.0)) == 2
@@ -223,8 +210,7 @@ def test_a_quota_takes_nothing_back_from_one_that_took_from_it():
     for i in range(2):
         scheduler.submit(Job(f"a{i}", "a", 8), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("b0", "b", 8), 1.0)
-    assert Preempt("a1", "b0", "reclaim") in scheduler.decide(1.0)
+    assert Preempt("a1", "b0", "reclaim") in decided(scheduler, Job("b0", "b", 8), now=1.0)
     precedence = scheduler._state.precedence
     assert set(precedence.above(of_quota("a"))) == {of_quota("b")}
     assert not precedence.above(of_quota("b"))
@@ -243,9 +229,7 @@ def test_others_leave_where_cells_name_one_who_may_not(evictions, order):
         Job("soft", "a", 4),
         Job("other", "a", 4, priority=1),
     ]
-    for job in jobs if order == "firm first" else reversed(jobs):
-        scheduler.submit(job, 0.0)
-    assert len(scheduler.decide(0.0)) == 3
+    assert len(decided(scheduler, *(jobs if order == "firm first" else reversed(jobs)))) == 3
     scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
     assert scheduler.decide(1.0)[0] == Preempt("soft", "high", "priority")
     scheduler.submit(Job("wide", "a", [Role("w", 2, gpus=4)], priority=2), 2.0)
@@ -265,8 +249,7 @@ def test_who_waits_for_another_one_has_somebody_else_leave():
     first, other = (("x", "y"), ("y", "x"))[scheduler.status("x").pods[0].node > "c/0"]
     for needed, leaves in ((first, other), (other, first)):
         branch = scheduler.copy()
-        branch.submit(Job("high", "a", 2, priority=1, after=[needed]), 1.0)
-        found = branch.decide(1.0)
+        found = decided(branch, Job("high", "a", 2, priority=1, after=[needed]), now=1.0)
         assert found[0] == Preempt(leaves, "high", "priority")
         assert branch.state("high") == "running"
 
@@ -295,15 +278,13 @@ def test_who_made_nobody_leave_for_that_is_tried_again_when_something_happens_ou
 @pytest.mark.parametrize("part", ["topology", "devices"])
 @pytest.mark.parametrize("immediate", [False, True])
 def test_what_was_lent_is_taken_back_when_others_ask_so_that_it_is_too_much(part, immediate):
-    parts = {"topology": lambda: one_node(4), "devices": lambda: one_machine(4)}
+    parts = {"topology": lambda: flat_network("n0", gpu=4), "devices": lambda: one_machine(4)}
     quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 4}), Quota("b", max={"gpu": 8})]
     scheduler = Scheduler(
         **{part: parts[part]()}, quotas=QuotaTree(quotas, total={"gpu": 8}), immediate=immediate
     )
-    scheduler.submit(Job("lent", "b", 4), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("first", "a", 2), 1.0)
-    [wait] = scheduler.decide(1.0)
+    decided(scheduler, Job("lent", "b", 4))
+    [wait] = decided(scheduler, Job("first", "a", 2), now=1.0)
     assert wait.refusal.stage == part
     restored = Scheduler.from_bytes(scheduler.to_bytes())
     for one in (scheduler, restored):
