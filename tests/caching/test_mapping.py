@@ -250,24 +250,6 @@ def test_it_works_with_cachetools_cachedmethod_and_a_size():
     assert loader.loads == 5
 
 
-def test_threads_may_share_it():
-    mapping = UniformMapping(500, getsizeof=lambda value: 1 + value % 3)
-
-    def work(seed):
-        for number in range(3000):
-            key = number * seed % 700
-            mapping[key] = number
-            mapping.get(key)
-            mapping.pop(key * 7 % 700, None)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 5, 7, 11)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    mapping.check()
-
-
 def test_its_memory_counts_the_entries():
     plain, sized = UniformMapping(10**6), UniformMapping(10**6, getsizeof=lambda _: 1)
     for mapping, each in ((plain, 30), (sized, 60)):

@@ -252,20 +252,6 @@ def test_variants_are_those_of_the_documentation():
 # --- saved states --------------------------------------------------------------------------------
 
 
-def test_damaged_bytes_are_refused(cache):
-    saved = cache.to_bytes()
-    for data in (b"", saved[:-1], saved[:20], saved + b"x", b"HCBA" + saved[4:]):
-        with pytest.raises(CorruptStateError):
-            PolicyCache.from_bytes(data)
-    for position in range(0, len(saved), 7):
-        damaged = bytearray(saved)
-        damaged[position] ^= 0x40
-        with pytest.raises(CorruptStateError):
-            PolicyCache.from_bytes(bytes(damaged))
-    with pytest.raises(TypeError, match="data must be bytes, not str"):
-        PolicyCache.from_bytes("saved")
-
-
 def test_a_payload_that_is_no_state_is_refused_or_consistent(cache):
     """Even with a correct checksum: every byte in turn, with several values."""
     payload = unseal(b"HCPC", 1, cache.to_bytes())
@@ -294,14 +280,6 @@ def test_a_payload_that_announces_too_much_is_refused():
         PolicyCache.from_bytes(seal(b"HCPC", 1, b""))
 
 
-def test_copies_are_independent(cache):
-    before = cache.to_bytes()
-    for other in (copy.copy(cache), copy.deepcopy(cache), pickle.loads(pickle.dumps(cache))):
-        other.access(np.arange(10))
-        assert cache.to_bytes() == before
-        assert other.policy == cache.policy
-
-
 def test_attributes_tell_what_the_cache_is(cache):
     assert (cache.items, cache.capacity) == (10, 20)
     assert cache.used == sum(item + 1 for item in cache.cached())
@@ -322,28 +300,6 @@ def test_memory_is_a_bit_or_some_bytes_per_item():
     assert all(per_item[policy] < 1.01 for policy in ("clock", "sieve"))
     assert all(per_item[policy] < 4.01 for policy in ("lru", "lfu"))
     assert per_item["s3fifo"] < 5.01
-
-
-def test_threads_take_turns():
-    cache = PolicyCache("lru", 50_000, 10_000)
-    rng = np.random.default_rng(0)
-    batches = [rng.integers(0, 50_000, 30_000) for _ in range(4)]
-    hits = []
-
-    def work(batch):
-        for _ in range(5):
-            hits.append(cache.access(batch))
-            cache.access(int(batch[0]))
-            cache.copy().check()
-
-    threads = [threading.Thread(target=work, args=(batch,)) for batch in batches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(hits) == 20
-    cache.check()
-    assert cache.used == 10_000
 
 
 def test_a_trace_that_another_thread_spoils_does_no_harm():

@@ -3,7 +3,6 @@ import json
 import pickle
 import struct
 import sys
-import threading
 from collections import UserDict
 
 import numpy as np
@@ -637,20 +636,6 @@ def test_every_copy_behaves_identically_and_is_independent(cache, way):
     other.check()
 
 
-def test_every_damaged_byte_is_noticed(cache):
-    saved = cache.to_bytes()
-    for position in range(0, len(saved), 3):
-        damaged = bytearray(saved)
-        damaged[position] ^= 0x55
-        with pytest.raises(CorruptStateError):
-            UniformCache.from_bytes(bytes(damaged))
-    for length in range(0, len(saved), 7):
-        with pytest.raises(CorruptStateError):
-            UniformCache.from_bytes(saved[:length])
-    with pytest.raises(TypeError, match="data must be bytes"):
-        UniformCache.from_bytes("saved")
-
-
 def test_a_forged_state_is_refused_or_consistent(cache):
     """Any word replaced, under a correct checksum."""
     cache.pin("d", [30])
@@ -728,30 +713,6 @@ def test_the_twin_counts_the_same(cache):
 
 
 # --- threads and calls from within ---------------------------------------------------------------
-
-
-def test_threads_take_turns():
-    cache = UniformCache(10**6)
-    cache.add_dataset("d", 10**5, 1, quota=50_000)
-
-    def work(job):
-        cache.attach(job, "d")
-        rng = np.random.default_rng(len(job))
-        for _ in range(5):
-            cache.access("d", rng.permutation(10**5), job)
-            for item in range(50):
-                cache.access("d", item, job)
-            cache.start_epoch(job)
-        cache.to_bytes()
-
-    threads = [threading.Thread(target=work, args=("x" * number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    cache.check()
-    counted = cache.statistics("d")
-    assert counted["hits"] + counted["misses"] == 4 * 5 * (10**5 + 50)
 
 
 def test_an_argument_that_removes_the_dataset_is_noticed():

@@ -1,8 +1,6 @@
 """Errors, limits, and the use by several threads of allocator and virtual clusters."""
 
 import contextlib
-import copy
-import pickle
 import struct
 import sys
 import threading
@@ -183,32 +181,6 @@ def test_fan_outs_of_one_make_levels_of_equal_cells():
     assert allocator.allocate(1) == 0
     assert allocator.allocate(3) == 1
     assert allocator.free_counts().tolist() == [0, 0, 1]
-
-
-def test_copies_and_pickles_are_independent_and_equal(allocator):
-    for other in (
-        allocator.copy(),
-        copy.deepcopy(allocator),
-        pickle.loads(pickle.dumps(allocator)),
-    ):
-        assert other.to_bytes() == allocator.to_bytes()
-        other.release(1, 0)
-        assert allocator.is_allocated(1, 0)
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        (b"", CorruptStateError),
-        (b"x" * 40, CorruptStateError),
-        ("text", TypeError),
-        (None, TypeError),
-        (CellCluster(ClusterSpec({"c": Chain(["gpu"], [], 1)}, {})).to_bytes(), CorruptStateError),
-    ],
-)
-def test_what_is_no_saved_allocator_is_refused(data, error):
-    with pytest.raises(error, match="data"):
-        BuddyAllocator.from_bytes(data)
 
 
 def test_size_is_within_a_byte_per_leaf():

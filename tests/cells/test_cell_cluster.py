@@ -1,6 +1,5 @@
 """What `CellCluster` and its data classes accept, refuse and remember."""
 
-import copy
 import inspect
 import json
 import pickle
@@ -435,19 +434,6 @@ def test_a_record_of_unknown_things_is_recovered_as_far_as_it_goes():
 # --- state
 
 
-def test_a_cluster_survives_copying_and_pickling():
-    cluster = two_tenants()
-    start(cluster, "a", members=[(1, 4)], lazy_preemption=True)
-    start(cluster, "o", "B", members=[(2, 3)], priority=-1)
-    cluster.set_health("c/3", False)
-    data = cluster.to_bytes()
-    for other in (copy.copy(cluster), copy.deepcopy(cluster), pickle.loads(pickle.dumps(cluster))):
-        assert other.to_bytes() == data
-        other.release("a")
-        other.check()
-    assert cluster.groups() == ("a", "o")
-
-
 def test_a_reservation_survives_saving():
     cluster = two_tenants()
     start(cluster, "low", members=[(2, 4)])
@@ -462,17 +448,6 @@ def test_a_reservation_survives_saving():
     with pytest.raises(ValueError, match="release it"):
         restored.cancel("low")
     restored.check()
-
-
-def test_damaged_states_are_refused():
-    cluster = two_tenants()
-    start(cluster, "a", members=[(1, 4)])
-    data = cluster.to_bytes()
-    for damaged in (b"", data[:-1], b"X" + data[1:], data[:30] + b"~" + data[31:]):
-        with pytest.raises(CorruptStateError):
-            CellCluster.from_bytes(damaged)
-    with pytest.raises(TypeError, match="data must be bytes"):
-        CellCluster.from_bytes("text")
 
 
 def test_a_leaf_that_was_lost_comes_back_with_its_node():

@@ -237,17 +237,6 @@ def test_a_comparison_that_fails_changes_nothing(monkeypatch):
     assert (len(grouper), names(grouper)) == (2, [(first,), (second,)])
 
 
-def test_a_copy_is_independent():
-    grouper = Grouper(3, 4)
-    grouper.add("a", DATA, 4)
-    grouper.groups()
-    other = grouper.copy()
-    other.add("b", GPU, 4)
-    assert names(other) == [("a", "b")]
-    assert (names(grouper), len(grouper), "b" in grouper) == ([("a",)], 1, False)
-    other.check()
-
-
 def test_mistakes_are_named_and_change_nothing():
     grouper = Grouper(3, 4)
     grouper.add("a", DATA, 4)

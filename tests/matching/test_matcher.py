@@ -392,26 +392,6 @@ def test_large_integers_into_floats_warn_of_nothing():
     assert matcher.solve().weight == 2.0**63
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_a_copy_goes_its_own_way(dtype):
-    rng = np.random.default_rng(7)
-    weights = random_weights(12, rng).astype(dtype)
-    matcher = Matcher(weights)
-    matcher.remove_vertex(4)
-    before = matcher.solve()
-    branch = matcher.copy()
-    assert branch.solve().weight == before.weight
-    branch.remove_vertex(2)
-    assert branch.add_vertex(np.arange(12, dtype=dtype)) == 2
-    assert branch.add_vertex(np.arange(12, dtype=dtype)) == 4
-    branch.check()
-    assert matcher.solve() is before
-    matcher.check()
-    matcher.set_vertex(0, np.zeros(12, dtype=dtype))
-    assert branch.vertices.tolist() == list(range(12))
-    branch.check()
-
-
 # --- what it costs, counted in passes over all vertices
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from msgspec import Struct
 from msgspec.structs import astuple
+from objects.saved_states import damaged_bytes_are_refused
 
 import hivecore
 from hivecore import (
@@ -473,6 +474,14 @@ def test_a_copy_is_equal_and_goes_its_own_way(made, how):
     for one in (thing, other, again):
         if hasattr(one, "check"):
             one.check()
+
+
+SAVED = [made for made in ACTING if hasattr(made, "from_bytes")]
+
+
+@pytest.mark.parametrize("made", SAVED, ids=lambda made: made.__name__)
+def test_damaged_bytes_of_a_state_are_refused(made):
+    damaged_bytes_are_refused(ACTING[made][0])
 
 
 # --- a decision is carried out wherever it still fits, and nowhere else

@@ -26,7 +26,6 @@ from hivecore.devices import (
     LabelExpression,
     NodeDevices,
 )
-from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -607,20 +606,6 @@ def test_actions_are_plain_data_and_back():
             assert isinstance(action, (Start, Preempt, Wait, Reject))
     with pytest.raises(ValueError, match="action='halt'"):
         action_of_plain({"action": "halt"})
-
-
-def test_saved_states_that_are_damaged_are_refused():
-    scheduler = Scheduler(queues=TenantQueues(), cells=cell_cluster(), devices=machines())
-    decided(scheduler, Job("one", "a", [Role("w", 2, devices=NIC)]), now=1)
-    data = scheduler.to_bytes()
-    again = Scheduler.from_bytes(data)
-    assert again.state("one") == "running" and again.now == 1.0
-    again.finish("one", now=2)
-    for broken in (data[:-1], b"", data.replace(b'"one"', b'"two"'), bytes(len(data))):
-        with pytest.raises(CorruptStateError):
-            Scheduler.from_bytes(broken)
-    with pytest.raises(TypeError, match="bytes"):
-        Scheduler.from_bytes("x")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ A case names a stage that serves one of two requests, and not both together.
 
 import copy
 import pickle
-import threading
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.decisions import Change, Explanation, Refusal, Stage
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.errors import StaleDecisionError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.topology import NetworkTopology, TopologyRequest
 
@@ -213,41 +212,3 @@ def test_a_decision_by_value_is_committed_to_a_branch(make):
     branch.commit(decision)
     stage.commit(decision)
     assert branch.to_bytes() == stage.to_bytes()
-
-
-@every_stage
-@pytest.mark.parametrize("data", [b"", b"x" * 64])
-def test_bytes_that_are_no_state_are_refused(make, data):
-    with pytest.raises(CorruptStateError, match="data"):
-        type(make().stage).from_bytes(data)
-
-
-@every_stage
-def test_threads_take_turns(make):
-    stage, first, second, _ = make()
-    failures, start = [], threading.Barrier(2)
-
-    def live(request):
-        start.wait()
-        try:
-            for _ in range(300):
-                decision = stage.schedule(request)
-                if decision.outcome == "bind":
-                    try:
-                        stage.commit(decision)
-                    except StaleDecisionError:
-                        continue
-                    assert not stage.fits(second if request is first else first)
-                    stage.release(request.name)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=live, args=(request,)) for request in (first, second)]
-    before = stage.to_bytes()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    stage.check()
-    assert stage.to_bytes() == before
