@@ -157,15 +157,6 @@ def test_ids_may_come_in_any_layout():
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "min"])
-def test_an_empty_trace_has_no_hits(policy):
-    empty = np.empty(0, dtype=bool)
-    for trace in ([], np.empty(0), np.empty(0, dtype=np.uint32)):
-        assert simulate(policy, trace, 3, out=empty) == 0
-        assert simulate(policy, trace, 3, sizes=[]) == 0
-    assert simulate(policy, [], 3, sizes=[4, 5]) == 0
-
-
-@pytest.mark.parametrize("policy", [*POLICIES, "min"])
 def test_ids_may_be_sparse(policy):
     far = 2**31 - 2
     assert simulate(policy, [far, 0, far, 0], 2) == 2
@@ -190,24 +181,6 @@ def test_a_simulation_that_is_not_allowed_is_refused(arguments, error, message):
         simulate(*arguments)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_an_item_larger_than_the_capacity_is_bypassed(policy):
-    cache = PolicyCache(policy, 3, 10, sizes=[4, 11, 6])
-    cache.access([0, 2])
-    assert cache.access([1, 1, 1]) == 0
-    assert cache.cached().tolist() == [0, 2]
-    assert cache.used == 10
-
-
-@pytest.mark.parametrize("policy", [p for p in POLICIES if p != "uniform"])
-def test_a_large_item_evicts_until_it_fits(policy):
-    cache = PolicyCache(policy, 4, 10, sizes=[3, 3, 3, 10])
-    cache.access([0, 1, 2, 3])
-    assert cache.cached().tolist() == [3]
-    assert cache.used == 10
-    cache.check()
-
-
 def test_huge_sizes_and_capacities_do_not_overflow():
     most = 2**63 - 1
     for policy in POLICIES:
@@ -217,13 +190,6 @@ def test_huge_sizes_and_capacities_do_not_overflow():
         assert cache.used <= most
     assert simulate("min", [0, 1, 0, 1, 2, 2], most, sizes=[most, most, 1]) == 2
     assert simulate("lru", [0, 1, 0, 1], most) == 2
-
-
-def test_the_seed_decides_the_victims_of_random():
-    trace = np.random.default_rng(1).integers(0, 100, 5000)
-    hits = {seed: simulate("random", trace, 30, seed=seed) for seed in (1, 2)}
-    assert hits[1] == simulate("random", trace, 30, seed=1)
-    assert hits[1] != hits[2]
 
 
 def test_variants_are_those_of_the_documentation():
@@ -450,39 +416,6 @@ def test_bad_arguments_of_a_clairvoyant_cache_change_nothing(shared, call, error
 def test_a_clairvoyant_cache_that_is_not_allowed_is_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         ClairvoyantCache(*arguments)
-
-
-def test_a_job_that_ends_has_no_further_uses(shared):
-    assert shared.access(1, 17) > 0
-    with pytest.raises(ValueError, match="count=1: job 1 has 0 uses left"):
-        shared.access(1)
-    shared.detach(2)
-    assert all(shared.next_use(0, item) == math.inf for item in range(10))
-    shared.access(3, 12)
-    assert all(shared.is_cached(1, item) for item in range(4))
-    shared.check()
-
-
-def test_a_change_of_rate_changes_what_is_kept():
-    """Two datasets, two jobs: the one that becomes much slower loses its items to the other."""
-    cache = ClairvoyantCache(capacity=50, datasets=[50, 50])
-    cache.attach(1, 0, 1, rate=1.0)
-    cache.attach(2, 1, 2, rate=1.0)
-    for _ in range(500):
-        cache.access(1)
-        cache.access(2)
-    kept = [sum(cache.is_cached(d, i) for i in range(50)) for d in (0, 1)]
-    assert min(kept) > 10
-    cache.set_rate(2, 1e-6)
-    assert cache.time(2) == 500.0
-    cache.access(1, 100)
-    assert sum(cache.is_cached(1, item) for item in range(50)) == 1  # the use at 500 is due
-    cache.set_rate(2, 1.0, now=cache.time(1))
-    for _ in range(100):
-        cache.access(1)
-        cache.access(2)
-    cache.check()
-    assert sum(cache.is_cached(1, item) for item in range(50)) > 10
 
 
 def test_damaged_bytes_of_a_clairvoyant_cache_are_refused(shared):

@@ -11,7 +11,6 @@ import pytest
 from hivecore._sealed import seal, unseal
 from hivecore.caching import UniformCache
 from hivecore.errors import CorruptStateError
-from hivecore.reference.caching import UniformCache as Twin
 
 
 @pytest.fixture
@@ -27,31 +26,6 @@ def cache():
 
 
 # --- reads ---------------------------------------------------------------------------------------
-
-
-def test_a_miss_is_admitted_while_there_is_room(cache):
-    assert cache.cached("d").tolist() == list(range(30, 55))
-    assert cache.access("d", 54, "p") is True
-    assert cache.access("d", 55, "p") is False
-    assert cache.access("d", 55, "p") is False
-    assert cache.used == 250
-
-
-def test_an_item_that_does_not_fit_is_bypassed_and_a_smaller_one_is_not(cache):
-    assert cache.access("e", [0, 1, 2]) == 0
-    assert cache.cached("e").tolist() == [0, 1]
-    cache.set_quota("e", 40)
-    cache.unload("e")
-    cache.set_quota("e", 12)
-    cache.access("e", [1, 0, 1, 2])
-    assert cache.cached("e").tolist() == [0, 2]
-
-
-def test_the_mask_tells_which_reads_hit(cache):
-    out = np.ones(4, dtype=bool)
-    assert cache.access("d", [29, 30, 30, 80], out=out) == 2
-    assert out.tolist() == [False, True, True, False]
-    assert cache.access("d", np.array([], dtype=np.int64), out=out[:0]) == 0
 
 
 @pytest.mark.parametrize("length", [5, 20, 300, 9000])
@@ -352,12 +326,6 @@ def test_the_largest_sizes_do_not_overflow():
 # --- quotas --------------------------------------------------------------------------------------
 
 
-def test_a_larger_quota_admits_again_and_evicts_nothing(cache):
-    assert cache.set_quota("d", 300).size == 0
-    assert cache.access("d", np.arange(60, 70)) == 0
-    assert cache.statistics("d")["cached_items"] == 30
-
-
 def test_force_evicts_pinned_items_after_all_others(cache):
     cache.pin("d", [30, 31, 32])
     evicted = cache.set_quota("d", 20, force=True)
@@ -520,32 +488,6 @@ def test_pin_until_needs_a_job(cache):
 # --- epochs --------------------------------------------------------------------------------------
 
 
-def test_the_next_epoch_begins_with_the_last_read(cache):
-    assert (cache.epoch("p"), cache.unread("p")) == (0, 50)
-    cache.access("d", np.arange(30), "p")
-    cache.access("d", np.arange(80, 99), "p")
-    assert (cache.epoch("p"), cache.unread("p"), cache.effective("p")) == (0, 1, 0)
-    cache.access("d", 99, "p")
-    assert (cache.epoch("p"), cache.unread("p"), cache.effective("p")) == (1, 100, 250)
-    assert cache.hit_ratio("p") == 0.25
-    assert cache.start_epoch("p") == 1
-    cache.access("d", 99, "p")
-    assert cache.start_epoch("p") == 2
-
-
-def test_effective_bytes_are_those_of_the_epoch_start_that_are_still_cached(cache):
-    assert (cache.effective("p"), cache.effective("q")) == (0, 0)
-    assert cache.start_epoch("q") == 0
-    assert cache.effective("q") == 250
-    cache.set_quota("d", 100)
-    assert cache.effective("q") == 100
-    cache.set_quota("d", 300)
-    cache.access("d", np.arange(100))
-    assert (cache.used, cache.effective("q")) == (300, 100)
-    cache.unload("d")
-    assert cache.effective("q") == 0
-
-
 def test_warmed_items_are_effective_for_jobs_that_have_not_read_them(cache):
     cache.set_quota("d", 300)
     cache.warm("d", [79, 80])
@@ -702,14 +644,6 @@ def test_memory_is_a_bit_per_item_and_two_per_job():
     assert sys.getsizeof(cache) - empty < 10**6 / 8 + 1000
     cache.attach("p", "d")
     assert sys.getsizeof(cache) - empty < 3 * 10**6 / 8 + 2000
-
-
-def test_the_twin_counts_the_same(cache):
-    twin = Twin(1000, seed=3)
-    twin.add_dataset("d", 100, 10, quota=250)
-    twin.access("d", range(30, 80))
-    assert twin.statistics("d")["hits"] == cache.statistics("d")["hits"] == 0
-    assert twin.cached("d").tolist() == cache.cached("d").tolist()
 
 
 # --- threads and calls from within ---------------------------------------------------------------

@@ -130,15 +130,6 @@ def test_a_share_of_no_byte_occupies_the_card():
     assert code(cluster, 1) is None
 
 
-def test_a_whole_gpu_and_shares_keep_off_each_other():
-    cluster = one_node(NodeDevices.uniform(gpus=2))
-    assert bound(cluster, "share", 1, memory_percent=1) == {"gpu": [0]}
-    assert bound(cluster, "whole", 1) == {"gpu": [1]}
-    assert code(cluster, 1) == "capacity"
-    assert bound(cluster, "other share", 1, memory_percent=99) == {"gpu": [0]}
-    assert code(cluster, 1, memory_percent=1) == "capacity"
-
-
 def test_all_memory_in_percent_is_a_whole_card_whatever_its_compute():
     cluster = one_node(NodeDevices.uniform(gpus=1))
     bound(cluster, "x", 1, memory_percent=100, core=10)
@@ -147,13 +138,6 @@ def test_all_memory_in_percent_is_a_whole_card_whatever_its_compute():
     bound(cluster, "y", 1, memory_percent=50, core=60)
     assert code(cluster, 1, memory_percent=50, core=41) == "capacity"
     assert code(cluster, 1, memory_percent=50, core=40) is None
-
-
-def test_an_amount_that_a_device_does_not_name_cannot_be_had():
-    cluster = one_node(NodeDevices((Device("gpu", 0, {"memory_ratio": 100}),)))
-    assert code(cluster, 1, memory_percent=10) is None
-    assert code(cluster, 1, memory_percent=10, core=1) == "too small"
-    assert code(cluster, 1, memory=1) == "too small"
 
 
 def test_the_host_gives_processors_and_memory():
@@ -170,40 +154,6 @@ def test_who_needs_nothing_is_bound_and_holds_nothing():
     assert bound(cluster, "x") == {}
     assert (cluster.node_of("x"), cluster.allocations("x")) == ("n", ())
     assert cluster.remove_node("n") == ("x",)
-
-
-# --- exclusiveness
-
-
-@pytest.mark.parametrize(("how", "left"), [("device", 7), ("pcie", 6)])
-def test_who_is_alone_keeps_later_owners_off(how, left):
-    cluster = one_node(EIGHT)
-    bound(cluster, "alone", 1, memory_percent=10, gpu_wishes={"exclusive": how})
-    for i in range(left):
-        bound(cluster, f"o{i}", 1, memory_percent=60)
-    assert code(cluster, 1, memory_percent=60) == "capacity"
-    cluster.release("alone")
-    assert code(cluster, 1, memory_percent=60) is None
-
-
-@pytest.mark.parametrize(("how", "given"), [("device", 1), ("pcie", 2)])
-def test_who_wants_to_be_alone_keeps_off_earlier_owners(how, given):
-    cluster = one_node(EIGHT)
-    bound(cluster, "first", 1, memory_percent=1)
-    wishes = {"exclusive": how}
-    assert bound(cluster, "alone", 1, memory_percent=1, gpu_wishes=wishes) == {"gpu": [given]}
-
-
-def test_several_devices_of_one_owner_may_be_on_its_own_switch():
-    cluster = one_node(EIGHT)
-    assert bound(cluster, "x", 2, gpu_wishes={"exclusive": "pcie"}) == {"gpu": [0, 1]}
-    assert code(cluster, 7) == "capacity"
-
-
-def test_exclusiveness_is_of_one_type():
-    cluster = one_node(NodeDevices.uniform(gpus=1, nics=1))
-    bound(cluster, "gpu", 1, gpu_wishes={"exclusive": "pcie"})
-    assert code(cluster, nics=1, nic_wishes={"exclusive": "pcie"}) is None
 
 
 # --- NICs and their virtual functions
@@ -228,21 +178,6 @@ def test_the_lowest_bus_address_is_given_and_none_twice():
     cluster.release("0000:02.1")
     bound(cluster, "again", **NIC_WITH_VF)
     assert cluster.allocations("again")[0].function.bus_id == "0000:02.1"
-
-
-def test_functions_are_of_a_group_with_the_wanted_labels():
-    groups = [
-        VirtualFunctionGroup(["a"], {"ring": "1"}),
-        VirtualFunctionGroup([VirtualFunction("b", 7)], {"ring": "2", "fast": "yes"}),
-    ]
-    cluster = one_node(nics(groups, []))
-    wishes = {"vf_selector": {"fast": "yes"}}
-    assert bound(cluster, "x", nics=1, nic_percent=1, nic_wishes=wishes) == {"rdma": [0]}
-    assert cluster.allocations("x")[0].function == VirtualFunction("b", 7)
-    assert code(cluster, nics=1, nic_percent=1, nic_wishes=wishes) == "capacity"
-    wishes = {"vf_selector": {"fast": "no"}}
-    assert code(cluster, nics=1, nic_wishes=wishes) == "no functions"
-    assert code(cluster, nics=2, **{"nic_wishes": {"vf_selector": {}}}) == "no functions"
 
 
 def test_a_request_without_functions_leaves_them():
@@ -284,67 +219,7 @@ def test_too_few_nics_for_every_switch_will_do_unless_they_have_to_be_on_the_sam
     assert found == {"gpu": [4, 5], "rdma": [0]}  # the switch of the NIC, not the first one
 
 
-def test_the_nearest_nic_is_given_switch_numa_socket_machine():
-    places = [
-        {"pcie": "a", "numa": 0, "socket": 0},
-        {"pcie": "b", "numa": 0, "socket": 0},
-        {"pcie": "c", "numa": 1, "socket": 0},
-        {"pcie": "d", "numa": 2, "socket": 1},
-    ]
-    gpu = Device("gpu", 0, {"core": 100, "memory_ratio": 100}, **places[0])
-    cards = [Device("rdma", 3 - i, {"share": 100}, **place) for i, place in enumerate(places)]
-    cluster = one_node(NodeDevices((gpu, *cards)))
-    for nearest in (3, 2, 1, 0):
-        decision = cluster.schedule(DeviceRequest("x", 1, nics=1, **JOINT))
-        assert minors(decision.placement)["rdma"] == [nearest]
-        cluster.recover(f"o{nearest}", "n", [DeviceAllocation("rdma", nearest, {"share": 1})])
-
-
-def test_gpus_move_to_where_the_nics_are_free():
-    cluster = one_node(EIGHT)
-    for minor in (0, 1, 2):
-        cluster.recover(f"o{minor}", "n", [DeviceAllocation("rdma", minor, {"share": 100})])
-    found = bound(cluster, "x", 2, nics=1, same_pcie=True, **JOINT)
-    assert found == {"gpu": [6, 7], "rdma": [3]}
-    assert code(cluster, 2, nics=1, same_pcie=True, **JOINT) == "capacity"
-
-
 # --- scopes
-
-
-def test_the_tightest_scope_wins_then_the_fullest_place():
-    cluster = one_node(EIGHT)
-    assert bound(cluster, "a", 1) == {"gpu": [0]}
-    assert bound(cluster, "b", 2) == {"gpu": [2, 3]}
-    assert bound(cluster, "c", 1) == {"gpu": [1]}
-    assert bound(cluster, "d", 4) == {"gpu": [4, 5, 6, 7]}
-
-
-def test_to_spread_is_to_take_the_emptiest_place():
-    cluster = one_node(EIGHT, policy="spread")
-    assert bound(cluster, "a", 1) == {"gpu": [0]}
-    assert bound(cluster, "b", 1) == {"gpu": [4]}
-    assert bound(cluster, "c", 1) == {"gpu": [2]}
-    assert bound(cluster, "d", 1) == {"gpu": [6]}
-
-
-@pytest.mark.parametrize(
-    ("count", "scope", "serves"),
-    [
-        (1, "device", True),
-        (2, "device", False),
-        (2, "pcie", True),
-        (3, "pcie", False),
-        (4, "numa", True),
-        (5, "numa", False),
-        (4, "socket", True),
-        (5, "socket", False),
-        (8, "node", True),
-    ],
-)
-def test_a_scope_that_is_required_is_kept(count, scope, serves):
-    found = code(one_node(EIGHT), count, gpu_wishes={"scope": scope})
-    assert found == (None if serves else "scope")
 
 
 def test_a_scope_that_is_preferred_chooses_the_node_and_nothing_more():
@@ -355,13 +230,6 @@ def test_a_scope_that_is_preferred_chooses_the_node_and_nothing_more():
     assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish)).node == "whole"
     assert torn.schedule(DeviceRequest("x", 3, gpu_wishes=wish)).node == "torn"
     assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish), nodes=["torn"]).outcome == "bind"
-
-
-def test_devices_of_unknown_places_are_together_nowhere():
-    cluster = one_node(NodeDevices(tuple(Device("gpu", i, {"memory_ratio": 100}) for i in (0, 1))))
-    two = DeviceNeed("gpu", 2, {"memory_ratio": 100}, scope="socket")
-    assert code(cluster, needs=[two]) == "scope"
-    assert code(cluster, needs=[DeviceNeed("gpu", 2, {"memory_ratio": 100})]) is None
 
 
 # --- partitions
@@ -442,51 +310,7 @@ def test_a_share_on_a_gpu_takes_its_partitions_away():
     assert code(cluster, 2, partition="restricted") == "capacity"
 
 
-@pytest.mark.parametrize("scope", ["device", "pcie", "numa", "socket", "node"])
-@pytest.mark.parametrize("place", [{}, {"pcie": "p"}, {"numa": 0}, {"pcie": "p", "socket": 0}])
-def test_one_device_is_in_every_scope_wherever_it_is(place, scope):
-    devices = [
-        Device("gpu", 0, {"core": 100, "memory": GIB}, numa=3),
-        Device("rdma", 0, {"share": 100}, **place),
-    ]
-    wish = {"nics": 1, "nic_wishes": {"scope": scope}}
-    for options in (wish, wish | {"gpus": 1}, wish | JOINT | {"gpus": 1}):
-        assert bound(one_node(NodeDevices(tuple(devices))), "x", **options)["rdma"] == [0]
-
-
-@pytest.mark.parametrize("scope", ["pcie", "numa", "socket"])
-def test_devices_of_one_switch_are_in_one_of_every_wider_scope(scope):
-    nics = [Device("rdma", i, {"share": 100}, pcie="p") for i in range(2)]
-    nics.append(Device("rdma", 2, {"share": 100}))
-    gpu = Device("gpu", 0, {"core": 100, "memory": GIB}, pcie="p")
-    inventory = NodeDevices((gpu, *nics))
-    wish = {"gpus": 1, "nic_wishes": {"scope": scope}} | JOINT
-    assert bound(one_node(inventory), "x", nics=2, **wish)["rdma"] == [0, 1]
-    assert bound(one_node(inventory), "x", nics=2, same_pcie=False, **wish)["rdma"] == [0, 1]
-    assert code(one_node(inventory), nics=3, **wish) == "joint"
-
-
-def test_devices_of_one_numa_node_are_on_one_socket():
-    nics = [Device("rdma", i, {"share": 100}, numa=1) for i in range(2)]
-    gpu = Device("gpu", 0, {"core": 100, "memory": GIB})
-    wish = {"gpus": 1, "nics": 2, "nic_wishes": {"scope": "socket"}} | JOINT
-    assert bound(one_node(NodeDevices((gpu, *nics))), "x", **wish)["rdma"] == [0, 1]
-
-
 # --- selectors, all of a type, isolation, models
-
-
-def test_devices_have_the_labels_that_are_selected():
-    labels = ({}, {"ring": "a"}, {"ring": "b"}, {"ring": "a", "fast": "yes"})
-    node = NodeDevices(
-        tuple(Device("rdma", i, {"share": 100}, labels=one) for i, one in enumerate(labels))
-    )
-    cluster = one_node(node)
-    assert bound(cluster, "x", nics=2, nic_wishes={"selector": {"ring": "a"}}) == {"rdma": [1, 3]}
-    assert code(cluster, nics=1, nic_wishes={"selector": {"ring": "a"}}) == "capacity"
-    assert code(cluster, nics=1, nic_wishes={"selector": {"ring": "c"}}) == "no match"
-    wishes = {"selector": {"ring": "a", "fast": "no"}}
-    assert code(cluster, nics=1, nic_wishes=wishes) == "no match"
 
 
 def test_nodes_with_a_bad_device_are_told():
@@ -499,16 +323,6 @@ def test_nodes_with_a_bad_device_are_told():
     assert cluster.unhealthy_nodes() == cluster.copy().unhealthy_nodes() == ("a", "c")
     cluster.set_health("a", True)
     assert cluster.unhealthy_nodes() == ("c",)
-
-
-def test_all_of_a_type_are_taken_or_none():
-    cluster = one_node(EIGHT)
-    assert bound(cluster, "x", nics="all", nic_percent=40) == {"rdma": [0, 1, 2, 3]}
-    cluster.recover("o", "n", [DeviceAllocation("rdma", 2, {"share": 30})])
-    assert code(cluster, nics="all", nic_percent=40) == "capacity"
-    cluster.set_health("n", False, type="rdma", minor=2)
-    assert bound(cluster, "y", nics="all", nic_percent=40) == {"rdma": [0, 1, 3]}
-    assert code(one_node(NodeDevices(())), nics="all") == "no devices"
 
 
 def test_shared_gpus_need_the_isolation_that_is_asked_for():
@@ -706,22 +520,6 @@ def test_owners_are_known_by_name_and_node():
     )
     cluster.release("y")
     assert cluster.owners("b") == ("x",)
-
-
-def test_owners_are_recovered_in_any_order_and_again():
-    cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
-    for i in range(6):
-        bound(cluster, f"o{i}", 1, nics=1, priority=i, **JOINT)
-    records = [
-        (name, cluster.node_of(name), cluster.allocations(name)) for name in cluster._owners.numbers
-    ]
-    for seed in range(5):
-        random.Random(seed).shuffle(records)
-        restarted = DeviceCluster({"a": EIGHT, "b": EIGHT})
-        for name, node, held in records * 2:
-            restarted.recover(name, node, reversed(held), priority=int(name[1]))
-        assert restarted.to_bytes() == cluster.to_bytes()
-        restarted.check()
 
 
 def test_percents_are_recovered_as_the_bytes_that_they_were_charged_as():
@@ -985,31 +783,6 @@ def test_a_gang_is_committed_as_a_whole_or_not_at_all():
         cluster.commit_many([decisions[0], cluster.schedule(DeviceRequest("y", 9))])
     assert cluster.to_bytes() == before
     cluster.check()
-
-
-def test_a_gang_of_nobody_is_nothing():
-    cluster = one_node(EIGHT)
-    assert cluster.schedule_many([]) == ()
-    cluster.commit_many([])
-    assert len(cluster) == 0
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_gang_is_served_as_its_members_would_be_one_by_one(policy):
-    rng = random.Random(3)
-    cluster = DeviceCluster({f"n{i}": EIGHT for i in range(3)}, policy=policy, seed=4)
-    for round_ in range(4):
-        gang = [
-            DeviceRequest(f"x{round_}.{i}", 1, memory_percent=rng.randint(10, 90)) for i in range(6)
-        ]
-        together = cluster.schedule_many(gang)
-        branch = cluster.copy()
-        for asked, decision in zip(gang, together, strict=True):
-            alone = branch.schedule(asked)
-            assert (alone.node, alone.placement) == (decision.node, decision.placement)
-            branch.commit(alone)
-        cluster.commit_many(together)
-        assert cluster.to_bytes() == branch.to_bytes()
 
 
 def test_to_allocate_is_to_decide_and_commit_on_one_node():

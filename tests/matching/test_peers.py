@@ -115,18 +115,3 @@ def test_the_order_of_the_vertices_does_not_matter(family):
         again = max_weight_matching(weights[np.ix_(order, order)])
         assert again.weight == found.weight
         assert again.verify()
-
-
-def test_all_53_bits_of_a_float_count():
-    rng = np.random.default_rng(11)
-    weights = rng.random((100, 100))
-    weights = np.triu(weights, 1) + np.triu(weights, 1).T
-    found, in_units = (
-        max_weight_matching(weights),
-        max_weight_matching((weights * 2**53).astype(int)),
-    )
-    assert found.exact
-    assert found.verify()
-    assert found.weight == in_units.weight / 2**53
-    rough = max_weight_matching(weights.round(3))
-    assert sum(weights[u, v] for u, v in rough.pairs.tolist()) < found.weight

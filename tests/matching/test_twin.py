@@ -99,33 +99,6 @@ def test_integers_match_brute_force_in_every_sense(graph):
     assert found.cardinality == len(most) - 1
 
 
-@given(graphs())
-@examples(200)
-def test_an_array_gives_what_the_edge_list_gives(graph):
-    assert max_weight_matching(dense(graph)).weight == float(max_weight_matching(graph).weight)
-    heaviest = max_weight_matching(dense(graph), max_cardinality=True)
-    assert heaviest.weight == float(max_weight_matching(graph, max_cardinality=True).weight)
-    lightest = min_weight_matching(dense(graph, min))
-    assert lightest.weight == float(min_weight_matching(graph).weight)
-    assert heaviest.verify()
-    assert lightest.verify()
-
-
-@given(graphs(), st.data())
-@examples(200)
-def test_the_order_of_the_vertices_does_not_matter(graph, data):
-    n, edges, weights = graph
-    new = data.draw(st.permutations(range(n)))
-    renamed = (n, [(new[u], new[v]) for u, v in edges], weights)
-    order = np.argsort(new)
-    array = dense(graph)[np.ix_(order, order)]
-    for most in (False, True):
-        weight = max_weight_matching(graph, max_cardinality=most).weight
-        assert max_weight_matching(renamed, max_cardinality=most).weight == weight
-        assert max_weight_matching(array, max_cardinality=most).weight == float(weight)
-    assert min_weight_matching(renamed).weight == min_weight_matching(graph).weight
-
-
 @given(graphs(FLOATS))
 @examples(300)
 def test_floats_are_counted_exactly_however_many_bits_they_span(graph):
@@ -217,25 +190,3 @@ def test_a_worse_matching_is_not_proven(graph, data):
     if other.weight < found.weight:
         with pytest.raises(CertificateError):
             replace(other, _graph=found._graph).verify()
-
-
-@given(graphs(vertices=10))
-@examples(200)
-def test_small_graphs_match_both_peers(graph):
-    nx, rx = pytest.importorskip("networkx"), pytest.importorskip("rustworkx")
-    n, edges, weights = graph
-    heaviest = {}
-    for (u, v), w in zip(edges, weights, strict=True):
-        pair = min(u, v), max(u, v)
-        heaviest[pair] = max(w, heaviest.get(pair, w))
-    in_nx, in_rx = nx.Graph(), rx.PyGraph()
-    in_nx.add_weighted_edges_from((u, v, w) for (u, v), w in heaviest.items())
-    in_rx.add_nodes_from(range(n))
-    in_rx.add_edges_from([(u, v, w) for (u, v), w in heaviest.items()])
-    for most in (False, True):
-        ours = max_weight_matching(graph, max_cardinality=most).weight
-        for theirs in (
-            nx.max_weight_matching(in_nx, most),
-            rx.max_weight_matching(in_rx, max_cardinality=most, weight_fn=int),
-        ):
-            assert ours == sum(heaviest[min(pair), max(pair)] for pair in theirs)

@@ -1,7 +1,6 @@
 """Which job is next: each rule by a small case, and what bad input leaves as it was."""
 
 import json
-from fractions import Fraction
 
 import pytest
 
@@ -41,15 +40,6 @@ def failing(job):
 def test_round_robin_visits_tenants_with_jobs_in_the_order_in_which_they_came_up():
     queues = filled(["a1", "a2", "a3", "b1", "c1", "c2"], order="round-robin")
     assert drained(queues) == ["a1", "b1", "c1", "a2", "c2", "a3"]
-
-
-def test_by_round_robin_a_new_tenant_is_appended_and_a_held_one_loses_its_turn():
-    queues = filled(["a1", "a2", "b1", "b2"], order="round-robin")
-    assert queues.next(0).job.name == "a1"
-    queues.push(QueuedJob("c1", "c", 1), 0)
-    held = Plugin(filter=lambda job: job.tenant != "b")
-    assert queues.next(0, plugins=[held]).job.name == "c1"
-    assert drained(queues) == ["a2", "b1", "b2"]
 
 
 def test_an_idle_tenant_takes_no_turn():
@@ -121,12 +111,6 @@ def test_a_tenant_with_twice_the_weight_gets_twice_the_size():
     assert sizes == {"a": 48, "b": 24}
 
 
-def test_the_lowest_key_is_next_and_ties_go_to_who_came_up_first():
-    queues = filled(["a1", "b1", "c1"], order="key")
-    queues.set_key("a", 0.5)
-    assert drained(queues) == ["b1", "c1", "a1"]
-
-
 RANKED = {  # size, run time and what they have attained
     "short": (4, 10, 9),
     "small": (1, 30, 9),
@@ -156,25 +140,6 @@ def test_jobs_of_all_tenants_leave_by_rank_within_their_priority(order, left):
     assert drained_at(9, queues) == drained_at(9, again) == [*urgent, *left]
 
 
-def test_by_rank_equals_leave_as_they_came_and_one_that_ran_stands_behind():
-    queues = TenantQueues(order="2d-las")
-    for number, name in enumerate(["a1", "b1", "a2"]):
-        queues.push(QueuedJob(name, name[0], 2), number)
-    first = queues.next(5)
-    assert first.job.name == "a1"
-    queues.requeue(first._replace(job=QueuedJob("a1", "a", 2, attained=7)))
-    queues.check()
-    assert drained_at(9, queues) == ["b1", "a2", "a1"]
-
-
-def test_ageing_lets_who_waits_overtake():
-    queues = TenantQueues(ageing=Fraction(1, 10))
-    queues.push(QueuedJob("old", "a", 1, 0), 0)
-    queues.push(QueuedJob("new", "a", 1, 2), 19)
-    queues.push(QueuedJob("newer", "a", 1, 2), 21)
-    assert [job.name for job in queues] == ["new", "old", "newer"]
-
-
 @pytest.mark.parametrize(
     ("blocking", "left"), [("fifo", []), ("best-effort", ["a2", "a3"]), ("backfill", ["a3"])]
 )
@@ -191,70 +156,12 @@ def test_what_goes_past_a_head_that_lacks_capacity(blocking, left):
     assert found == left
 
 
-def test_a_reservation_binds_tenants_that_are_asked_later():
-    queues = TenantQueues(blocking="backfill")
-    queues.push(QueuedJob("big", "a", 4), 0)
-    queues.push(QueuedJob("long", "b", 2, run_time=11), 0)
-    capacity = Capacity(2, [(10, 2)])
-    assert queues.next(0, capacity=capacity) is None
-    queues.push(QueuedJob("short", "b", 2, run_time=10), 0)
-    assert queues.next(0, capacity=capacity).job.name == "short"
-
-
-@pytest.mark.parametrize(("size", "leaves"), [(2, True), (3, False)])
-@pytest.mark.parametrize("running", [[(10, 3)], [(10, 1), (10, 2)], [(10, 3), (11, 9)]])
-def test_what_is_left_beside_a_reservation_may_be_had_for_any_time(running, size, leaves):
-    queues = TenantQueues(blocking="backfill")
-    queues.push(QueuedJob("head", "a", 4), 0)
-    queues.push(QueuedJob("endless", "a", size), 0)
-    assert (queues.next(0, capacity=Capacity(3, running)) is not None) == leaves
-
-
-def test_a_job_that_a_filter_holds_has_no_reservation():
-    queues = TenantQueues(blocking="backfill")
-    queues.push(QueuedJob("held", "a", 4), 0)
-    queues.push(QueuedJob("endless", "a", 2), 0)
-    plugin = Plugin(filter=lambda job: job.name != "held")
-    found = queues.next(0, plugins=[plugin], capacity=Capacity(2, [(10, 2)]))
-    assert found.job.name == "endless"
-
-
 def test_a_reservation_is_never_in_the_past():
     queues = TenantQueues(blocking="backfill")
     queues.push(QueuedJob("head", "a", 4), 20)
     queues.push(QueuedJob("other", "a", 2, run_time=1), 20)
     standing = queues.explain("other", 20, capacity=Capacity(2, [(10, 2)]))
     assert standing.reason == "would delay 'head', reserved for 20"
-
-
-def test_who_has_its_charge_back_has_been_busy_all_the_time():
-    queues = filled(["a1", "b1", "b2", "b3", "b4"])
-    out = queues.next(0)
-    assert [queues.next(0).job.name for _ in range(3)] == ["b1", "b2", "b3"]
-    queues.requeue(out)
-    for name in ("a2", "a3"):
-        queues.push(QueuedJob(name, "a", 1), 0)
-    assert drained(queues) == ["a1", "a2", "a3", "b4"]
-
-
-def test_three_thirds_are_a_whole():
-    queues = filled(["b1", "a1", "a2", "a3", "a4", "b2"])
-    queues.set_weight("a", 3)
-    assert drained(queues) == ["b1", "a1", "a2", "a3", "b2", "a4"]
-
-
-def test_a_blocked_tenant_does_not_block_others_and_catches_up():
-    queues = filled(["a1", "a2", "b1", "b2"])
-    assert queues.next(0, fits=lambda job: job.tenant == "b").job.name == "b1"
-    assert drained(queues) == ["a1", "a2", "b2"]
-
-
-def test_a_job_that_comes_back_has_its_place_and_its_tenant_its_charge():
-    queues = filled(["a1", "a2", "b1"])
-    before = list(queues)
-    queues.requeue(queues.next(0))
-    assert list(queues) == before
-    assert drained(queues) == ["a1", "b1", "a2"]
 
 
 def test_explain_says_what_is_in_front_and_why_it_waits():
@@ -269,15 +176,6 @@ def test_explain_says_what_is_in_front_and_why_it_waits():
     queues.set_blocking("a", "fifo")
     held = queues.explain("a2", 0, fits=lambda job: job.name == "a2")
     assert held.reason == "is behind 'a1', which waits"
-
-
-def test_removing_from_within_and_at_the_top():
-    queues = filled(["a1", "a2", "a3", "b1"])
-    for name in ("a2", "a1", "b1"):
-        assert queues.remove(name).name == name
-        queues.check()
-        assert name not in queues
-    assert drained(queues) == ["a3"]
 
 
 def test_coming_and_going_at_one_tag_leaves_no_litter():
@@ -304,25 +202,6 @@ def left(queues):
     return " ".join(drained(queues.copy()))
 
 
-def test_no_job_of_a_parked_kind_is_offered_until_it_is_woken():
-    queues = kinds("a1.1 a2.1 a0.1 a1.2")
-    queues.park("a", 1)
-    queues.check()
-    assert left(queues) == "a2.1 a0.1"
-    assert queues.peek(0).name == "a2.1"
-    assert queues.wake("a", 1)
-    assert not queues.wake("a", 1)
-    queues.check()
-    assert left(queues) == "a1.1 a2.1 a0.1 a1.2"
-
-
-def test_a_kind_is_parked_of_one_tenant_in_all_priorities():
-    queues = kinds("a1.1 b1.1")
-    queues.push(QueuedJob("high", "a", 1, 5, kind=1), 0)
-    queues.park("a", 1)
-    assert left(queues) == "b1.1"
-
-
 def test_what_is_parked_is_told_in_ascending_order():
     queues = kinds("a1.1 b1.1")
     for kind in (2**61, 7, 7, 1):
@@ -331,29 +210,6 @@ def test_what_is_parked_is_told_in_ascending_order():
     assert queues.parked("b") == ()
     assert not queues.wake("b", 7)
     assert not queues.wake("a", 0)
-
-
-def test_jobs_of_a_parked_kind_come_go_and_come_back():
-    queues = kinds("a1.1 a1.2 a2.1")
-    out = queues.next(0)
-    queues.park("a", 1)
-    queues.requeue(out)
-    queues.push(QueuedJob("a1.3", "a", 1, kind=1), 0)
-    assert queues.remove("a1.2").name == "a1.2"
-    queues.check()
-    assert [job.name for job in queues] == ["a1.1", "a2.1", "a1.3"]
-    assert len(queues) == 3
-    assert "a1.1" in queues
-    assert left(queues) == "a2.1"
-    queues.wake("a", 1)
-    assert left(queues) == "a1.1 a2.1 a1.3"
-
-
-def test_a_kind_may_be_parked_before_it_has_jobs():
-    queues = kinds("a2.1")
-    queues.park("a", 1)
-    queues.push(QueuedJob("a1.1", "a", 1, 9, kind=1), 0)
-    assert left(queues) == "a2.1"
 
 
 def test_explain_says_that_a_kind_is_parked():
@@ -373,48 +229,6 @@ def test_explain_says_that_a_kind_is_parked():
     assert behind.reason == "is behind 'a3.1', which waits"
 
 
-def test_by_fifo_a_parked_job_holds_up_those_behind_it():
-    queues = kinds("a2.1 a1.1 a3.1 b1.1", blocking="fifo")
-    queues.push(QueuedJob("high", "a", 1, 1), 0)
-    queues.park("a", 1)
-    assert drained(queues) == ["high", "b1.1", "a2.1"]
-    queues.push(QueuedJob("higher", "a", 1, 2, kind=3), 0)
-    assert left(queues) == "higher"
-    queues.push(QueuedJob("highest", "a", 1, 3, kind=1), 0)
-    queues.check()
-    assert left(queues) == ""
-    queues.remove("highest")
-    assert left(queues) == "higher"
-    queues.set_blocking("a", "best-effort")
-    queues.check()
-    assert left(queues) == "higher a3.1"
-    queues.set_blocking("a", "fifo")
-    queues.check()
-    queues.remove("a1.1")
-    queues.check()
-    assert left(queues) == "higher a3.1"
-
-
-def test_another_blocking_offers_what_was_held_up():
-    queues = kinds("a1.1 a2.1", blocking="fifo")
-    queues.park("a", 1)
-    assert queues.explain("a2.1", 0).reason == "is behind 'a1.1', which waits"
-    assert queues.next(0) is None
-    queues.set_blocking("a", "best-effort")
-    assert queues.peek(0).name == "a2.1"
-    queues.set_blocking("a", "fifo")
-    assert queues.peek(0) is None
-
-
-def test_by_backfill_a_parked_job_has_no_reservation():
-    queues = TenantQueues(blocking="backfill")
-    queues.push(QueuedJob("parked", "a", 4, kind=1), 0)
-    queues.push(QueuedJob("endless", "a", 2), 0)
-    queues.park("a", 1)
-    assert queues.next(0, capacity=Capacity(2, [(10, 2)])).job.name == "endless"
-    assert queues.next(0) is None
-
-
 @pytest.mark.parametrize("blocking", ["fifo", "best-effort", "backfill"])
 def test_a_tenant_all_of_whose_jobs_are_parked_is_not_asked(blocking):
     queues = kinds("a1.1 a1.2 b1.1", blocking=blocking)
@@ -425,44 +239,6 @@ def test_a_tenant_all_of_whose_jobs_are_parked_is_not_asked(blocking):
     assert queues.next(0, fits=failing) is None
     queues.push(QueuedJob("a1.3", "a", 1, kind=1), 0)
     assert not queues._ring
-
-
-def test_by_weight_a_parked_tenant_catches_up():
-    queues = kinds("a1.1 a1.2 a1.3 b1.1 b1.2 b1.3")
-    queues.park("a", 1)
-    assert [queues.next(0).job.name for _ in range(2)] == ["b1.1", "b1.2"]
-    queues.wake("a", 1)
-    assert left(queues) == "a1.1 a1.2 a1.3 b1.3"
-
-
-def test_by_weight_jobs_that_come_parked_count_from_when_they_come():
-    queues = kinds("a1.1 b1.1 b1.2 b1.3 b1.4 b1.5")
-    queues.remove("a1.1")
-    queues.park("a", 1)
-    assert [queues.next(0).job.name for _ in range(3)] == ["b1.1", "b1.2", "b1.3"]
-    for i in range(2, 7):
-        queues.push(QueuedJob(f"a1.{i}", "a", 1, kind=1), 0)
-    assert queues.next(0).job.name == "b1.4"
-    queues.wake("a", 1)
-    # Virtual time was 2 when they came, and b is at 4; ties go to a.
-    assert left(queues) == "a1.2 a1.3 a1.4 b1.5 a1.5 a1.6"
-
-
-def test_by_round_robin_a_parked_tenant_loses_its_turns():
-    queues = kinds("a1.1 a1.2 a1.3 b1.1 b1.2 c1.1 c1.2", order="round-robin")
-    queues.park("b", 1)
-    assert [queues.next(0).job.name for _ in range(3)] == ["a1.1", "c1.1", "a1.2"]
-    queues.wake("b", 1)
-    assert left(queues) == "b1.1 c1.2 a1.3 b1.2"
-
-
-def test_the_key_of_a_parked_tenant_may_change():
-    queues = kinds("a1.1 b1.1", order="key")
-    queues.park("a", 1)
-    queues.set_key("a", 2.5)
-    queues.check()
-    queues.wake("a", 1)
-    assert left(queues) == "b1.1 a1.1"
 
 
 def test_the_key_of_a_tenant_without_jobs_may_change():
@@ -493,13 +269,6 @@ def test_one_of_a_kind_and_priority_is_asked_for_all():
     hold = Plugin(filter=lambda job: seen.append(job.name) or False)
     assert queues.next(0, plugins=[hold]) is None
     assert seen == ["a1.1", "a0.1", "a2.1", "a0.2", "low", "b1.1"]
-
-
-def test_all_of_a_kind_are_measured():
-    queues = TenantQueues()
-    for name, size in [("large", 4), ("small", 1)]:
-        queues.push(QueuedJob(name, "a", size, kind=1), 0)
-    assert queues.next(0, capacity=Capacity(2)).job.name == "small"
 
 
 def test_what_lacks_capacity_says_nothing_of_its_kind_and_what_is_refused_does():
@@ -541,23 +310,6 @@ def test_jobs_that_come_back_in_front_leave_no_litter():
         queues.requeue(one)
         queues.check()
     assert left(queues) == "top " + " ".join(f"a1.{i}" for i in range(100))
-
-
-@pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
-@pytest.mark.parametrize("order", ["weighted", "round-robin", "key"])
-def test_saved_states_keep_what_is_parked(order, blocking):
-    queues = kinds("a1.1 a2.1 b1.1 b0.1 c1.1", order=order, blocking=blocking)
-    for tenant, kind in [("a", 1), ("a", 9), ("b", 1), ("c", 1)]:
-        queues.park(tenant, kind)
-    again = TenantQueues.from_bytes(queues.to_bytes())
-    again.check()
-    assert again.to_bytes() == queues.to_bytes()
-    assert list(again) == list(queues)
-    assert again.parked("a") == (1, 9)
-    assert left(again) == left(queues)
-    for one in (again, queues):
-        one.wake("b", 1)
-    assert left(again) == left(queues)
 
 
 def test_saved_states_of_before_there_were_kinds_are_read():

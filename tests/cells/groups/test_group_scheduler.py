@@ -4,8 +4,6 @@ The forest of most tests has nodes of four leaves in two pairs, and racks of two
 racks, leaves 0-3 are node 0, 4-7 node 1 (rack 0), 8-11 node 2 and 12-15 node 3 (rack 1).
 """
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from cells.groups.group_schedulers import (
@@ -245,15 +243,6 @@ def test_a_group_of_mixed_sizes_is_packed_whenever_that_is_possible(make):
     assert plan.pods == [[4], [1, 2, 3], [5, 6, 7]]
 
 
-def test_an_opportunistic_group_of_mixed_sizes_is_packed_whenever_that_is_possible(make):
-    scheduler = make(chains=[([4], 2, 1)])
-    run(scheduler, [1], priority=-1)
-    plan = ask(scheduler, [3, 1, 3], priority=-1)
-    assert plan.pods == [[5, 6, 7], [0], [1, 2, 3]]
-    assert ask(scheduler, [3, 2, 3], priority=-1).reason == CAPACITY
-    assert ask(scheduler, [5], priority=-1).reason == FRAGMENTED
-
-
 def test_a_gang_stays_in_one_rack_if_one_can_take_it(make):
     scheduler = make([(0, 0, RACK, 2)])
     run(scheduler, [4])
@@ -270,11 +259,6 @@ def test_an_opportunistic_gang_stays_in_one_rack_if_one_can_take_it(make):
     run(scheduler, [3], priority=-1)
     assert ask(scheduler, [2, 2], priority=-1).pods == [[4, 5], [6, 7]]
     assert ask(scheduler, [1, 1], priority=-1).pods == [[15], [11]]
-
-
-def test_reports_are_in_the_order_asked(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    assert ask(scheduler, [3, 4, 1]).pods == [[1, 2, 3], [4, 5, 6, 7], [0]]
 
 
 def test_a_policy_chooses_the_units(make):
@@ -421,18 +405,6 @@ def test_bound_units_on_nodes_that_are_not_suggested_are_left_out(make):
     assert ask(scheduler, [1], suggested=[0]).pods == [[1]]
 
 
-def test_bad_leaves_are_never_planned(make):
-    scheduler = make([(0, 0, NODE, 4)])
-    scheduler.set_health(0, 1, False)
-    assert ask(scheduler, [4]).pods == [[4, 5, 6, 7]]
-    scheduler.set_health(0, 16, False)
-    assert ask(scheduler, [1]).reason == MAPPING
-    assert ask(scheduler, [1], priority=-1).reason == CAPACITY
-    scheduler.set_health(13, 16, True)
-    assert ask(scheduler, [3]).pods == [[13, 14, 15]]
-    assert ask(scheduler, [4]).reason == MAPPING
-
-
 def test_virtual_topology_is_kept_inside_a_bound_cell(make):
     scheduler = make([(0, 0, RACK, 1)])
     first = run(scheduler, [1])
@@ -552,12 +524,6 @@ def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(
     assert (plan.outcome, plan.pods) == (BIND, [[4, 5, 6, 7], [8, 9, 10, 11]])
 
 
-def test_an_opportunistic_group_waits_rather_than_preempts(make):
-    scheduler = make(chains=[([4], 1, 1)])
-    run(scheduler, [3], priority=-1)
-    assert ask(scheduler, [2], priority=-1).reason == CAPACITY
-
-
 def test_what_may_be_preempted_is_taken_last(make):
     scheduler = make([(0, 0, NODE, 2)])
     run(scheduler, [4])
@@ -606,24 +572,6 @@ def test_an_opportunistic_pod_on_a_failed_node_in_a_tenants_cell_can_be_deleted(
 
 
 # --- preemption ----------------------------------------------------------------------------------
-
-
-def test_only_strictly_higher_priority_preempts(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    low = run(scheduler, [4], priority=3)
-    assert ask(scheduler, [1], priority=3).reason == CAPACITY
-    assert ask(scheduler, [1], priority=2).reason == CAPACITY
-    plan = ask(scheduler, [1], priority=4)
-    assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[0]], [low])
-
-
-def test_other_tenants_are_never_preempted_by_priority(make):
-    scheduler = make([(0, 0, RACK, 1), (1, 0, RACK, 1)])
-    run(scheduler, [4, 4], vc=1)
-    run(scheduler, [4, 4], vc=0, priority=5)
-    assert ask(scheduler, [1], vc=0, priority=5).reason == CAPACITY
-    plan = ask(scheduler, [1], vc=0, priority=1000)
-    assert plan.victims == [1]
 
 
 def test_free_leaves_are_used_before_anybody_is_preempted(make):
@@ -697,14 +645,6 @@ def test_a_reservation_over_opportunistic_work_gives_it_back_too(make):
     assert scheduler.group(gang)[6]
     scheduler.cancel(high)
     scheduler.check()
-    assert everything(scheduler) == before
-
-
-def test_releasing_a_preempting_group_cancels_it(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    run(scheduler, [3])
-    before = everything(scheduler)
-    scheduler.release(reserve(scheduler, [4], priority=1))
     assert everything(scheduler) == before
 
 
@@ -834,17 +774,6 @@ def test_merging_stays_in_one_node_and_one_cell_if_asked(make_kernel):
 # --- carrying out --------------------------------------------------------------------------------
 
 
-def test_scheduling_changes_nothing(make):
-    scheduler = make([(0, 0, NODE, 2), (0, 0, RACK, 1)])
-    run(scheduler, [4], lazy=True)
-    run(scheduler, [2], priority=-1)
-    before = everything(scheduler, pools=2)
-    for priority in (-1, 0, 1):
-        for merge in (False, True):
-            ask(scheduler, [4, 4], priority=priority, merge=merge, suggested=[1, 2])
-    assert everything(scheduler, pools=2) == before
-
-
 def test_a_plan_that_no_longer_fits_is_refused_and_nothing_changes(make):
     scheduler = make([(0, 0, NODE, 1)])
     first, second = ask(scheduler, [3]), ask(scheduler, [2])
@@ -922,22 +851,6 @@ def test_good_placements_are_healthy_and_suggested(make):
     assert not scheduler.placement_good(handle, None)
 
 
-def test_a_copy_goes_its_own_way(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    run(scheduler, [1])
-    before = everything(scheduler)
-    other = scheduler.copy()
-    assert everything(other) == before
-    plan = ask(scheduler, [4])
-    other.commit(plan, False)
-    other.set_health(0, 16, False)
-    other.release(0)
-    other.check()
-    assert everything(scheduler) == before
-    assert scheduler.commit(plan, False) == 1
-    scheduler.check()
-
-
 # --- bad hardware --------------------------------------------------------------------------------
 
 
@@ -1003,34 +916,6 @@ def test_a_large_cell_is_doomed_only_when_no_whole_one_is_left(make):
 # --- recovery ------------------------------------------------------------------------------------
 
 
-def test_groups_are_recovered_in_any_order(make):
-    pools = [(0, 0, PAIR, 1), (0, 0, RACK, 1), (1, 0, NODE, 1)]
-    scheduler = make(pools)
-    for request in ([4, 3], [1], [2]):
-        run(scheduler, request)
-    run(scheduler, [2, 1], vc=1)
-    run(scheduler, [2], priority=-1)
-    wanted = everything(scheduler)[0][0]
-    groups = [scheduler.group(handle) for handle in scheduler.handles()]
-    for shift in range(len(groups)):
-        fresh = make(pools)
-        fresh.set_health(0, 16, False)
-        order = groups[shift:] + groups[:shift]
-        for vc, priority, lazy, _, leaves, virtual, _ in order:
-            held = virtual or [[(-1, 0)] * len(pod) for pod in leaves]
-            numbers = [[pool for pool, _ in pod] for pod in held]
-            _, downgraded, displaced = fresh.recover(vc, priority, lazy, leaves, numbers)
-            assert (downgraded, displaced) == (False, [])
-            fresh.check()
-        fresh.set_health(0, 16, True)
-        seen = everything(fresh)[0][0]
-        assert seen[:2] == wanted[:2]
-        handle_of = dict(zip(fresh.handles(), order, strict=True))
-        for handle, group in handle_of.items():
-            assert fresh.group(handle)[4] == group[4]
-            assert fresh.group(handle)[3] is False
-
-
 def test_a_group_whose_cells_are_owned_no_more_runs_on_without_guarantee(make):
     scheduler = make([(0, 0, NODE, 1)])
     first, downgraded, displaced = scheduler.recover(0, 5, False, [[0, 1]], [[0, 0]])
@@ -1069,17 +954,6 @@ def test_downgraded_groups_are_promoted_where_they_are_the_more_important_first(
     assert scheduler.group(middle)[4:6] == ([[8]], [[(0, 0)]])
     assert scheduler.group(low)[5] is None
     assert (scheduler.wanted_pools(middle), scheduler.wanted_pools(low)) == (None, [[0]])
-
-
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_three_groups_of_two_cells_come_back_in_any_order(make, order):
-    scheduler = make([(0, 0, NODE, 2)])
-    groups = [(2, [[0]]), (1, [[4]]), (0, [[8]])]  # priority, pods
-    handles = {}
-    for number in order:
-        priority, pods = groups[number]
-        handles[number] = scheduler.recover(0, priority, False, pods, [[0]])[0]
-    assert [scheduler.group(handles[n])[5] is not None for n in range(3)] == [True, True, False]
 
 
 def test_a_leaf_without_a_pool_downgrades_its_group_and_displaces_nobody(make):
@@ -1135,29 +1009,6 @@ def test_a_leaf_in_use_is_not_recovered(make):
     with pytest.raises(ValueError, match="leaf 0 is used"):
         scheduler.recover(0, 0, False, [[0]], [[0]])
     assert everything(scheduler) == before
-
-
-def test_a_state_can_be_restored_group_by_group(make):
-    pools, pins = [(0, 0, NODE, 2), (1, 0, NODE, 1)], [(0, 0, NODE, 1)]
-    scheduler = make(pools, pins)
-    run(scheduler, [2], pool=2)
-    low = run(scheduler, [4, 2], lazy=True)
-    run(scheduler, [1], priority=-1)
-    reserve(scheduler, [3], pool=2, priority=5)
-    reserve(scheduler, [4, 4], priority=2)
-    assert scheduler.group(low)[5] is None
-    reserve(scheduler, [4], vc=1)
-    fresh = make(pools, pins)
-    for handle in scheduler.handles():
-        fresh.restore(*scheduler.group(handle)[:6])
-        fresh.check()
-    seen, groups, _ = everything(scheduler)
-    again, restored, _ = everything(fresh)
-    assert [group for _, group in restored] == [group for _, group in groups]
-    assert again[0][:2] == seen[0][:2]
-    for level in range(3):
-        for pool in range(3):
-            assert np.array_equal(fresh.bindings(pool, level), scheduler.bindings(pool, level))
 
 
 @pytest.mark.parametrize(

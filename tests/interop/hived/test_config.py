@@ -653,12 +653,6 @@ def test_one_name_may_be_written_in_two_ways_only_once():
         HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
 
 
-def test_mistakes_survive_pickling():
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(3)
-    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
-
-
 def test_sizes_have_limits():
     def read(number, levels=1, top="T0"):
         types = {f"T{i}": kind(f"T{i + 1}", number, i == levels - 1) for i in range(levels)}
