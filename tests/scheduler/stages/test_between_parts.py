@@ -20,8 +20,8 @@ from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where, recover
 from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.plain import plain_record, record_of_plain
-from hivecore.scheduler.stages._lacks import OVERUSED, Lacks
-from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages._lacks import Lacks
+from hivecore.scheduler.stages.quotas import OVERUSED, QuotaStage
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Kind
 from hivecore.topology import NetworkTopology

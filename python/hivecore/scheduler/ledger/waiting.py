@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Lacks
+from hivecore.scheduler.stages._lacks import Lacks
+from hivecore.scheduler.stages.quotas import HEADROOM, LIMITS, OVERUSED
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Key, Kind, Refused
 

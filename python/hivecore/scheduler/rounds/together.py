@@ -15,7 +15,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
-from hivecore.scheduler.stages._lacks import HEADROOM
+from hivecore.scheduler.stages.quotas import HEADROOM
 from hivecore.scheduler.stages.units import Key, Refused, Unit
 
 __all__ = ["offer"]

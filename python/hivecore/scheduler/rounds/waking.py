@@ -9,7 +9,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, needs_other_nodes, where_placed
-from hivecore.scheduler.stages._lacks import OVERUSED
+from hivecore.scheduler.stages.quotas import OVERUSED
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", "wake"]

@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,20 +18,10 @@ from hivecore._thousandths import Amount, counted
 from hivecore._trial import UndoLog
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
+from hivecore.scheduler.stages.quotas import LIMITS, Limit, QuotaStage
 from hivecore.scheduler.stages.units import Kind
 
-if TYPE_CHECKING:
-    from hivecore.scheduler.stages.quotas import QuotaStage
-
-__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks", "Limit"]
-
-Limit = Literal["runtime", "max", "total"]
-#: A change of limits or of usage.
-HEADROOM = ("quotas", "headroom")
-#: A quota may exceed its runtime now, which others may reclaim.
-OVERUSED = ("quotas", "overused")
-#: The refusals that end when there is enough headroom.
-LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
+__all__ = ["Lacks"]
 
 
 class _Table:
@@ -122,7 +112,7 @@ class Lacks:
     lacks.
     """
 
-    def __init__(self, stage: "QuotaStage") -> None:
+    def __init__(self, stage: QuotaStage) -> None:
         self._stage, self._log = stage, stage.log
         tree = stage.part
         names = tree.quotas
@@ -145,7 +135,7 @@ class Lacks:
         #: the runtimes, in thousandths, of the quotas that exceeded them at the last check
         self._overused: dict[str, dict[str, int]] = {}
 
-    def branch(self, stage: "QuotaStage") -> Self:
+    def branch(self, stage: QuotaStage) -> Self:
         """An equal for a branch of the quotas."""
         lacks = copy.copy(self)
         lacks._stage, lacks._log = stage, stage.log

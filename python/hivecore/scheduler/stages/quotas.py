@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from typing import Literal, Self
 
 from hivecore._thousandths import Amount, as_number, exact
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Limit
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import (
     BEGUN,
@@ -20,8 +19,15 @@ from hivecore.scheduler.stages.units import (
     owner_of,
 )
 
-__all__ = ["QuotaStage"]
+__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Limit", "QuotaStage"]
 
+Limit = Literal["runtime", "max", "total"]
+#: The refusals that end when there is enough headroom.
+LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
+#: A change of limits or of usage.
+HEADROOM = ("quotas", "headroom")
+#: A quota may exceed its runtime now, which others may reclaim.
+OVERUSED = ("quotas", "overused")
 #: The key of units that are refused for another reason than a limit.
 _ANY = ("quotas", "any")
 
