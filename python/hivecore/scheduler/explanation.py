@@ -21,16 +21,16 @@ from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
 __all__ = ["JobChange", "JobExplanation", "explain", "first_start"]
 
-_MOST_ENDS = 512  # jobs whose end is thought of
-_MOST_ALONE = 64  # and of whom each by himself is
+_MOST_ENDS = 512  # jobs whose end is tried
+_MOST_ALONE = 64  # jobs of which each is tried by itself
 _MOST_KINDS = 64  # kinds of requests that may take what gets free
-_MOST_NODES = 16  # nodes whose return is thought of one by one
+_MOST_NODES = 16  # nodes of which each is tried by itself
 
 
 class JobChange(Record, frozen=True):
     """Something after which a job would start now: it was tried.
 
-    :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, who share them.
+    :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, which share them.
         "release": these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes
         are healthy again. "relax": the job gives up these wishes.
     :param cost: of "release" the GPU-seconds that are lost; of the others 0.
@@ -50,7 +50,7 @@ class JobChange(Record, frozen=True):
     def text(self) -> str:
         """What would have to happen, in a line."""
         if self.kind == "share":
-            return f"on the GPUs of {', '.join(self.jobs)}, who would share them"
+            return f"on the GPUs of {', '.join(self.jobs)}, which would share them"
         if self.kind == "release":
             if self.ahead:
                 others = ", ".join(self.ahead)
@@ -77,7 +77,7 @@ class JobExplanation(Record, frozen=True):
         if none does, "queues", where it stands behind a job that blocks its queue, or is not in the
         order that was told; none: it runs, or would start with the next `Scheduler.decide`.
     :param position: how many jobs of its queue are in front.
-    :param changes: what would let it start now, if nobody in front of it takes what gets free;
+    :param changes: what would let it start now, if no job in front of it takes what gets free;
         those that take nothing from others first.
     """
 

@@ -265,5 +265,5 @@ def test_a_configuration_is_a_value():
 def test_without_pyyaml_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ImportError, match="pip install pyyaml"):
-        read_gpu_sharing(MAP)
+        read_gpu_sharing(config_map("model: {}", text=str))
     assert read_gpu_sharing(None, UNSHAREABLE).unshareable == {tuple(DUO.values())}

@@ -433,7 +433,7 @@ def test_it_is_explained_with_whom_a_job_would_share():
     scheduler.submit(Job("late", "b", 4, stages=COMPUTES), now=0.0)
     found = scheduler.explain("late")
     assert (found.changes[0].kind, found.changes[0].jobs) == ("share", ("host",))
-    assert "it would start on the GPUs of host, who would share them" in found.text
+    assert "it would start on the GPUs of host, which would share them" in found.text
     assert all(one.kind != "share" for one in scheduler.explain("first").changes)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from hivecore._arguments import as_mapping, as_text, as_tuple
 from hivecore.devices import DeviceRequest, NodeDevices, ShareTemplate, ShareTemplates
 from hivecore.interop.koordinator.names import AMOUNTS, NPU_CORE
+from hivecore.interop.kubernetes.documents import read_yaml
 from hivecore.interop.kubernetes.fields import Field
 
 __all__ = ["GpuSharing", "read_gpu_sharing"]
@@ -139,14 +140,8 @@ def read_gpu_sharing(
 
 def _yaml(text: Field) -> Field:
     """What this string holds as YAML."""
-    try:
-        import yaml
-    except ImportError:
-        raise ImportError("reading YAML needs PyYAML: pip install pyyaml") from None
-    try:
-        return Field(yaml.safe_load(text.text()), text.path)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise text.error(f"is no YAML: {str(error).splitlines()[0]}") from None
+    documents = read_yaml(text)
+    return Field(documents[0] if documents else None, text.path)
 
 
 def _templates(rows: Field) -> tuple[ShareTemplate, ...]:

@@ -1,4 +1,4 @@
-"""A log under another configuration: who starts sooner, who later."""
+"""A log under another configuration: which jobs start sooner, which later."""
 
 from itertools import accumulate
 from math import inf
@@ -19,7 +19,7 @@ class JobDifference(Record, frozen=True):
     """When a job started, and when it would have.
 
     :param job: its name; "#2" and so on follows that of a later one of the same name.
-    :param tenant: whose it is.
+    :param tenant: the tenant of the job.
     :param gpus: of all its pods.
     :param submitted: when it came, in seconds.
     :param before: when it started for the first time; ``None``: not until the end of the log.
@@ -54,8 +54,8 @@ class LogFigures(Record, frozen=True):
     :param started: how many jobs started.
     :param rejected: how many could never run.
     :param preemptions: how often a job was stopped for another one.
-    :param mean_wait: seconds from coming to the first start, or to the end for who did not start;
-        those that were rejected do not count.
+    :param mean_wait: seconds from submission to the first start, or to the end of the log for jobs
+        that did not start; rejected jobs do not count.
     :param gpus: of the cluster at the beginning; 0: not known.
     :param gpu_seconds: in use.
     :param utilisation: of these GPUs, 0 to 1, or more if others came; 0.0 if it is not known how
@@ -100,13 +100,13 @@ class LogDifference(Record, frozen=True):
 
     @property
     def sooner(self) -> tuple[JobDifference, ...]:
-        """Those that start sooner, who gains most first."""
+        """The jobs that start sooner, the one that gains most first."""
         jobs = (job for job in self.jobs if job.sooner > 0)
         return tuple(sorted(jobs, key=lambda job: (-job.sooner, job.job)))
 
     @property
     def later(self) -> tuple[JobDifference, ...]:
-        """Those that start later, who loses most first."""
+        """The jobs that start later, the one that loses most first."""
         jobs = (job for job in self.jobs if job.sooner < 0)
         return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
 

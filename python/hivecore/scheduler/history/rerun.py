@@ -2,8 +2,8 @@
 from decisions, when it follows from those of the other one.
 
 A job that starts at another time runs for as long as it did in the log, and ends in the same way.
-One that is preempted goes on later with what is left. A victim stops after the time that it took in
-the log, one that was none there after the mean of these; if nobody took any time, after 30 seconds.
+A preempted job goes on later with what is left. A victim takes as long to stop as it did in the
+log; a job that was no victim there takes the mean of these times, or 30 seconds if there are none.
 
 A generated end that comes at the very time of the logged one has its place among the events of that
 time, so that the same scheduler does the same again.

@@ -15,7 +15,7 @@ class JobStanding(Record, frozen=True):
     """How a job stood.
 
     :param job: its name.
-    :param tenant: whose it is.
+    :param tenant: the tenant of the job.
     :param gpus: of all its pods.
     :param state: as of `Scheduler.state`.
     :param since: of one that runs when it started, else when it came, in seconds.

@@ -4,9 +4,9 @@ JSON Lines. The first line has the state of the scheduler when the log began. Ea
 an event, or a round of decisions with its actions, in the order in which they happened; its number
 is one more than that of the line before, and its checksum covers its text and all lines before. So
 a line that was damaged, lost or added is found, and which. Lines are handed to the system with each
-round of decisions, before anybody can act by them; what the system refuses is kept and written with
-the next round. The last line may be torn, when the process was stopped while it was written: it is
-dropped, as its caller had no answer yet.
+round of decisions, before a caller can act by them; what the system refuses is kept and written
+with the next round. The last line may be torn, when the process was stopped while it was written:
+it is dropped, as its caller had no answer yet.
 
 A part that was changed from outside cannot be known from events: `Scheduler.touch` writes the state
 again.

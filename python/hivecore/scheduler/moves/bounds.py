@@ -2,8 +2,8 @@
 
 See `hivecore.scheduler.stages._counting` for what is counted. The bound: jobs that must move, and a
 job that waits, need so many times g units; beyond what is idle others have to move. On each node
-the cheapest jobs whose going gives back g units once more, twice more, ..., less what they need
-themselves at their next place, are found exactly; a job on several nodes counts with an equal part
+the cheapest jobs that give back g units once more, twice more, ..., less what they need themselves
+at their next place, are found exactly; a job on several nodes counts with an equal part
 of its cost on each. No set of moves costs less than the cheapest such steps of all nodes together,
 since its own gain on each node costs at least what the steps say, and the parts add up to its cost.
 Steps are made convex, which only lowers them, so the cheapest can be taken one by one.

@@ -1,3 +1,3 @@
-"""Who has to leave for others, and what is held for those until they have left."""
+"""Which jobs have to leave for others, and what is held for these until they have left."""
 
 __all__: list[str] = []

@@ -424,4 +424,4 @@ class SharingStage(Stage):
             if unit.placed != group.placed:
                 yield f"{unit.name!r} is elsewhere than its group"
             if unit.is_placed != (group.is_placed and unit is units[0]):
-                yield f"{unit.name!r}: who holds what it runs on"
+                yield f"{unit.name!r}: the holder of what it runs on"
