@@ -111,6 +111,14 @@ def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def as_instance(value: Any, name: str, kind: type[_Kind]) -> _Kind:
+    """The object of a class, or a TypeError that names the argument."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"{name} must be {article} {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
 def tuple_of(value: Any, name: str, kind: type[_Kind]) -> tuple[_Kind, ...]:
     """The sequence as a tuple, all elements of which have to be of a class."""
     given = as_tuple(value, name)

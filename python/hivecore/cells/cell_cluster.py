@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from hivecore._arguments import as_mapping
+from hivecore._arguments import as_instance, as_mapping
 from hivecore.cells.affinity_group import AffinityGroup, Evictions, check_evictions
 from hivecore.cells.books.cluster_names import Suggested
 from hivecore.cells.books.group_books import GroupBooks
@@ -39,7 +39,7 @@ class CellCluster(CellLedger):
     :param evictions: whether packing comes before few evictions, see `AffinityGroup`; for groups
         that do not say themselves.
     :raises InfeasibleAssignmentError: the tenants' cells do not fit.
-    :raises TypeError: an argument is of a wrong type.
+    :raises TypeError: an argument is of a wrong type, here and in all methods.
     :raises KeyError: ``policies`` names an unknown tenant.
     :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
         2**32 - 1 leaves in all; ``evictions`` is no such value.
@@ -94,8 +94,7 @@ class CellCluster(CellLedger):
         policies: Mapping[str, IntraVCPolicy] | None = None,
         evictions: Evictions = "packing",
     ) -> None:
-        if not isinstance(spec, ClusterSpec):
-            raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+        as_instance(spec, "spec", ClusterSpec)
         policies = dict(as_mapping({} if policies is None else policies, "policies"))
         for tenant, policy in policies.items():
             if tenant not in spec.virtual_clusters:
@@ -131,7 +130,6 @@ class CellCluster(CellLedger):
             that it would wait for ever; the tenant's policy chose no virtual nodes of its view; or
             ``most`` is of another shape.
         :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
-        :raises TypeError: an argument is of a wrong type.
 
         Chains are tried in the order of the specification, the first that serves is taken. An
         allocated group gets the answer "bind" with its placement, whatever has become of its nodes.
@@ -184,7 +182,6 @@ class CellCluster(CellLedger):
 
         :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
         :raises ValueError: it is not a decision to bind, or not one of this cluster.
-        :raises TypeError: ``decision`` is not a `GroupDecision`.
 
         A decision that an allocated group stays where it is changes nothing; no other is carried
         out on a leaf that is bad by now. One that was copied or pickled can be committed to a copy
@@ -215,7 +212,6 @@ class CellCluster(CellLedger):
 
         :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
         :raises ValueError: it is not a decision to preempt, or not one of this cluster.
-        :raises TypeError: ``decision`` is not a `GroupDecision`.
         """
         with self._lock:
             decision = self._own(decision, "preempt")
@@ -247,15 +243,13 @@ class CellCluster(CellLedger):
         :raises StaleDecisionError: another live group is on one of the leaves; nothing changed.
         :raises ValueError: a live group has this name, the pods are not those of the group, or a
             leaf is named twice.
-        :raises TypeError: an argument is of a wrong type.
 
         Groups can be recovered in any order, on bad nodes too, with the same outcome: where cells
         are short, the more important groups have them, then those with the lower first leaf. A
         leaf that no longer exists is left out. A group whose cells cannot be had, or whose tenant
         is unknown now, goes on opportunistically, as a whole, until there are cells for it.
         """
-        if not isinstance(group, AffinityGroup):
-            raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        as_instance(group, "group", AffinityGroup)
         pods = as_placement(placement, group)
         with self._lock:
             if group.name in self._books.live:
@@ -273,12 +267,10 @@ class CellCluster(CellLedger):
         Reservations of preempting groups are given up. Policies stay with their tenants.
 
         :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.
-        :raises TypeError: ``spec`` is not a `ClusterSpec`.
         :raises ValueError: a node has one leaf index twice in a chain.
         """
         with self._lock:
-            if not isinstance(spec, ClusterSpec):
-                raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+            as_instance(spec, "spec", ClusterSpec)
             self._books, changes = rebook_all(self._books, spec)
             return changes
 
@@ -293,8 +285,7 @@ class CellCluster(CellLedger):
         Nothing changes. Cost: a copy, and a decision for each change that is tried, at most three
         for each live group.
         """
-        if not isinstance(group, AffinityGroup):
-            raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        as_instance(group, "group", AffinityGroup)
         if suggested_nodes is not None:
             suggested_nodes = NodeSet.of(suggested_nodes, "suggested_nodes")
         with self._lock:

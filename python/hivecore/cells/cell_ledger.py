@@ -81,7 +81,6 @@ class CellLedger(Trials, Stateful):
 
         :raises KeyError: there is no such group.
         :raises ValueError: a live group has the new name, or it is empty.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(groups).
         """
@@ -108,7 +107,6 @@ class CellLedger(Trials, Stateful):
         :param leaf_index: device index of the leaf, 0 to 2**31 - 1; ``None``: all leaves.
         :raises KeyError: an unknown node, or it has no such leaf.
         :raises ValueError: ``leaf_index`` is out of range.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(leaves that are marked * levels).
         """
@@ -214,7 +212,6 @@ class CellLedger(Trials, Stateful):
         """The virtual cells of a tenant and what they are bound to.
 
         :raises KeyError: an unknown tenant.
-        :raises TypeError: ``virtual_cluster`` is not a string.
         """
         virtual_cluster = as_text(virtual_cluster, "virtual_cluster")
         with self._lock:
@@ -321,7 +318,6 @@ class CellLedger(Trials, Stateful):
         """The cluster whose ``to_bytes`` gave these bytes, with the native policy for all tenants.
 
         :raises CorruptStateError: they are damaged, or describe no possible state.
-        :raises TypeError: ``data`` is not bytes.
 
         A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
         """

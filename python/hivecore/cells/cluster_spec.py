@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hivecore._arguments import as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._arguments import as_instance, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._record import Record, force_setattr
 from hivecore.errors import InfeasibleAssignmentError
 
@@ -142,8 +142,7 @@ class ClusterSpec(Record, frozen=True):
         for name, chain in as_mapping(self.chains, "chains").items():
             name = as_name(name, "a name in chains")
             chains[name] = chain
-            if not isinstance(chain, Chain):
-                raise TypeError(f"chains[{name!r}] must be a Chain, not {type(chain).__name__}")
+            as_instance(chain, f"chains[{name!r}]", Chain)
         if not chains:
             raise ValueError("chains must not be empty")
         owned: dict[str, dict[str, dict[str, int]]] = {}

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from hivecore._arguments import as_int, as_text, as_tuple
+from hivecore._arguments import as_instance, as_int, as_text, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 
 __all__ = ["PodPlacement", "as_placement"]
@@ -30,8 +30,7 @@ def as_placement(placement: Any, group: AffinityGroup) -> tuple[PodPlacement, ..
     seen: dict[tuple[str, str], set[int]] = {}
     for i, (pod, size) in enumerate(zip(pods, group.sizes, strict=True)):
         place = f"placement[{i}]"
-        if not isinstance(pod, PodPlacement):
-            raise TypeError(f"{place} must be a PodPlacement, not {type(pod).__name__}")
+        as_instance(pod, f"{place}", PodPlacement)
         chain, node = as_text(pod.chain, f"{place}.chain"), as_text(pod.node, f"{place}.node")
         devices = as_tuple(pod.leaf_indices, f"{place}.leaf_indices")
         preassigned = as_tuple(pod.preassigned, f"{place}.preassigned")

@@ -40,12 +40,8 @@ class Numbers:
     def copy(self) -> "Numbers":
         """An independent equal."""
         other = Numbers()
-        other.labels, other.providers = dict(self.labels), dict(self.providers)
-        other.models = dict(self.models)
-        other.functions = dict(self.functions)
-        other.function_names = list(self.function_names)
-        other.templates = dict(self.templates)
-        other.template_names = list(self.template_names)
+        for name, known in vars(self).items():
+            setattr(other, name, known.copy())
         return other
 
     def shape(self, inventory: NodeDevices) -> tuple[Any, ...]:

@@ -32,6 +32,10 @@ class Held(NamedTuple):
         return {type for type, *_ in self.charges}
 
 
+#: What is known of owners and reservations.
+_BY_NAME = ("numbers", "priorities", "reservations", "through", "waiting")
+
+
 class Owners:
     """The owners of one cluster."""
 
@@ -179,15 +183,8 @@ class Owners:
 
     def _keep(self, *names: str) -> None:
         """Log what is known of owners and reservations, before that changes."""
-        known: tuple[dict[str, Any], ...] = (
-            self.numbers,
-            self.priorities,
-            self.reservations,
-            self.through,
-            self.waiting,
-        )
-        for of in known:
-            self.undo.keep(of, *names)
+        for known in _BY_NAME:
+            self.undo.keep(getattr(self, known), *names)
 
     def settle(self, reservation: str) -> None:
         """A reservation is charged for what its users have left of it."""
@@ -198,12 +195,8 @@ class Owners:
     def copy(self, core: Any, undo: UndoLog) -> "Owners":
         """An independent equal, of a copy of the kernel."""
         other = Owners(core, undo)
-        other.numbers = dict(self.numbers)
-        other.names = dict(self.names)
-        other.priorities = dict(self.priorities)
-        other.reservations = dict(self.reservations)
-        other.through = dict(self.through)
-        other.waiting = dict(self.waiting)
+        for known in (*_BY_NAME, "names"):
+            setattr(other, known, getattr(self, known).copy())
         return other
 
 

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_choice, as_int, as_mapping, as_tuple
+from hivecore._arguments import as_choice, as_instance, as_int, as_mapping, as_tuple
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
 from hivecore.devices.device_ledger import POLICIES, Policy
@@ -14,7 +14,7 @@ from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, explain
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint, numa_hints
-from hivecore.devices.placer import DevicePlacer, check_request
+from hivecore.devices.placer import DevicePlacer
 from hivecore.devices.task_mix import TaskMix
 from hivecore.devices.together import why_impossible
 
@@ -29,7 +29,7 @@ class DeviceCluster(DevicePlacer):
     :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
         while it is the cluster's policy.
     :param seed: of "random", 0 to 2**64 - 1.
-    :raises TypeError: an argument is of a wrong type.
+    :raises TypeError: an argument is of a wrong type, here and in all methods.
     :raises ValueError: a name is empty, or there is no such policy.
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
@@ -109,7 +109,6 @@ class DeviceCluster(DevicePlacer):
         :returns: int32[nodes], in the order of ``nodes``; -1: it has no room for those others.
         :raises KeyError: there is no such node.
         :raises ValueError: there is no such policy, or ``most`` is out of range.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(nodes); for each different state of nodes some microseconds a pod, unless it was
         counted before for an equal request, ``after`` no others.
@@ -122,11 +121,11 @@ class DeviceCluster(DevicePlacer):
         >>> cluster.capacity(pod, 8)
         array([1, 2], dtype=int32)
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         limit = as_int(most, "most", 0, 2**31 - 1)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         first, before = (request, 0) if after is None else after
-        check_request(first, "after[0]")
+        as_instance(first, "after[0]", DeviceRequest)
         before = as_int(before, "after[1]", 0, 2**31 - 1)
         with self._lock:
             number = self._policy_number(policy)
@@ -168,11 +167,10 @@ class DeviceCluster(DevicePlacer):
 
         :raises KeyError: there is no such node.
         :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(2**NUMA nodes) choices, of about a microsecond.
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         with self._lock:
             how = self._policy_number(policy)
             number = self._nodes.number(node)
@@ -184,7 +182,6 @@ class DeviceCluster(DevicePlacer):
         owners to release for it; nothing changes.
 
         :raises ValueError: the owner has devices already, or there is no such policy.
-        :raises TypeError: an argument is of a wrong type.
         """
         with self._lock:
             return explain(
@@ -203,7 +200,6 @@ class DeviceCluster(DevicePlacer):
             may be possible in a way that ``schedule`` does not find, and what takes too long to
             settle counts as possible.
         :raises KeyError: there is no such node.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: that of a copy and of ``schedule_many``; where these do not all bind, that of up to
         5,000 placements.
@@ -215,7 +211,7 @@ class DeviceCluster(DevicePlacer):
         """
         given = as_tuple(requests, "requests")
         for request in given:
-            check_request(request)
+            as_instance(request, "request", DeviceRequest)
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
         with self._lock:
             return why_impossible(self.emptied(), given, allowed)

@@ -169,30 +169,12 @@ class _LoosePlan:
 
 
 def _loose_decision(
-    request: DeviceRequest,
-    node: str,
-    counts: tuple[tuple[str, int], ...],
-    placement: tuple[DeviceAllocation, ...],
-    idle: bool,
-    victims: tuple[str, ...],
-    reservation: str,
-    of_all: bool,
-    impossible: bool = False,
+    request: DeviceRequest, node: str, counts: Any, placement: Any, idle: bool, *others: Any
 ) -> DeviceDecision:
-    plan = _LoosePlan(idle) if node else None
-    return made_decision(
-        request,
-        node,
-        counts,
-        plan,
-        None,
-        None,
-        placement,
-        victims,
-        reservation,
-        of_all,
-        impossible=impossible,
-    )
+    victims, reservation, of_all, *impossible = others  # the last is absent from older pickles
+    plan, last = _LoosePlan(idle) if node else None, impossible == [True]
+    made = request, node, counts, plan, None, None, placement, victims, reservation, of_all
+    return made_decision(*made, impossible=last)
 
 
 def made_decision(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Literal, Self, get_args
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore._trial import Trials
@@ -72,10 +72,9 @@ class DeviceLedger(Trials, Stateful):
         """Add a node.
 
         :raises ValueError: there is one of this name, or the name is empty.
-        :raises TypeError: an argument is of a wrong type.
         """
         name = as_name(name, "node")
-        _check_inventory(inventory)
+        as_instance(inventory, "inventory", NodeDevices)
         with self._lock:
             self._equip(self._nodes.add(name, inventory), inventory)
 
@@ -97,9 +96,8 @@ class DeviceLedger(Trials, Stateful):
         they have in percent of GPUs that only now tell their bytes is counted in bytes from now on.
 
         :raises KeyError: there is no such node.
-        :raises TypeError: an argument is of a wrong type.
         """
-        _check_inventory(inventory)
+        as_instance(inventory, "inventory", NodeDevices)
         with self._lock:
             number = self._nodes.number(name)
             self._equip(number, inventory)
@@ -114,7 +112,6 @@ class DeviceLedger(Trials, Stateful):
         :param minor: only this one of the type.
         :raises KeyError: there is no such node, or no such device on it.
         :raises ValueError: there is no such type, or a minor without a type.
-        :raises TypeError: an argument is of a wrong type.
         """
         healthy = as_bool(healthy, "healthy")
         if type is not None:
@@ -205,7 +202,6 @@ class DeviceLedger(Trials, Stateful):
         :raises KeyError: there is no such owner.
         :raises ValueError: it is a reservation, whose users know it by its name; there is an owner
             of the new name, or it is empty.
-        :raises TypeError: an argument is of a wrong type.
         """
         new = as_name(new, "new")
         with self._lock:
@@ -250,7 +246,6 @@ class DeviceLedger(Trials, Stateful):
         :raises KeyError: there is no such node.
         :raises ValueError: the owner has other devices or another reservation, which is on another
             node, a device is named twice, or the name is empty.
-        :raises TypeError: an argument is of a wrong type.
         """
         reservation = as_text(reservation, "reservation")
         with self._lock:
@@ -271,7 +266,6 @@ class DeviceLedger(Trials, Stateful):
         :param restricted: see ``reserve``.
         :raises KeyError: there is no such node.
         :raises ValueError: as of ``recover``, or a user of it is on another node.
-        :raises TypeError: an argument is of a wrong type.
         """
         restricted = as_bool(restricted, "restricted")
         with self._lock:
@@ -331,7 +325,6 @@ class DeviceLedger(Trials, Stateful):
         """The cluster whose ``to_bytes`` gave these bytes.
 
         :raises CorruptStateError: they are damaged, or describe no possible state.
-        :raises TypeError: ``data`` is not bytes.
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
@@ -372,8 +365,3 @@ class DeviceLedger(Trials, Stateful):
     def __sizeof__(self) -> int:
         with self._lock:
             return object.__sizeof__(self) + self._core.__sizeof__()
-
-
-def _check_inventory(inventory: object) -> None:
-    if not isinstance(inventory, NodeDevices):
-        raise TypeError(f"inventory must be a NodeDevices, not {type(inventory).__name__}")

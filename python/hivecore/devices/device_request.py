@@ -207,7 +207,7 @@ class DeviceRequest(_Remembering):
         numbers = (gpus, core, memory, memory_percent, nics, nic_percent, fpgas, fpga_percent)
         counted = *numbers, cpu_milli, host_memory
         if gpu_wishes or nic_wishes or fpga_wishes:
-            made += _needs_of(*counted, gpu_wishes, nic_wishes, fpga_wishes)
+            made += _needs_of(*counted, wishes=(gpu_wishes, nic_wishes, fpga_wishes))
         else:
             try:
                 made += _known_needs(*counted)
@@ -341,27 +341,15 @@ def _devices(type: str, name: str, count: object, share: int, wishes: Any) -> li
     return [DeviceNeed(type, number, amounts, **wished)]
 
 
-def _needs_of(
-    gpus: int,
-    core: int | None,
-    memory: int | None,
-    memory_percent: int | None,
-    nics: int | Literal["all"],
-    nic_percent: int,
-    fpgas: int | Literal["all"],
-    fpga_percent: int,
-    cpu_milli: int,
-    host_memory: int,
-    gpu_wishes: Any = (),
-    nic_wishes: Any = (),
-    fpga_wishes: Any = (),
-) -> tuple[DeviceNeed, ...]:
-    """The needs by the arguments of a `DeviceRequest`."""
+def _needs_of(*counted: Any, wishes: Any = ((), (), ())) -> tuple[DeviceNeed, ...]:
+    """The needs by the arguments of a `DeviceRequest` that count, and the wishes."""
+    gpus, *shares, nics, nic_percent, fpgas, fpga_percent, cpu_milli, host_memory = counted
+    gpu_wishes, nic_wishes, fpga_wishes = wishes
     found: list[DeviceNeed] = []
     if as_int(gpus, "gpus", 0, MOST_DEVICES):
-        amounts = _gpu_amounts(core, memory, memory_percent)
+        amounts = _gpu_amounts(*shares)
         found.append(DeviceNeed("gpu", gpus, amounts, **_as_wishes(gpu_wishes, "gpu_wishes")))
-    elif core is not None or memory is not None or memory_percent is not None:
+    elif any(share is not None for share in shares):
         raise ValueError("gpus=0: a share of a GPU takes at least one")
     found += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
     found += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from hivecore import _devices
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
 from hivecore._trial import Transaction
 from hivecore.devices._numbers import Masks
 from hivecore.devices._owners import Charges, Held
@@ -28,7 +28,7 @@ from hivecore.devices.reservation import (
 )
 from hivecore.errors import CertificateError, StaleDecisionError
 
-__all__ = ["DevicePlacer", "check_request"]
+__all__ = ["DevicePlacer"]
 
 _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
 _RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]
@@ -59,9 +59,8 @@ class DevicePlacer(DeviceLedger):
         :param reserved: see ``schedule``.
         :raises KeyError: there is no such node, or no such reservation.
         :raises ValueError: there is no such policy, or no such use of reservations.
-        :raises TypeError: an argument is of a wrong type.
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         wish = Wish.of(reservations, reserved)
         with self._lock:
@@ -114,9 +113,8 @@ class DevicePlacer(DeviceLedger):
         :raises ValueError: the owner has devices already, there is no such policy or use of
             reservations, owners may have to leave where only reservations will do, or ``gpus`` do
             not go with one node alone.
-        :raises TypeError: an argument is of a wrong type.
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         # Identity is enough to spare the usual case the checks.
         may_leave = _NO_OWNERS if preemptible is _NO_WISH.names else _as_owners(preemptible)
@@ -258,7 +256,6 @@ class DevicePlacer(DeviceLedger):
             of the node has made them other than asked, or their reservation is gone or has not
             enough left, or the owner has devices by now; nothing has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
-        :raises TypeError: ``decision`` is not a `DeviceDecision`.
 
         One that was copied or pickled can be committed to any cluster that has its node.
         """
@@ -339,7 +336,7 @@ class DevicePlacer(DeviceLedger):
         """
         given = as_tuple(requests, "requests")
         for request in given:
-            check_request(request)
+            as_instance(request, "request", DeviceRequest)
         names = [request.name for request in given]
         if len(set(names)) != len(names):
             raise ValueError("requests: an owner is named twice")
@@ -388,9 +385,8 @@ class DevicePlacer(DeviceLedger):
             designated devices only those on these NUMA nodes are used.
         :raises KeyError: there is no such node.
         :raises ValueError: the owner has devices already, or a designated device is named twice.
-        :raises TypeError: an argument is of a wrong type.
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         with self._lock:
             how = self._policy_number(policy)
             number = self._nodes.number(node)
@@ -423,7 +419,6 @@ class DevicePlacer(DeviceLedger):
             node if these do not do.
         :raises StaleDecisionError: as of ``commit``.
         :raises ValueError: as of ``commit``, or it is through another reservation.
-        :raises TypeError: an argument is of a wrong type.
 
         A reservation is an owner, with the name of the request. It is charged for what its users
         have left of it; ``release`` is its end. Source: Koordinator's reservations.
@@ -454,9 +449,8 @@ class DevicePlacer(DeviceLedger):
         :raises KeyError: there is no such owner.
         :raises ValueError: the request's owner has devices already, the other one is a reservation
             or uses one, or there is no such policy.
-        :raises TypeError: an argument is of a wrong type.
         """
-        check_request(request)
+        as_instance(request, "request", DeviceRequest)
         restricted = as_bool(restricted, "restricted")
         with self._lock:
             number = self._policy_number(policy)
@@ -498,9 +492,3 @@ def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:
     if {*map(type, minors)} - {int}:
         return tuple([as_int(one, "gpus", 0, 2**31 - 1) for one in minors])
     return minors
-
-
-def check_request(request: object, name: str = "request") -> None:
-    """A TypeError for what is no request."""
-    if not isinstance(request, DeviceRequest):
-        raise TypeError(f"{name} must be a DeviceRequest, not {type(request).__name__}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappush, heapreplace
 from typing import Any
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_instance, as_int
 from hivecore._turns import in_turn
 from hivecore.queues._line import Entry
 from hivecore.queues._question import Question
@@ -177,8 +177,7 @@ class TenantQueues(QueueLedger):
 
         By round robin the turn is not given back.
         """
-        if not isinstance(departure, Departure):
-            raise TypeError(f"departure must be a Departure, not {type(departure).__name__}")
+        as_instance(departure, "departure", Departure)
         job = departure.job
         if type(job) is not QueuedJob:
             raise TypeError(f"departure.job must be a QueuedJob, not {type(job).__name__}")

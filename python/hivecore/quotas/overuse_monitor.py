@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_instance, as_int
 from hivecore._stateful import Branching, counted, shown
 from hivecore.quotas.quota_tree import QuotaTree
 
@@ -60,8 +60,7 @@ class OveruseMonitor(Branching):
         :raises ValueError: time goes back.
         :raises TypeError: ``tree`` is none, or ``now`` is no integer.
         """
-        if not isinstance(tree, QuotaTree):
-            raise TypeError(f"tree must be a QuotaTree, not {type(tree).__name__}")
+        as_instance(tree, "tree", QuotaTree)
         moment = as_int(now, "now", self._last, 2**62)
         over = tree.overused()
         self._last = moment

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hivecore._arguments import as_int, as_text, as_tuple
+from hivecore._arguments import as_instance, as_int, as_text, as_tuple
 from hivecore._trial import Transaction
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST
 from hivecore.quotas._names import FirstFraction
 from hivecore.quotas.quota_decision import QuotaDecision, made_decision
-from hivecore.quotas.quota_ledger import QuotaLedger, check_request
+from hivecore.quotas.quota_ledger import QuotaLedger
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import CODES, refused
 
@@ -45,7 +45,6 @@ class QuotaAdmission(QuotaLedger):
         :raises KeyError: there is no such owner or quota.
         :raises ValueError: an owner has all its members, is named twice, has asked for something
             else, or ``members`` is out of range or for several; and as of ``submit``.
-        :raises TypeError: an argument is of a wrong type.
 
         It is refused with code "runtime" or "max" where that would be exceeded, "min" where owners
         that cannot be preempted would be beyond the minimum of their quota, together with those
@@ -119,7 +118,6 @@ class QuotaAdmission(QuotaLedger):
             only if nobody else will do.
         :raises KeyError: there is no such owner or quota.
         :raises ValueError: as of ``schedule``, or a budget is below 0.
-        :raises TypeError: an argument is of a wrong type.
 
         As few leave as can be: all are thought away, then come back if it still fits, those beyond
         a budget first, then the most important.
@@ -135,7 +133,7 @@ class QuotaAdmission(QuotaLedger):
             for names, left in pairs
         ]
         if not isinstance(request, str):
-            check_request(request)
+            as_instance(request, "request", QuotaRequest)
         with self._lock, self._asked(request, None) as (named, asks):
             mine = named if isinstance(named, QuotaRequest) else named[0]
             weaker = self._weaker(self._names.number(mine.quota), mine.priority)
@@ -158,7 +156,6 @@ class QuotaAdmission(QuotaLedger):
 
         :raises StaleDecisionError: it does not bind any more, or its owners are not what they were.
         :raises ValueError: its outcome is not "bind".
-        :raises TypeError: ``decision`` is none.
         """
         if not isinstance(decision, QuotaDecision):
             raise TypeError(f"decision must be a QuotaDecision, not {type(decision).__name__}")
@@ -203,7 +200,6 @@ class QuotaAdmission(QuotaLedger):
         :returns: what was decided; if it binds, it is done.
         :raises KeyError: there is no such owner.
         :raises ValueError: it does not run, or would have more than ``count``.
-        :raises TypeError: an argument is of a wrong type.
         """
         with self._lock:
             if not self._core.members(self._number(name)):
@@ -266,7 +262,7 @@ class QuotaAdmission(QuotaLedger):
         try:
             for one in given:
                 if not isinstance(one, str):
-                    check_request(one)
+                    as_instance(one, "request", QuotaRequest)
                     if one.name not in self._owners:
                         self._submit(one)
                         new.append(one.name)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Literal, Self
 
-from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
+from hivecore._arguments import as_bool, as_instance, as_int, as_mapping, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
@@ -18,7 +18,7 @@ from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 
-__all__ = ["Limit", "QuotaLedger", "check_request"]
+__all__ = ["Limit", "QuotaLedger"]
 
 #: What admission goes by beside the total.
 Limit = Literal["runtime", "max"]
@@ -109,10 +109,8 @@ class QuotaLedger(Trials, Stateful):
         :raises KeyError: its parent is missing.
         :raises ValueError: it is its own ancestor, it or a quota below it has a dimension that the
             parent has not, it would change its tree, or a sum would be above 2**62.
-        :raises TypeError: ``quota`` is none.
         """
-        if not isinstance(quota, Quota):
-            raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
+        as_instance(quota, "quota", Quota)
         with self._lock, self._refined((), quota.max, quota.min, quota.weight or ()):
             self._shape().set_quota(quota)
 
@@ -122,7 +120,6 @@ class QuotaLedger(Trials, Stateful):
         :param parent: "": it comes to the top.
         :raises KeyError: there is no such quota.
         :raises ValueError: as of ``set_quota``.
-        :raises TypeError: an argument is of a wrong type.
         """
         parent = as_text(parent, "parent")
         with self._lock:
@@ -145,7 +142,6 @@ class QuotaLedger(Trials, Stateful):
         :param tree: which; a new one if need be.
         :param carved: it is taken off what the default tree has.
         :raises ValueError: an amount is out of range, or the default tree would be carved.
-        :raises TypeError: an argument is of a wrong type.
         """
         amounts = as_amounts(total, "total")
         tree, carved = as_text(tree, "tree"), as_bool(carved, "carved")
@@ -248,9 +244,8 @@ class QuotaLedger(Trials, Stateful):
         :raises KeyError: there is no such quota.
         :raises ValueError: there is an owner of this name, a sum would be above 2**62, or there
             would be more than 64 dimensions.
-        :raises TypeError: ``request`` is none.
         """
-        check_request(request)
+        as_instance(request, "request", QuotaRequest)
         with self._lock:
             try:
                 self._submit(request)
@@ -262,7 +257,7 @@ class QuotaLedger(Trials, Stateful):
         """Submit all of these, or none; errors are those of ``submit``."""
         given = as_tuple(requests, "requests")
         for request in given:
-            check_request(request)
+            as_instance(request, "request", QuotaRequest)
         with self._lock:
             done: list[str] = []
             try:
@@ -282,7 +277,6 @@ class QuotaLedger(Trials, Stateful):
         :param reclaimed: others take back what it had, so that it may borrow only after something
             else has happened; if not, such as after a failure, it may at once.
         :raises KeyError: there is no such owner.
-        :raises TypeError: ``reclaimed`` is not a bool.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8}, limit="max")
@@ -342,9 +336,8 @@ class QuotaLedger(Trials, Stateful):
             the order in which they are recovered.
         :raises KeyError: there is no such quota.
         :raises ValueError: as of ``submit``, or ``members`` is out of range.
-        :raises TypeError: an argument is of a wrong type.
         """
-        check_request(request)
+        as_instance(request, "request", QuotaRequest)
         running = as_int(members, "members", 0, request.count)
         with self._lock:
             try:
@@ -488,7 +481,6 @@ class QuotaLedger(Trials, Stateful):
         """The tree whose ``to_bytes`` gave these bytes.
 
         :raises CorruptStateError: they are damaged, or describe no possible state.
-        :raises TypeError: ``data`` is not bytes.
         """
         payload = unseal(b"HCQT", 1, data)
         with corrupt_if_it_fails():
@@ -512,12 +504,6 @@ class QuotaLedger(Trials, Stateful):
     def __sizeof__(self) -> int:
         with self._lock:
             return object.__sizeof__(self) + self._core.__sizeof__()
-
-
-def check_request(request: object) -> None:
-    """A TypeError for what is no request."""
-    if not isinstance(request, QuotaRequest):
-        raise TypeError(f"request must be a QuotaRequest, not {type(request).__name__}")
 
 
 def _too_much(request: QuotaRequest) -> ValueError:

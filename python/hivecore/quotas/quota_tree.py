@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
 from hivecore._thousandths import THOUSAND, exact
 from hivecore.decisions import Explanation
 from hivecore.quotas._amounts import Amount, AmountsLike
@@ -14,7 +14,7 @@ from hivecore.quotas._fields import Field
 from hivecore.quotas.explanation import explain
 from hivecore.quotas.quota import Quota, quotas_by_name
 from hivecore.quotas.quota_admission import QuotaAdmission
-from hivecore.quotas.quota_ledger import Limit, check_request
+from hivecore.quotas.quota_ledger import Limit
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import CODES
 from hivecore.quotas.runtime_trace import RuntimeLevel, runtime_trace
@@ -44,7 +44,7 @@ class QuotaTree(QuotaAdmission):
         which Koordinator leaves out when it scales.
     :raises KeyError: a parent is missing.
     :raises ValueError: quotas do not go together, or there is no such limit.
-    :raises TypeError: an argument is of a wrong type.
+    :raises TypeError: an argument is of a wrong type, here and in all methods.
 
     A quota's *runtime* is what it may use now: at most what it asks for, at least its minimum if it
     asks for that much, and a share by weight of what others leave. Everything that is asked for
@@ -145,7 +145,6 @@ class QuotaTree(QuotaAdmission):
         :raises KeyError: there is no such dimension.
         :raises ValueError: there is no such limit or quota, an amount is out of range, or an array
             is not of that shape.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(n), and that of the runtimes that have moved.
 
@@ -232,10 +231,9 @@ class QuotaTree(QuotaAdmission):
 
         :raises KeyError: there is no such owner or quota.
         :raises ValueError: as of ``schedule``.
-        :raises TypeError: an argument is of a wrong type.
         """
         if not isinstance(request, str):
-            check_request(request)
+            as_instance(request, "request", QuotaRequest)
         with self._lock:
             tree = self.copy()
             if not isinstance(request, str) and request.name not in self._owners:

@@ -110,7 +110,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         :param free: what is free on it, by resource; what is not named is 0.
         :raises ValueError: there is one of this name, the name is empty, a layer is unknown, or an
             amount is not from 0 to 2**62.
-        :raises TypeError: an argument is of a wrong type.
 
         Cost: O(nodes x layers), and once more for each kind of pod that is asked for after it.
 
@@ -184,7 +183,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         :param nodes: which; ``None``: all, in the order of ``nodes``.
         :raises KeyError: there is no such node.
         :raises ValueError: a count is out of range, or there are too many or too few.
-        :raises TypeError: an argument is of a wrong type.
         """
         named = None if nodes is None else as_tuple(nodes, "nodes")
         given = as_array(counts, "counts")
@@ -201,7 +199,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         :param amounts: whole units or thousandths, such as 0.25.
         :raises KeyError: there is no such node.
         :raises ValueError: an amount is not from 0 to 2**62, or is no multiple of 0.001.
-        :raises TypeError: an argument is of a wrong type.
         """
         given = as_fractions(amounts, "amounts", 0, 2**62)
         with self._lock:
@@ -280,7 +277,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         stay.
 
         :raises KeyError: there is no such node.
-        :raises TypeError: ``healthy`` is no bool.
         """
         usable = as_bool(healthy, "healthy")
         with self._lock:
@@ -379,7 +375,6 @@ class NetworkLedger(LoggedTrials, PlainState):
 
         :raises KeyError: there is no such owner.
         :raises ValueError: there is an owner of the new name, or it is empty.
-        :raises TypeError: an argument is of a wrong type.
         """
         new = as_name(new, "new")
         with self._lock:

@@ -38,7 +38,7 @@ class NetworkTopology(NetworkLedger):
         with those that share its next narrower one.
         There may be none yet.
     :raises ValueError: a layer is there twice or unknown.
-    :raises TypeError: an argument is of a wrong type.
+    :raises TypeError: an argument is of a wrong type, here and in all methods.
 
     Placements are exact. The best one is, compared in this order: in one domain of the narrowest
     layer; with the fewest domains of each layer below it, from wide to narrow; with the most
@@ -94,7 +94,6 @@ class NetworkTopology(NetworkLedger):
         :raises KeyError: there is no such layer or node.
         :raises ValueError: there is an owner of this name, ``prefer`` is wider than ``must``, or
             ``most`` is of another shape.
-        :raises TypeError: ``request`` is none, or an argument is of a wrong type.
         """
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_mapping
+from hivecore._arguments import as_instance, as_mapping
 from hivecore.devices import DeviceCluster, DeviceRequest, Feasibility
 from hivecore.interop.gpushare.books import Books, Holding
 from hivecore.interop.gpushare.inspect import draw_node
@@ -81,8 +81,7 @@ class Extender(HttpExtender):
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         bytes_of(unit)
-        if not isinstance(cluster, DeviceCluster):
-            raise TypeError(f"cluster must be a DeviceCluster, not {type(cluster).__name__}")
+        as_instance(cluster, "cluster", DeviceCluster)
         super().__init__(binder)
         self._books = Books(cluster, unit)
         self._clock = clock

@@ -1,6 +1,6 @@
 """The gangs that KubeDL makes of a job, and what it writes on their pods."""
 
-from hivecore._arguments import as_bool, as_name
+from hivecore._arguments import as_bool, as_instance, as_name
 from hivecore.gangs import GangSpec
 from hivecore.interop.kubedl.jobs import KubedlJob
 from hivecore.interop.kubedl.names import AI_MASTER, LIGHT_MINIMUM, LIGHT_NAME, POD_GROUP
@@ -67,5 +67,4 @@ def gang_labels(job: KubedlJob, role: str, *, per_role: bool) -> dict[str, str]:
 
 
 def _check_job(job: object) -> None:
-    if not isinstance(job, KubedlJob):
-        raise TypeError(f"job must be a KubedlJob, not {type(job).__name__}")
+    as_instance(job, "job", KubedlJob)

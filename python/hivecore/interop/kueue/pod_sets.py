@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hivecore._arguments import as_mapping, as_name
+from hivecore._arguments import as_instance, as_mapping, as_name
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kueue.names import (
@@ -76,8 +76,7 @@ def read_pod_set(
     >>> request.must, request.multiple
     ('example.com/block', (('example.com/rack', 4),))
     """
-    if not isinstance(topology, KueueTopology):
-        raise TypeError(f"topology must be a KueueTopology, not {type(topology).__name__}")
+    as_instance(topology, "topology", KueueTopology)
     as_name(name, "name")
     field = Field(as_mapping(pod_set, "pod_set"))
     _check_keys(field)

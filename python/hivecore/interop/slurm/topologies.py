@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Plugin", "SlurmTopology"]
@@ -43,8 +43,7 @@ class SlurmTopology:
     def __post_init__(self) -> None:
         as_choice(self.plugin, "plugin", get_args(Plugin))
         network: object = self.network
-        if not isinstance(network, NetworkTopology):
-            raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
+        as_instance(network, "network", NetworkTopology)
         as_text(self.name, "name")
         as_bool(self.cluster_default, "cluster_default")
         sizes = tuple(

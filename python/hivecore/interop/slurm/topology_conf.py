@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from hivecore._arguments import as_text
+from hivecore._arguments import as_instance, as_text
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm._blocks import Block, block_network, blocks_of
@@ -236,8 +236,7 @@ def write_topology_conf(topology: SlurmTopology) -> str:
     SwitchName=s1 Switches=r[0-1]
     <BLANKLINE>
     """
-    if not isinstance(topology, SlurmTopology):
-        raise TypeError(f"topology must be a SlurmTopology, not {type(topology).__name__}")
+    as_instance(topology, "topology", SlurmTopology)
     if topology.plugin == "flat":
         raise ValueError("topology: a flat one has no topology.conf")
     lines = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, get_args
 
-from hivecore._arguments import as_bool, as_int, as_mapping
+from hivecore._arguments import as_bool, as_instance, as_int, as_mapping
 from hivecore.gangs import BindInfo, GangMode, GangSpec, GangStatus, MatchPolicy
 from hivecore.interop.koordinator.gangs.durations import read_duration
 from hivecore.interop.koordinator.gangs.names import (
@@ -201,8 +201,7 @@ def bind_annotations(info: BindInfo) -> dict[str, str]:
     >>> sorted(bind_annotations(BindInfo("ai/train", 4)).values())
     ['4', 'ai/train']
     """
-    if not isinstance(info, BindInfo):
-        raise TypeError(f"info must be a BindInfo, not {type(info).__name__}")
+    as_instance(info, "info", BindInfo)
     return {BIND_GROUP: info.group, BIND_MEMBERS: str(info.members)}
 
 
@@ -219,8 +218,7 @@ def pod_group_status(status: GangStatus) -> dict[str, Any]:
     >>> pod_group_status(gangs.gang("train"))
     {'status': {'phase': 'Scheduled', 'scheduled': 1, 'running': 0, 'succeeded': 0, 'failed': 0}}
     """
-    if not isinstance(status, GangStatus):
-        raise TypeError(f"status must be a GangStatus, not {type(status).__name__}")
+    as_instance(status, "status", GangStatus)
     ended = status.succeeded + status.failed
     return {
         "status": {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore._arguments import as_bool, as_mapping
+from hivecore._arguments import as_bool, as_instance, as_mapping
 from hivecore._thousandths import Amount
 from hivecore.interop.koordinator.quotas.amounts import (
     json_resources,
@@ -53,8 +53,7 @@ def write_elastic_quota(
     >>> written["metadata"]["uid"], written["spec"]
     ('kept', {'max': {'cpu': '40'}, 'min': {'cpu': '1500m'}})
     """
-    if not isinstance(quota, Quota):
-        raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
+    as_instance(quota, "quota", Quota)
     given = {} if record is None else as_mapping(record, "record")
     with named_object(Field(given), KIND):
         named = dict(Field(given)["metadata"].items())

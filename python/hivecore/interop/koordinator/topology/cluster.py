@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore._arguments import as_mapping, as_name
+from hivecore._arguments import as_instance, as_mapping, as_name
 from hivecore.interop.domain_names import distinct_names, paths_of
 from hivecore.interop.koordinator.topology.names import (
     API_VERSION,
@@ -156,9 +156,8 @@ def write_network_labels(
     return found
 
 
-def _keys(network: object, keys: object) -> dict[str, str]:
-    if not isinstance(network, NetworkTopology):
-        raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
+def _keys(network: Any, keys: object) -> dict[str, str]:
+    as_instance(network, "network", NetworkTopology)
     given = as_mapping(keys, "keys")
     for layer in network.layers:
         if layer not in given:

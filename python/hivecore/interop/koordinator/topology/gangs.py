@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hivecore._arguments import as_mapping
+from hivecore._arguments import as_instance, as_mapping
 from hivecore.interop.koordinator.topology.names import (
     POD_INDEX,
     SELECTOR,
@@ -40,8 +40,7 @@ class TopologyGang:
         :raises ValueError: the decision is another gang's.
         :raises TypeError: ``decision`` is none.
         """
-        if not isinstance(decision, TopologyDecision):
-            raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
+        as_instance(decision, "decision", TopologyDecision)
         if decision.request != self.request:
             raise ValueError(f"decision: is of {decision.request.name!r}, or of another request")
         if decision.outcome != "bind":
@@ -89,8 +88,7 @@ def read_topology_gang(
     >>> found.request.name, found.request.must, found.pods
     ('default/train', 'rack', ('default/train-9', 'default/train-10'))
     """
-    if not isinstance(network, NetworkTopology):
-        raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
+    as_instance(network, "network", NetworkTopology)
     field = Field(as_mapping(gang, "gang"))
     with named_object(field, "the gang"):
         name = owner_name(field)
