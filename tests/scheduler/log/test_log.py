@@ -18,7 +18,7 @@ from scheduler.lives import (
 )
 from scheduler.random_lives import live
 
-from hivecore.devices import device_cluster
+from hivecore.devices import device_ledger
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
 from hivecore.scheduler import Job, Scheduler, read_log, recover, replay
@@ -156,8 +156,8 @@ def test_a_log_of_devices_of_mode_koordinator_says_what_to_do_instead(tmp_path, 
     def encoded(*arguments):
         return encode(*arguments).replace(b'"quirks":null', b'"quirks":["greedy_joint"]')
 
-    encode = device_cluster.encode
-    monkeypatch.setattr(device_cluster, "encode", encoded)
+    encode = device_ledger.encode
+    monkeypatch.setattr(device_ledger, "encode", encoded)
     scheduler = make_scheduler(("devices",), log=tmp_path / "log")
     state = scheduler.to_bytes()
     monkeypatch.undo()
