@@ -213,7 +213,7 @@ class DeviceLedger(Trials, Stateful):
             self._owners.rename(name, new)
 
     def reservation(self, name: str) -> DeviceReservation:
-        """What a reservation holds, and who uses it.
+        """What a reservation holds, and which owners use it.
 
         :raises KeyError: there is no such reservation.
         """
@@ -349,9 +349,9 @@ class DeviceLedger(Trials, Stateful):
             for name, one in sorted(owners.items(), key=lambda item: not item[1].reservation):
                 record = cluster._nodes, cluster._owners, name, *one[:3]
                 if one.restricted is None:
-                    recover_owner(*record, one.reservation)
+                    recover_owner(*record, as_text(one.reservation, "reservation"))
                 else:
-                    recover_reservation(*record, one.restricted)
+                    recover_reservation(*record, as_bool(one.restricted, "restricted"))
         return cluster
 
     def check(self) -> None:

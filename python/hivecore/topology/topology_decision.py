@@ -86,7 +86,7 @@ class TopologyDecision(_Marked):
             if not isinstance(one, NodePods):
                 raise CertificateError(f"the placement has {one!r}, which is no NodePods")
         if self.outcome == "bind":
-            where = self.layer, self.placement, self.nodes
+            where = self.layer, self.placement, self.nodes and frozenset(self.nodes)
             check_placement(self.request, *where, self.optimal, network.copy(), most)
 
 
