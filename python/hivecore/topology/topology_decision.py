@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from hivecore._arguments import as_instance, as_int, as_name, as_tuple
+from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.decisions import Outcome, Refusal
 from hivecore.errors import CertificateError
 from hivecore.topology.network_ledger import NetworkLedger
@@ -100,18 +100,20 @@ def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> To
     return decision
 
 
-def placement_to_commit(decision: Any) -> tuple[NodePods, ...]:
+def placement_to_commit(decision: object) -> tuple[NodePods, ...]:
     """Where a decision to bind places all pods of its request; decisions may be made by hand.
 
     :raises ValueError: its outcome is not "bind", a node is named twice or gets no pod, a number is
         out of range, or the numbers do not add up to those of the request.
     :raises TypeError: something is of a wrong type.
     """
-    as_instance(decision, "decision", TopologyDecision)
+    if not isinstance(decision, TopologyDecision):
+        raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
     if decision.outcome != "bind":
         raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
     request = decision.request
-    as_instance(request, "decision.request", TopologyRequest)
+    if not isinstance(request, TopologyRequest):
+        raise TypeError(f"decision.request must be a TopologyRequest, not {type(request).__name__}")
     given = as_tuple(decision.placement, "decision.placement")
     placed = tuple([_as_node_pods(one) for one in given])
     if len({one.node for one in placed}) < len(placed):
