@@ -40,7 +40,8 @@ class CellCluster(CellLedger):
         that do not say themselves.
     :raises InfeasibleAssignmentError: the tenants' cells do not fit.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
-    :raises KeyError: ``policies`` names an unknown tenant.
+    :raises KeyError: ``policies`` names an unknown tenant, or a method is given a name that is not
+        known.
     :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
         2**32 - 1 leaves in all; ``evictions`` is no such value.
 

@@ -67,8 +67,6 @@ class CellLedger(Trials, Stateful):
     def release(self, name: str) -> None:
         """Take back all leaves and reservations of a group.
 
-        :raises KeyError: there is no such group.
-
         Leaves that a preempting group has reserved are that group's now. Groups that were
         downgraded have their guarantee back if the tenant's cells around them are free now, the
         more important first.
@@ -79,7 +77,6 @@ class CellLedger(Trials, Stateful):
     def rename(self, name: str, new: str) -> None:
         """A group has another name from now on, and comes last in `groups`; it stays where it is.
 
-        :raises KeyError: there is no such group.
         :raises ValueError: a live group has the new name, or it is empty.
 
         Cost: O(groups).
@@ -91,11 +88,10 @@ class CellLedger(Trials, Stateful):
     def cancel(self, name: str) -> None:
         """Give up a preemption: the reserved leaves go back to the groups that are on them.
 
-        :raises KeyError: there is no such group.
         :raises ValueError: it is allocated, not preempting.
         """
         with self._lock:
-            if not self._books.is_preempting(self._books.known(name)):
+            if not self._books.is_preempting(self._books.groups.known(name)):
                 raise ValueError(f"group {name!r} is allocated; release it")
             self._books.groups.release(name)
 
@@ -153,12 +149,9 @@ class CellLedger(Trials, Stateful):
             return isinstance(name, str) and name in self._books.live
 
     def group(self, name: str) -> GroupStatus:
-        """A live group. Cost: O(leaves of the group).
-
-        :raises KeyError: there is no such group.
-        """
+        """A live group. Cost: O(leaves of the group)."""
         with self._lock:
-            self._books.known(name)
+            self._books.groups.known(name)
             return group_status(self._books, name)
 
     def free_cells(self) -> dict[str, dict[str, npt.NDArray[np.int64]]]:
@@ -190,8 +183,6 @@ class CellLedger(Trials, Stateful):
 
         S(top) = free - owed, S(l) = S(l+1) * fanout + free(l) - owed(l), where owed counts owned
         cells that are not bound. Never negative: that is sharing safety.
-
-        :raises KeyError: an unknown chain.
         """
         with self._lock:
             number = self._chain(chain)
@@ -222,10 +213,7 @@ class CellLedger(Trials, Stateful):
             return virtual_trees(self._books, tenants[virtual_cluster])
 
     def idle_leaves(self, chain: str) -> npt.NDArray[np.int32]:
-        """Healthy leaves of each node that no group is on or has reserved: int32 array. O(nodes).
-
-        :raises KeyError: an unknown chain.
-        """
+        """Healthy leaves of each node that no group uses or has reserved: int32[nodes]. O(nodes)."""
         with self._lock:
             return self._books.core.idle_leaves(self._chain(chain))
 
@@ -250,10 +238,7 @@ class CellLedger(Trials, Stateful):
             return max(core.available(tenant, chain, pool) for chain in chains)
 
     def leaf_groups(self, chain: str) -> tuple[list[str | None], list[str | None]]:
-        """Per leaf of a chain the group that is on it, and the one that has reserved it.
-
-        :raises KeyError: an unknown chain.
-        """
+        """Per leaf of a chain the group that is on it, and the one that has reserved it."""
         with self._lock:
             number, named = self._chain(chain), self._books.named
             core = self._books.core
@@ -264,10 +249,7 @@ class CellLedger(Trials, Stateful):
         return users, reservers
 
     def leaf_group_numbers(self, chain: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """What ``leaf_groups`` says as two int64 arrays: places in ``groups()``, -1 for nobody.
-
-        :raises KeyError: an unknown chain.
-        """
+        """What ``leaf_groups`` says as two int64 arrays: places in ``groups()``, -1 for nobody."""
         with self._lock:
             number, core = self._chain(chain), self._books.core
             self._books.groups.sort()

@@ -29,6 +29,7 @@ class DeviceCluster(DevicePlacer):
     :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
         while it is the cluster's policy.
     :param seed: of "random", 0 to 2**64 - 1.
+    :raises KeyError: a method is given a name that is not known.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
     :raises ValueError: a name is empty, or there is no such policy.
 
@@ -107,7 +108,6 @@ class DeviceCluster(DevicePlacer):
             "random" draws depend on the pods' names: it counts as "bin-pack" does.
         :param after: the request of other pods, and how many of them each node gets first.
         :returns: int32[nodes], in the order of ``nodes``; -1: it has no room for those others.
-        :raises KeyError: there is no such node.
         :raises ValueError: there is no such policy, or ``most`` is out of range.
 
         Cost: O(nodes); for each different state of nodes some microseconds a pod, unless it was
@@ -145,7 +145,6 @@ class DeviceCluster(DevicePlacer):
 
         :param node: of one node; ``None``: of all together.
         :returns: bytes, the mean over the task mix; 0 if there is none.
-        :raises KeyError: there is no such node.
 
         Source: FGD (USENIX ATC'23, section 3). Cost: O(GPUs * classes).
         """
@@ -165,7 +164,6 @@ class DeviceCluster(DevicePlacer):
         `merge_numa_hints` merges them with those of processors, and ``allocate`` takes what that
         has chosen.
 
-        :raises KeyError: there is no such node.
         :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
 
         Cost: O(2**NUMA nodes) choices, of about a microsecond.
@@ -199,7 +197,6 @@ class DeviceCluster(DevicePlacer):
         :returns: the reason of a pod that no node serves, or for how many pods there is room. Pods
             may be possible in a way that ``schedule`` does not find, and what takes too long to
             settle counts as possible.
-        :raises KeyError: there is no such node.
 
         Cost: that of a copy and of ``schedule_many``; where these do not all bind, that of up to
         5,000 placements.

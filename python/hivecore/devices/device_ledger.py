@@ -79,10 +79,7 @@ class DeviceLedger(Trials, Stateful):
             self._equip(self._nodes.add(name, inventory), inventory)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
-        """Remove a node and all owners on it; returns their names, sorted.
-
-        :raises KeyError: there is no such node.
-        """
+        """Remove a node and all owners on it; returns their names, sorted."""
         with self._lock:
             number = self._nodes.number(name)
             owners = self._owners.on(number)
@@ -94,8 +91,6 @@ class DeviceLedger(Trials, Stateful):
     def set_inventory(self, name: str, inventory: NodeDevices) -> None:
         """Say what a node has now; owners stay charged, for devices that are gone as well. What
         they have in percent of GPUs that only now tell their bytes is counted in bytes from now on.
-
-        :raises KeyError: there is no such node.
         """
         as_instance(inventory, "inventory", NodeDevices)
         with self._lock:
@@ -133,10 +128,7 @@ class DeviceLedger(Trials, Stateful):
             self._equip(number, inventory.with_health(meant, healthy))
 
     def inventory(self, name: str) -> NodeDevices:
-        """What a node has.
-
-        :raises KeyError: there is no such node.
-        """
+        """What a node has."""
         with self._lock:
             return self._nodes.inventory(self._nodes.number(name))
 
@@ -163,34 +155,23 @@ class DeviceLedger(Trials, Stateful):
             return len(self._owners.numbers)
 
     def node_of(self, name: str) -> str:
-        """The node that an owner is on.
-
-        :raises KeyError: there is no such owner.
-        """
+        """The node that an owner is on."""
         with self._lock:
             return self._nodes.names[self._owners.node(name)] or ""
 
     def allocations(self, name: str) -> tuple[DeviceAllocation, ...]:
-        """What an owner has; a reservation: what its users have left of it.
-
-        :raises KeyError: there is no such owner.
-        """
+        """What an owner has; a reservation: what its users have left of it."""
         with self._lock:
             return self._nodes.named(self._owners.node(name), self._owners.charges(name))
 
     def owners(self, node: str) -> tuple[str, ...]:
-        """Names of the owners on a node, sorted.
-
-        :raises KeyError: there is no such node.
-        """
+        """Names of the owners on a node, sorted."""
         with self._lock:
             return self._owners.on(self._nodes.number(node))
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner. What a reservation has left is free then, its users
         stay; what a user of one has goes back there.
-
-        :raises KeyError: there is no such owner.
         """
         with self._lock:
             self._owners.release(name)
@@ -199,7 +180,6 @@ class DeviceLedger(Trials, Stateful):
         """An owner has another name from now on; its devices stay its own. Cost: O(1), of users of
         a reservation O(its users).
 
-        :raises KeyError: there is no such owner.
         :raises ValueError: it is a reservation, whose users know it by its name; there is an owner
             of the new name, or it is empty.
         """
@@ -213,10 +193,7 @@ class DeviceLedger(Trials, Stateful):
             self._owners.rename(name, new)
 
     def reservation(self, name: str) -> DeviceReservation:
-        """What a reservation holds, and which owners use it.
-
-        :raises KeyError: there is no such reservation.
-        """
+        """What a reservation holds, and which owners use it."""
         with self._lock:
             return described(self._nodes, self._owners, name)
 
@@ -243,7 +220,6 @@ class DeviceLedger(Trials, Stateful):
         beyond what there is; recovered again with the same, one stays as it is.
 
         :param reservation: the one that it uses, which may be recovered later; "": none.
-        :raises KeyError: there is no such node.
         :raises ValueError: the owner has other devices or another reservation, which is on another
             node, a device is named twice, or the name is empty.
         """
@@ -264,7 +240,6 @@ class DeviceLedger(Trials, Stateful):
 
         :param allocations: all that it holds, its users' part included.
         :param restricted: see ``reserve``.
-        :raises KeyError: there is no such node.
         :raises ValueError: as of ``recover``, or a user of it is on another node.
         """
         restricted = as_bool(restricted, "restricted")

@@ -57,7 +57,6 @@ class DevicePlacer(DeviceLedger):
         :param reservations: those that it may use; of a restricted one the score is that of the
             devices that it has left.
         :param reserved: see ``schedule``.
-        :raises KeyError: there is no such node, or no such reservation.
         :raises ValueError: there is no such policy, or no such use of reservations.
         """
         as_instance(request, "request", DeviceRequest)
@@ -383,7 +382,6 @@ class DevicePlacer(DeviceLedger):
             by it, then the request has to fit: it gets what it asks for, not what is designated
             beyond that. A type that is not in it is chosen freely. With ``numa``, both hold: of the
             designated devices only those on these NUMA nodes are used.
-        :raises KeyError: there is no such node.
         :raises ValueError: the owner has devices already, or a designated device is named twice.
         """
         as_instance(request, "request", DeviceRequest)
@@ -446,7 +444,6 @@ class DevicePlacer(DeviceLedger):
         more; the owner stays, as its first user.
 
         :param restricted: see ``reserve``.
-        :raises KeyError: there is no such owner.
         :raises ValueError: the request's owner has devices already, the other one is a reservation
             or uses one, or there is no such policy.
         """

@@ -324,10 +324,7 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def retry(self, gang: str, now: int) -> tuple[Action, ...]:
-        """Try the idle pods of a gang's group now rather than when it is time.
-
-        :raises KeyError: there is no such gang.
-        """
+        """Try the idle pods of a gang's group now rather than when it is time."""
         group = self._gang(gang).group
         rounds = self._at(now)
         for pod in [pod for _, pod in sorted(group.idle.items())]:

@@ -61,26 +61,17 @@ class GangLedger(PlainState):
 
     @in_turn
     def pods(self, gang: str) -> tuple[str, ...]:
-        """The pods of a gang, in the order in which they were created.
-
-        :raises KeyError: there is no such gang.
-        """
+        """The pods of a gang, in the order in which they were created."""
         return tuple(self._gang(gang).pods)
 
     @in_turn
     def spec(self, gang: str) -> GangSpec | None:
-        """The definition of a gang; ``None``: it is known by its pods alone.
-
-        :raises KeyError: there is no such gang.
-        """
+        """The definition of a gang; ``None``: it is known by its pods alone."""
         return self._gang(gang).spec
 
     @in_turn
     def pod(self, name: str) -> PodStatus:
-        """Where a pod is in its life. O(1).
-
-        :raises KeyError: there is no such pod.
-        """
+        """Where a pod is in its life. O(1)."""
         book = self._known(name)
         state = book.state
         assert state is not None
@@ -99,10 +90,7 @@ class GangLedger(PlainState):
 
     @in_turn
     def gang(self, name: str) -> GangStatus:
-        """How a gang stands. O(pods of the gang).
-
-        :raises KeyError: there is no such gang.
-        """
+        """How a gang stands. O(pods of the gang)."""
         gang = self._gang(name)
         states = [pod.state for pod in gang.pods.values()]
         running = states.count("running")
@@ -132,19 +120,13 @@ class GangLedger(PlainState):
 
     @in_turn
     def bind_info(self, pod: str) -> BindInfo | None:
-        """What to write on a pod when it is bound; ``None``: its group was never released.
-
-        :raises KeyError: there is no such pod.
-        """
+        """What to write on a pod when it is bound; ``None``: its group was never released."""
         group = self._known(pod).gang.group
         return None if group.members_bound < 0 else BindInfo(group.id, group.members_bound)
 
     @in_turn
     def waits_for(self, gang: str) -> tuple[str, ...]:
-        """The groups that hold what a gang's group lacks, while it holds something itself.
-
-        :raises KeyError: there is no such gang.
-        """
+        """The groups that hold what a gang's group lacks, while it holds something itself."""
         group = self._gang(gang).group
         return tuple([one.id for one in self._rounds.graph.waits_for(group)])
 

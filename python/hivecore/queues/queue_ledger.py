@@ -179,10 +179,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def parked(self, tenant: str) -> tuple[int, ...]:
-        """The kinds of a tenant that are parked, in ascending order.
-
-        :raises KeyError: the tenant was never named.
-        """
+        """The kinds of a tenant that are parked, in ascending order."""
         return tuple(sorted(self._named(tenant).line.parked))
 
     # --- state

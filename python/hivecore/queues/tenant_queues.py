@@ -49,6 +49,7 @@ class TenantQueues(QueueLedger):
         Jobs of tenants that are asked after it keep to the reservation, too. It needs a `Capacity`,
         without which it is "fifo".
     :raises ValueError: a value is not allowed.
+    :raises KeyError: a method is given a name that is not known.
     :raises TypeError: something is of a wrong type.
 
     A tenant of which no job can leave does not block the others: it is charged nothing and, unless
@@ -215,10 +216,7 @@ class TenantQueues(QueueLedger):
 
     @in_turn
     def remove(self, name: str) -> QueuedJob:
-        """Take a job out of its queue. O(log n) on average.
-
-        :raises KeyError: no queue has it.
-        """
+        """Take a job out of its queue. O(log n) on average."""
         entry = self._known(name)
         tenant = self._tenants[entry.job.tenant]
         self._leave(entry, tenant)
@@ -230,7 +228,6 @@ class TenantQueues(QueueLedger):
         """Take a job out of its queue though it is not its turn; its tenant is charged nothing.
 
         :returns: with which `requeue` gives it its place again.
-        :raises KeyError: no queue has it.
 
         O(log n) on average.
 
@@ -259,10 +256,7 @@ class TenantQueues(QueueLedger):
         fits: Callable[[QueuedJob], Any] | None = None,
         capacity: Capacity | None = None,
     ) -> Standing:
-        """Where a job stands among its tenant's, and why it waits. O(n log n) of these.
-
-        :raises KeyError: no queue has it.
-        """
+        """Where a job stands among its tenant's, and why it waits. O(n log n) of these."""
         entry = self._known(name)
         asked = Question(self._moment(now), plugins, fits, capacity)
         tenant = self._tenants[entry.job.tenant]
@@ -293,7 +287,6 @@ class TenantQueues(QueueLedger):
         """Offer no job of this kind by `next` and `peek` until it is woken; O(log kinds).
 
         :param kind: 1 to 2**61. There need not be a job of it: those that come wait, too.
-        :raises KeyError: the tenant was never named.
 
         Parked jobs wait as all others do, and leave by `remove`. By "fifo" the first of them holds
         up those behind it; else they are passed over, without a reservation. A tenant none of whose
@@ -324,10 +317,7 @@ class TenantQueues(QueueLedger):
 
     @in_turn
     def wake(self, tenant: str, kind: int) -> bool:
-        """Offer a kind's jobs again, and say whether it was parked. O(log kinds).
-
-        :raises KeyError: the tenant was never named.
-        """
+        """Offer a kind's jobs again, and say whether it was parked. O(log kinds)."""
         found = self._named(tenant)
         number = as_int(kind, "kind", 0, MOST_KIND)
         if number not in found.line.parked:

@@ -42,7 +42,6 @@ class QuotaAdmission(QuotaLedger):
             ask for is taken off the total of the others.
         :param members: of one owner: how many more of its members; ``None``: ``min_count`` if it is
             pending, one if it runs.
-        :raises KeyError: there is no such owner or quota.
         :raises ValueError: an owner has all its members, is named twice, has asked for something
             else, or ``members`` is out of range or for several; and as of ``submit``.
 
@@ -116,7 +115,6 @@ class QuotaAdmission(QuotaLedger):
 
         :param budgets: how many of some owners may go, as (names, number); who is beyond one leaves
             only if nobody else will do.
-        :raises KeyError: there is no such owner or quota.
         :raises ValueError: as of ``schedule``, or a budget is below 0.
 
         As few leave as can be: all are thought away, then come back if it still fits, those beyond
@@ -198,7 +196,6 @@ class QuotaAdmission(QuotaLedger):
         """Admit so many more members of an owner that runs, if they are admitted.
 
         :returns: what was decided; if it binds, it is done.
-        :raises KeyError: there is no such owner.
         :raises ValueError: it does not run, or would have more than ``count``.
         """
         with self._lock:

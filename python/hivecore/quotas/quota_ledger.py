@@ -86,19 +86,13 @@ class QuotaLedger(Trials, Stateful):
             return self._names.in_order()
 
     def quota(self, name: str) -> Quota:
-        """A quota as it was declared.
-
-        :raises KeyError: there is none of this name.
-        """
+        """A quota as it was declared."""
         with self._lock:
             self._names.number(name)
             return self._names.quotas[name]
 
     def tree_of(self, name: str) -> str:
-        """The tree that a quota is in.
-
-        :raises KeyError: there is none of this name.
-        """
+        """The tree that a quota is in."""
         with self._lock:
             self._names.number(name)
             return self._names.tree_of(name)
@@ -118,7 +112,6 @@ class QuotaLedger(Trials, Stateful):
         """Put a quota with all that is below it under another one of its tree.
 
         :param parent: "": it comes to the top.
-        :raises KeyError: there is no such quota.
         :raises ValueError: as of ``set_quota``.
         """
         parent = as_text(parent, "parent")
@@ -130,7 +123,6 @@ class QuotaLedger(Trials, Stateful):
     def remove(self, name: str) -> None:
         """Remove a quota.
 
-        :raises KeyError: there is none of this name.
         :raises ValueError: it has owners, or quotas below it.
         """
         with self._lock:
@@ -165,19 +157,13 @@ class QuotaLedger(Trials, Stateful):
                     self._shape().set_quota(quota)
 
     def runtime(self, name: str) -> dict[str, Amount]:
-        """What a quota may use now, by dimension.
-
-        :raises KeyError: there is no such quota.
-        """
+        """What a quota may use now, by dimension."""
         with self._lock:
             row = self._core.amounts(self._names.number(name), Field.RUNTIME)
             return self._names.named(name, row)
 
     def status(self, name: str) -> QuotaStatus:
-        """What is asked for and used in a quota and below it.
-
-        :raises KeyError: there is no such quota.
-        """
+        """What is asked for and used in a quota and below it."""
         with self._lock:
             number = self._names.number(name)
             rows = {field: self._core.amounts(number, of) for field, of in _STATUS.items()}
@@ -214,26 +200,17 @@ class QuotaLedger(Trials, Stateful):
             return tuple(sorted(self._owners))
 
     def request(self, name: str) -> QuotaRequest:
-        """What an owner has asked for.
-
-        :raises KeyError: there is no such owner.
-        """
+        """What an owner has asked for."""
         with self._lock:
             return self._known(self._number(name))
 
     def members(self, name: str) -> int:
-        """How many members of an owner run; 0: it is pending.
-
-        :raises KeyError: there is no such owner.
-        """
+        """How many members of an owner run; 0: it is pending."""
         with self._lock:
             return self._core.members(self._number(name))
 
     def may_borrow(self, name: str) -> bool:
-        """Whether an owner may exceed runtimes: it was not just evicted, see ``evict``.
-
-        :raises KeyError: there is no such owner.
-        """
+        """Whether an owner may exceed runtimes: it was not just evicted, see ``evict``."""
         with self._lock:
             *_, may_borrow = self._core.owner(self._number(name))
             return bool(may_borrow)
@@ -241,7 +218,6 @@ class QuotaLedger(Trials, Stateful):
     def submit(self, request: QuotaRequest) -> None:
         """An owner asks for a part of a quota from now on.
 
-        :raises KeyError: there is no such quota.
         :raises ValueError: there is an owner of this name, a sum would be above 2**62, or there
             would be more than 64 dimensions.
         """
@@ -276,7 +252,6 @@ class QuotaLedger(Trials, Stateful):
 
         :param reclaimed: others take back what it had, so that it may borrow only after something
             else has happened; if not, such as after a failure, it may at once.
-        :raises KeyError: there is no such owner.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8}, limit="max")
@@ -291,10 +266,7 @@ class QuotaLedger(Trials, Stateful):
             self._core.evict(self._number(name), reclaimed)
 
     def release(self, name: str) -> None:
-        """The end of an owner, running or not.
-
-        :raises KeyError: there is no such owner.
-        """
+        """The end of an owner, running or not."""
         with self._lock:
             number = self._number(name)
             self._core.release(number)
@@ -306,7 +278,6 @@ class QuotaLedger(Trials, Stateful):
     def exchange(self, one: str, other: str) -> None:
         """Each of two owners has what the other one had, such as when one hands on what it runs on.
 
-        :raises KeyError: there is no such owner.
         :raises ValueError: they differ in more than their names.
 
         Nothing changes for anybody else: what is asked for and used is what it was. Cost: O(1).
@@ -334,7 +305,6 @@ class QuotaLedger(Trials, Stateful):
 
         :param members: how many run, 0 to ``request.count``. Owners that run count as admitted in
             the order in which they are recovered.
-        :raises KeyError: there is no such quota.
         :raises ValueError: as of ``submit``, or ``members`` is out of range.
         """
         as_instance(request, "request", QuotaRequest)

@@ -42,7 +42,7 @@ class QuotaTree(QuotaAdmission):
         (``runtimes``: of each quota in its order); others keep what they had. So a read changes
         what the next one finds. A dimension of which nothing is said has a total of 0 here, too,
         which Koordinator leaves out when it scales.
-    :raises KeyError: a parent is missing.
+    :raises KeyError: a parent is missing, or a method is given a name that is not known.
     :raises ValueError: quotas do not go together, or there is no such limit.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
 
@@ -186,8 +186,6 @@ class QuotaTree(QuotaAdmission):
     def used_below(self, name: str, priority: int) -> dict[str, Amount]:
         """What owners of a quota itself use that may be preempted and are of lower priority, by
         dimension; what is 0 is left out. O(running owners of it).
-
-        :raises KeyError: there is no such quota.
         """
         least = as_int(priority, "priority", -(2**31), 2**31 - 1)
         found: dict[str, Amount] = {}
@@ -204,8 +202,6 @@ class QuotaTree(QuotaAdmission):
         Those of lower priority leave first, then those admitted last; who turns out not to be
         needed stays. The most important first. If the quota is over even without all that can go,
         all of them.
-
-        :raises KeyError: there is no such quota.
         """
         with self._lock:
             found = self._core.revocable(self._names.number(name))
@@ -229,7 +225,6 @@ class QuotaTree(QuotaAdmission):
         members), and which limits would have to be raised ("limits", see `LimitChange`), with the
         total, or with minimums.
 
-        :raises KeyError: there is no such owner or quota.
         :raises ValueError: as of ``schedule``.
         """
         if not isinstance(request, str):
@@ -264,7 +259,6 @@ class QuotaTree(QuotaAdmission):
         """Which quotas beside this one use more than their minimums, and how much more.
 
         :returns: by name those with the same parent, by dimension; what is not above is left out.
-        :raises KeyError: there is no such quota.
         """
         with self._lock:
             self._names.number(name)

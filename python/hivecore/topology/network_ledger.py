@@ -79,10 +79,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             return tuple(sorted(self._free.amounts))
 
     def domain(self, node: str) -> tuple[str, ...]:
-        """The names of the domains that a node is in, from wide to narrow, and its own.
-
-        :raises KeyError: there is no such node.
-        """
+        """The names of the domains that a node is in, from wide to narrow, and its own."""
         with self._lock:
             return self._domains.around(node)
 
@@ -134,7 +131,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         """Remove a node and all owners with pods on it, who give back what they have elsewhere.
 
         :returns: the names of these owners, sorted.
-        :raises KeyError: there is no such node.
 
         Cost: as of ``add_node``.
         """
@@ -181,7 +177,6 @@ class NetworkLedger(LoggedTrials, PlainState):
 
         :param counts: int[nodes], 0 to 2**31 each.
         :param nodes: which; ``None``: all, in the order of ``nodes``.
-        :raises KeyError: there is no such node.
         :raises ValueError: a count is out of range, or there are too many or too few.
         """
         named = None if nodes is None else as_tuple(nodes, "nodes")
@@ -197,7 +192,6 @@ class NetworkLedger(LoggedTrials, PlainState):
         """Say what is free on a node, by resource; what is not named is 0.
 
         :param amounts: whole units or thousandths, such as 0.25.
-        :raises KeyError: there is no such node.
         :raises ValueError: an amount is not from 0 to 2**62, or is no multiple of 0.001.
         """
         given = as_fractions(amounts, "amounts", 0, 2**62)
@@ -242,10 +236,7 @@ class NetworkLedger(LoggedTrials, PlainState):
         self._kernels.touch(nodes)
 
     def free(self, node: str) -> dict[str, Amount]:
-        """What is free on a node, by resource; nothing of one that is unhealthy.
-
-        :raises KeyError: there is no such node.
-        """
+        """What is free on a node, by resource; nothing of one that is unhealthy."""
         with self._lock:
             number = self._domains.number(node)
             usable = self._free.usable is None or bool(self._free.usable[number])
@@ -275,8 +266,6 @@ class NetworkLedger(LoggedTrials, PlainState):
     def set_health(self, node: str, healthy: bool) -> None:
         """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
         stay.
-
-        :raises KeyError: there is no such node.
         """
         usable = as_bool(healthy, "healthy")
         with self._lock:
@@ -342,10 +331,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             return tuple(sorted(self._owners))
 
     def placement(self, name: str) -> tuple[NodePods, ...]:
-        """Where the pods of an owner are.
-
-        :raises KeyError: there is no such owner.
-        """
+        """Where the pods of an owner are."""
         with self._lock:
             return self._placed(self._owner(name).pods)
 
@@ -359,10 +345,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             raise KeyError(f"there is no owner {name!r}") from None
 
     def release(self, name: str) -> None:
-        """The end of an owner, whose pods give back what they took.
-
-        :raises KeyError: there is no such owner.
-        """
+        """The end of an owner, whose pods give back what they took."""
         with self._lock:
             owner = self._owner(name)
             del self._owners[name]
@@ -373,7 +356,6 @@ class NetworkLedger(LoggedTrials, PlainState):
     def rename(self, name: str, new: str) -> None:
         """An owner has another name from now on; its pods stay where they are. Cost: O(1).
 
-        :raises KeyError: there is no such owner.
         :raises ValueError: there is an owner of the new name, or it is empty.
         """
         new = as_name(new, "new")

@@ -38,6 +38,7 @@ class NetworkTopology(NetworkLedger):
         with those that share its next narrower one.
         There may be none yet.
     :raises ValueError: a layer is there twice or unknown.
+    :raises KeyError: a method is given a name that is not known.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
 
     Placements are exact. The best one is, compared in this order: in one domain of the narrowest

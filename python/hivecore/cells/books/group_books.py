@@ -62,10 +62,6 @@ class GroupBooks:
         other._take(self.groups.copy())
         return other
 
-    def known(self, name: str) -> _cells.LiveGroup:
-        """A live group, or `KeyError`."""
-        return self.groups.known(name)
-
     def is_preempting(self, live: _cells.LiveGroup) -> bool:
         """Whether it has only reserved its leaves so far."""
         return self.core.group(live.handle).preempting
@@ -135,7 +131,7 @@ class GroupBooks:
 
     def rename(self, name: str, new: str) -> None:
         """A live group has another name from now on."""
-        live = self.known(name)
+        live = self.groups.known(name)
         if new in self.live:
             raise ValueError(f"new={new!r}: a live group has this name")
         by = new if live.downgraded_by == name else live.downgraded_by
