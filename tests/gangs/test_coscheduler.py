@@ -203,85 +203,6 @@ def tried(actions):
     return [pod for action in actions if action.kind == "try" for pod in action.pods]
 
 
-@pytest.mark.parametrize("policy", ["once-satisfied", "only-waiting", "waiting-and-running"])
-def test_after_a_restart_that_lists_the_pending_pod_first_it_is_tried(policy):
-    gangs = Coscheduler()
-    spec = GangSpec("a", 3, match_policy=policy)
-    assert tried(gangs.create_pod("a0", spec, 0)) == []
-    said = gangs.create_pod("a1", spec, 0, bound=True)
-    assert tried(said) == (["a0"] if policy == "once-satisfied" else [])
-    gangs.check()
-
-
-def test_a_pod_that_is_alone_after_others_ended_is_tried_when_a_pod_is_bound():
-    for end in ("delete", "succeeded", "failed"):
-        gangs = Coscheduler()
-        spec = GangSpec("a", 3)
-        for pod in ("a0", "a1", "a2"):
-            gangs.create_pod(pod, spec, 0)
-        gangs.fail_pod("a0", 0)
-        _ = gangs.delete_pod("a1", 0) if end == "delete" else gangs.report_pod("a1", end, 0)
-        assert gangs.pod("a0").state == "held-up" and gangs.deadline is not None
-        gangs.advance(20)
-        assert gangs.deadline is None
-        assert tried(gangs.bind_pod("a2", 20, by_others=True)) == ["a0"]
-        gangs.check()
-
-
-def test_pods_are_tried_when_their_gang_joins_a_satisfied_group_or_changes_its_policy():
-    gangs = Coscheduler()
-    gangs.create_pod("a0", GangSpec("a", 1, groups=["b"]), 0, bound=True)
-    gangs.create_pod("b0", GangSpec("b", 5, match_policy="only-waiting"), 0)
-    assert tried(gangs.define_gang(GangSpec("b", 5, groups=["a"]), 0)) == ["b0"]
-    gangs.create_pod("c0", "c", 0, bound=True)
-    assert tried(gangs.create_pod("c1", "c", 0)) == []
-    assert tried(gangs.define_gang(GangSpec("c", 9, match_policy="only-waiting"), 0)) == []
-    assert tried(gangs.define_gang(GangSpec("c", 9), 0)) == ["c1"]
-    gangs.check()
-
-
-def test_a_pod_whose_gang_is_removed_and_defined_again_does_not_wait_for_its_time():
-    gangs = Coscheduler(backoff=10)
-    spec = GangSpec("a", 1)
-    gangs.create_pod("a0", spec, 0, bound=True)
-    gangs.create_pod("a1", spec, 0)
-    gangs.fail_pod("a1", 0)
-    assert gangs.pod("a1").until == 10
-    gangs.remove_gang("a", 1)
-    assert gangs.pod("a1").until is None
-    assert tried(gangs.define_gang(spec, 2)) == ["a1"]
-    gangs.check()
-
-
-def test_a_pod_that_starts_alone_is_tried_again_after_others_took_its_place_from_it():
-    gangs = Coscheduler(backoff=10)
-    alone = GangSpec("a", 1, groups=["b"])
-    gangs.define_gang(GangSpec("b", 2, groups=["a"], match_policy="only-waiting"), 0)
-    gangs.create_pod("a0", alone, 0, bound=True)
-    gangs.create_pod("a1", alone, 0)
-    gangs.create_pod("b0", "b", 0)
-    assert gangs.assume_pod("a1", 0)[-1].kind == "hold"  # gang b has too few
-    gangs.create_pod("b1", "b", 0)
-    said = gangs.fail_pod("b0", 1)
-    assert ("reject", ("a1",)) in [(action.kind, action.pods) for action in said]
-    assert gangs.pod("a1").until == 11
-    assert "a1" in tried(gangs.advance(11))
-    gangs.check()
-
-
-def test_a_pod_that_may_start_alone_by_now_does_not_fail_with_its_group():
-    gangs = Coscheduler()
-    spec = GangSpec("a", 2)
-    for pod in ("a0", "a1", "a2"):
-        gangs.create_pod(pod, spec, 0)
-    gangs.delete_pod("a1", 0)
-    gangs.delete_pod("a2", 0)  # a0 is being tried, and its group fails
-    gangs.create_pod("a3", "a", 0, bound=True)
-    said = gangs.assume_pod("a0", 1)
-    assert [(action.kind, action.pods) for action in said] == [("release", ("a0",))]
-    gangs.check()
-
-
 def test_the_audit_notices_a_forgotten_pod():
     gangs = Coscheduler()
     gangs.create_pod("a0", GangSpec("a", 2), 0, bound=True)
@@ -308,61 +229,7 @@ def test_a_saved_state_with_a_forgotten_pod_is_read_and_the_pod_is_tried():
     assert tried(again.advance(3)) == ["a1"]
 
 
-def test_a_waiting_pod_starts_when_a_gang_that_its_group_names_moves_to_a_ready_group():
-    gangs = Coscheduler()
-    for name in "abd":  # once satisfied, each of them
-        gangs.create_pod(
-            f"{name}0", GangSpec(name, 1, groups=["a"] if name == "b" else []), 0, bound=True
-        )
-    gangs.define_gang(GangSpec("a", 1, groups=["c"]), 0)
-    gangs.create_pod("b1", "b", 0)
-    assert gangs.assume_pod("b1", 0)[-1].kind == "hold"  # gang c is not defined
-    said = gangs.define_gang(GangSpec("a", 1, groups=["d"]), 1)
-    assert [(action.kind, action.pods) for action in said] == [("release", ("b1",))]
-    gangs.check()
-
-
 # --- the audit
-
-
-def three_groups():
-    """Gangs that start with each other, each with a list of its own; none has a place."""
-    gangs = Coscheduler()
-    for name, named in (("a", "ab"), ("b", "abc"), ("c", "bc")):
-        gangs.define_gang(GangSpec(name, 2, mode="non-strict", groups=list(named)), 0)
-        for i in range(2):
-            gangs.create_pod(f"{name}{i}", name, 0)
-    return gangs
-
-
-def test_a_group_that_holds_what_its_own_pod_lacks_is_in_no_deadlock():
-    gangs = three_groups()
-    gangs.assume_pod("b0", 1, ["n1"])
-    gangs.fail_pod("b1", 1, ["n1"])
-    gangs.check()
-    assert gangs.pod("b0").state == "waiting"
-    assert gangs.waits_for("b") == ()
-    # now another group that starts with it is held up by the same place
-    gangs.assume_pod("a0", 2, ["n2"])
-    assert gangs.waits_for("a") == ("a,b,c",)
-    gangs.check()
-    said = gangs.fail_pod("a1", 2, ["n1"])
-    assert [(action.kind, action.pods) for action in said if action.kind == "reject"] == [
-        ("reject", ("b0",))
-    ]
-    gangs.check()
-
-
-def test_two_such_groups_that_start_with_each_other_wait_for_each_other():
-    gangs = three_groups()
-    gangs.assume_pod("b0", 1, ["n1"])
-    gangs.fail_pod("b1", 1, ["n1"])
-    gangs.assume_pod("c0", 2, ["n2"])
-    said = gangs.fail_pod("c1", 2, ["n2"])
-    assert [(action.kind, action.pods) for action in said if action.kind == "reject"] == [
-        ("reject", ("c0",))
-    ]
-    gangs.check()
 
 
 def test_an_audit_that_finds_a_fault_leaves_it_there():
@@ -452,17 +319,3 @@ def test_waits_that_are_called_off_leave_nothing_behind():
         gangs.fail_pod("b", now)
         gangs.advance(now + 10)
     assert len(gangs._rounds.timers._heap) < 200
-
-
-def test_a_pod_that_failed_with_its_group_is_tried_again_when_the_group_is_whole():
-    gangs = Coscheduler()
-    gangs.define_gang(GangSpec("b", 1, groups=["a"]), 0)
-    gangs.create_pod("a0", GangSpec("a", 2), 0)
-    gangs.create_pod("b0", "b", 0)
-    gangs.create_pod("a1", "a", 0)
-    assert gangs.pod("b0").state == "trying"
-    gangs.delete_pod("a1", 1)
-    gangs.create_pod("a2", "a", 1)
-    assert [action.kind for action in gangs.assume_pod("b0", 1)] == ["reject"]
-    gangs.check()
-    assert ("try", ("b0",)) in [(one.kind, one.pods) for one in gangs.advance(2)]

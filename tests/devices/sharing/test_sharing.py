@@ -4,7 +4,7 @@ import pytest
 
 from hivecore.reference.devices.fragmentation import Task, TaskMix, fragment, fragmentation
 from hivecore.reference.devices.shared_cluster import SharedCluster
-from hivecore.reference.devices.sharing import Pod, SharedNode, best_fit_card, slots_in_order
+from hivecore.reference.devices.sharing import Pod, SharedNode
 from hivecore.reference.devices.sharing_policies import POLICIES, choose
 
 CARD = 16276  # MiB, as in gpushare's article
@@ -23,19 +23,6 @@ def place(nodes, pod, policy, **options):
 
 
 # --- gpushare ------------------------------------------------------------------------------------
-
-
-def test_cards_do_not_add_up():
-    # The article's filter: 8138 MiB are asked for, and n2 has them on two cards together only.
-    nodes = [node_with_free(0, 4069), node_with_free(4069, 4069), node_with_free(8138, 0)]
-    assert [node.fits(Pod(8138)) for node in nodes] == [False, False, True]
-
-
-def test_the_tightest_card_is_bound():
-    # The article's bind.
-    assert best_fit_card([12207, 8138, 4069, 16276], 8138) == 1
-    assert best_fit_card([9000, 8138, 8138], 8138) == 1
-    assert best_fit_card([9000, 8137], 9001) is None
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -107,12 +94,6 @@ def test_host_and_model_decide_too():
 # --- several cards -------------------------------------------------------------------------------
 
 
-def test_slots_are_taken_from_the_first_card_on_until_it_is_full():
-    assert slots_in_order([1000, 1000], 500, 3) == (0, 0, 1)
-    assert slots_in_order([400, 1000], 500, 2) == (1, 1)
-    assert slots_in_order([1000, 400], 500, 3) is None
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_pod_with_several_cards_gets_distinct_ones(policy):
     assert place([SharedNode([1000, 1000])], Pod(500, cards=3), policy) is None
@@ -122,27 +103,6 @@ def test_a_pod_with_several_cards_gets_distinct_ones(policy):
 # --- policies ------------------------------------------------------------------------------------
 
 
-def test_best_fit_takes_the_fullest_node_and_worst_fit_the_emptiest():
-    nodes = [SharedNode([1000] * count, cpu=8000) for count in (4, 2, 8)]
-    assert place(nodes, Pod(300), "best-fit") == (1, (0,))
-    assert place(nodes, Pod(300), "worst-fit") == (2, (0,))
-
-
-def test_best_fit_weighs_cpu_and_cards_as_parts_of_the_largest_node():
-    # 8 of 64 CPUs and all of 4 cards are less than 48 of 64 CPUs and half of 4 cards.
-    nodes = [SharedNode([1000] * 4, cpu=64000), SharedNode([1000] * 4, cpu=64000)]
-    nodes[0].charge("a", Pod(cards=0, cpu=56000), [])
-    nodes[1].charge("b", Pod(1000, cards=2, cpu=16000), [0, 1])
-    assert place(nodes, Pod(100, cpu=1000), "best-fit")[0] == 0
-
-
-def test_dot_product_avoids_what_there_is_much_of():
-    # Each has twice as much of one thing; the pod asks for CPU only, then for cards only.
-    nodes = [SharedNode([1000] * 4, cpu=64000), SharedNode([1000] * 8, cpu=32000)]
-    assert place(nodes, Pod(cards=0, cpu=1000), "dot-product")[0] == 1
-    assert place(nodes, Pod(500), "dot-product")[0] == 0
-
-
 def test_packing_prefers_used_cards_then_used_nodes_then_small_nodes():
     # The four cases of the simulator's gpu_packing_score_test.go, whose scores are 93, 48, 29, 25.
     used = node_with_free(200, 1000, 1000, 500, size=1000)
@@ -150,16 +110,6 @@ def test_packing_prefers_used_cards_then_used_nodes_then_small_nodes():
     assert place([eight, four, used], Pod(200, cards=2), "packing") == (2, (0, 3))
     assert place([eight, four, used], Pod(1000, cards=2), "packing") == (2, (1, 2))
     assert place([eight, four], Pod(1000, cards=2), "packing") == (1, (0, 1))
-
-
-def test_packing_opens_as_few_idle_cards_as_it_can():
-    two, one = node_with_free(100, 1000, 1000, size=1000), node_with_free(500, 1000, size=1000)
-    assert place([two, one], Pod(300, cards=2), "packing") == (1, (0, 1))
-
-
-def test_packing_takes_the_used_cards_that_have_the_least_free():
-    loose, tight = node_with_free(900, size=1000), node_with_free(300, size=1000)
-    assert place([loose, tight], Pod(300), "packing") == (1, (0,))
 
 
 def test_clustering_prefers_nodes_of_the_same_kind_only():
@@ -202,48 +152,11 @@ def test_random_takes_every_fitting_node_equally_often():
     assert all(abs(found.count(node) - 1000) < 6 * (3000 * 2 / 9) ** 0.5 for node in (0, 2, 3))
 
 
-def test_fgd_leaves_the_card_whole_that_other_pods_need():
-    mix = TaskMix({Task(700, 1, 0): 1, Task(300, 1, 0): 1})
-    node = node_with_free(700, 1000, size=1000)
-    # On card 0 nothing is lost for 300; on card 1 neither, but 400 are for 700.
-    assert place([node], Pod(300), "fgd", mix=mix) == (0, (1,))
-    assert place([node], Pod(700), "fgd", mix=mix) == (0, (0,))
-
-
-def test_fgd_leaves_cpu_for_the_cards_that_stay_idle():
-    # With 4 CPUs less, the second card is of no use on the first node, but still is on the second.
-    mix = TaskMix({Task(1000, 1, 8000): 1})
-    nodes = [SharedNode([1000, 1000], cpu=cpu) for cpu in (11000, 12000)]
-    assert place(nodes, Pod(1000, cpu=4000), "fgd", mix=mix) == (1, (0,))
-
-
-def test_fgd_chooses_cards_by_what_is_left_of_the_cpu():
-    # Only what needs little CPU can still come; half a card is enough for it.
-    mix = TaskMix({Task(500, 1, 1000): 1, Task(700, 1, 8000): 5})
-    node = node_with_free(700, 500, size=1000, cpu=8000)
-    assert place([node], Pod(200, cpu=4000), "fgd", mix=mix) == (0, (0,))
-
-
 def test_fgd_weighs_a_card_by_what_the_cards_before_left():
     # Card 0 is the best one alone, card 1 the next; but both together would leave one for a pair.
     mix = TaskMix({Task(600, 2, 0): 2, Task(1000, 1, 0): 1})
     node = node_with_free(600, 700, 1000, size=1000)
     assert place([node], Pod(400, cards=2), "fgd", mix=mix) == (0, (0, 2))
-
-
-def test_fgd_without_a_mix_takes_the_node_with_the_least_idle_cards_and_its_first_card():
-    nodes = [SharedNode([1000, 1000]), SharedNode([1000]), SharedNode([1000])]
-    assert place(nodes, Pod(500), "fgd") == (1, (0,))
-
-
-def test_fgd_takes_growths_within_a_twenty_fifth_of_a_card_for_equal():
-    mix = TaskMix({Task(100, 1, 0): 1})
-    nodes = [SharedNode([1000]) for _ in range(3)]
-    for node, used in zip(nodes, (460, 510, 530), strict=True):
-        node.charge("owner", Pod(used), [0])
-    # 80, 30 and 10 would be left, of no use: two steps, none and none.
-    assert place(nodes, Pod(460), "fgd", mix=mix) == (2, (0,))
-    assert place(nodes[:2], Pod(460), "fgd", mix=mix) == (1, (0,))
 
 
 def test_a_learned_mix_counts_pods_by_shape():
