@@ -74,26 +74,6 @@ def test_minimums_follow_limits_totals_and_what_is_used_outside(make):
 
 
 @both
-def test_children_have_what_their_parent_can_have_beside_its_siblings_minimums(make):
-    """More than the parent's own minimum, where that is spare."""
-    tree = make()
-    tree.set_total({"x": 100})
-    tree.set_quota(Quota("p", max={"x": 80}, min={"x": 10}))
-    tree.set_quota(Quota("q", max={"x": 100}, min={"x": 30}))
-    for name in "ab":
-        tree.set_quota(Quota(name, parent="p", max={"x": 80}, min={"x": 35}))
-    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 30, 35, 35]
-    tree.set_quota(Quota("q", max={"x": 100}, min={"x": 60}))
-    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 60, 20, 20]
-    tree.set_quota(Quota("q", max={"x": 100}))
-    tree.set_quota(Quota("p", max={"x": 50}, min={"x": 10}))
-    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 0, 25, 25]
-    tree.set_quota(Quota("p", max={"x": 50}, min={"x": 10}, weight={}))  # it cannot borrow
-    assert [tree.see("min", name)["x"] for name in "pqab"] == [10, 0, 5, 5]
-    tree.check()
-
-
-@both
 def test_a_quota_without_a_weight_has_its_minimum_though_its_parent_asks_for_little(make):
     tree = nested(make, 96)
     tree.set_quota(Quota("vision", parent="org", max={"x": 96}, min={"x": 48}, weight={}))
@@ -104,22 +84,6 @@ def test_a_quota_without_a_weight_has_its_minimum_though_its_parent_asks_for_lit
     assert runtimes(tree, ("org", "vision", "speech")) == [38, 8, 30]
     tree.submit(one("vision", 90, "more"))
     assert runtimes(tree, ("org", "vision", "speech")) == [96, 48, 30]
-
-
-@both
-def test_runtimes_of_a_tree_that_promises_too_much_add_up_to_what_there_is(make):
-    """p and q have 200 each; what is asked for below them is not there."""
-    tree = make()
-    tree.set_total({"x": 400})
-    for parent, below in (("p", "abc"), ("q", "def")):
-        tree.set_quota(Quota(parent, max={"x": 600}, min={"x": 300}))
-        for name in below:
-            tree.set_quota(Quota(name, parent=parent, max={"x": 600}, min={"x": 100}))
-    assert [tree.see("min", name)["x"] for name in "pabc"] == [200, 67, 67, 66]
-    for name in "abcdef":
-        tree.submit(one(name, 200))
-    assert runtimes(tree, "pqabcdef") == [200, 200, 67, 67, 66, 67, 67, 66]
-    assert [tree.see("min", name)["x"] for name in "pabc"] == [200, 67, 67, 66]
 
 
 def sound(rng):
@@ -175,39 +139,6 @@ def promised(make, **settings):
         tree.set_quota(Quota(name, parent="p", max={"x": 10}, min={"x": 10}))
     tree.set_quota(Quota("c", parent="g", max={"x": 10}, min={"x": 10}))
     return tree
-
-
-@both
-@pytest.mark.parametrize("limit", ["runtime", "max"])
-def test_no_ancestor_uses_more_than_its_maximum_where_minimums_below_add_up_to_more(make, limit):
-    tree = promised(make, limit=limit)
-    assert runtimes(tree, "gp") == [20, 12]
-    for name in "abc":
-        tree.submit(one(name, 10))
-    tree.admit("of a")
-    assert tree.decide("of b") == ("wait", limit, "p")
-    tree.admit("of c")
-    assert (tree.see("used", "g"), tree.see("used", "p")) == ({"x": 20}, {"x": 10})
-    tree.submit(one("b", 1, "small"))
-    assert tree.decide("small") == ("wait", limit, "g")
-    assert runtimes(tree, "gp") == [20, 12]
-
-
-@pytest.mark.parametrize("limit", ["runtime", "max"])
-def test_no_parent_uses_more_than_its_maximum_by_what_is_admitted_together(limit):
-    tree = QuotaTree(
-        [
-            Quota("p", max={"x": 12}),
-            *(Quota(n, parent="p", max={"x": 10}, min={"x": 10}) for n in "ab"),
-        ],
-        total={"x": 100},
-        guarantee=True,
-        limit=limit,
-    )
-    refusal = tree.schedule([one("a", 10), one("b", 10)]).refusal
-    assert (refusal.code, refusal.part) == (limit, "p")
-    assert refusal.reason == f"{limit} of 'p' is exceeded (x: 0 used + 20 asked > 12)"
-    assert tree.fits([one("a", 10), one("b", 2)])
 
 
 @both
