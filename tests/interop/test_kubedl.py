@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from profiles import examples
 
 from hivecore.gangs import GangSpec

@@ -181,9 +181,9 @@ def make_job(name, tenant, roles, **arguments):
     return Job(name, tenant, ROLES[roles], where=where, **arguments)
 
 
-def limited(most=8, **settings):
-    """A scheduler of one quota, `a`, of so many GPUs."""
-    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+def limited(most=8, quota="a", **settings):
+    """A scheduler of one quota of so many GPUs."""
+    tree = QuotaTree([Quota(quota, max={"gpu": most})], total={"gpu": most})
     return Scheduler(quotas=tree, **settings)
 
 

@@ -1,14 +1,15 @@
 """How fast jobs run by what they share, and what the event loop makes of it."""
 
+from functools import partial
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from scheduler.lives import limited
 
 from hivecore.errors import InvariantError
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Scheduler, Sharing, Start
 from hivecore.sim import simulate
 from hivecore.sim.progress import JobFails, NodeChanges
@@ -16,10 +17,7 @@ from hivecore.sim.progress.paced import Paced
 from hivecore.sim.worlds import InterleavedGpus
 from hivecore.topology import NetworkTopology
 
-
-def one_node(**settings):
-    quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
-    return Scheduler(quotas=quotas, immediate=True, **settings)
+one_node = partial(limited, immediate=True)
 
 
 class Script:

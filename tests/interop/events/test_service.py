@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from profiles import examples
 from scheduler.lives import COMPOSITIONS, MACHINE, SPECS, make_scheduler
 

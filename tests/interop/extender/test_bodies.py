@@ -11,7 +11,7 @@ from interop.extender.pods_and_kubelets import hived_pod, koordinator_pod
 from interop.gpushare.objects import cards_of
 from interop.gpushare.objects import pod as gpushare_pod
 from interop.hived.clusters import config, kubernetes_pod, rack
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from msgspec import to_builtins
 from profiles import examples
 from scheduler.lives import COMPOSITIONS, make_scheduler

@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from interop.extender.pods_and_kubelets import GANG, hived_pod, koordinator_pod
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from profiles import examples
 
 from hivecore.devices import DeviceNeed, DeviceRequest

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from interop.extender.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
 from interop.kubernetes.fake_api_server import FakeApiServer
-from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
+from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
 from interop.servers import Command, until
 
 from hivecore.scheduler import replay
@@ -123,11 +123,6 @@ def add(api, pods, priority=0):
             spec={"containers": [{"name": "c", "resources": asked}]},
             priority=priority,
         )
-
-
-def bound(api):
-    pods = api.all("pods")
-    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
 
 
 def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interop.gpushare.objects import cards_of, node, pod
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from profiles import examples
 
 from hivecore.devices import Device, DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices

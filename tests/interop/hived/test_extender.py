@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from interop.hived.clusters import DOMAIN, config, rack
 from interop.hived.clusters import filter_request as ask
 from interop.hived.clusters import kubernetes_pod as pod
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from profiles import examples
 
 from hivecore.errors import StaleDecisionError

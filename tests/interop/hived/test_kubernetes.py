@@ -11,7 +11,7 @@ import pytest
 from interop.hived.clusters import DOMAIN
 from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
 from interop.kubernetes.fake_api_server import FakeApiServer
-from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
+from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
 from interop.servers import Command, until
 
 SPEC, INFO = f"{DOMAIN}/pod-scheduling-spec", f"{DOMAIN}/pod-bind-info"
@@ -90,12 +90,6 @@ def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, **more):
     containers = [{"name": "c", "resources": resources}]
     annotations = {SPEC: json.dumps(spec)}
     return api.add_pod(name, annotations, spec={"containers": containers}, priority=hived, **more)
-
-
-def bound(api):
-    """Pod -> node."""
-    pods = api.all("pods")
-    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
 
 
 def gpus_of_bound_pods(api):

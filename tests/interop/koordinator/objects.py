@@ -1,10 +1,6 @@
-"""Objects of Koordinator for the tests: pods, device records, and their hostile relatives."""
+"""Objects of Koordinator for the tests: pods and device records."""
 
-import math
-
-from hypothesis import strategies as st
-
-__all__ = ["ALLOCATED", "HINT", "JOINT", "PARTITIONS", "SPEC", "broken", "gpu", "pod", "record"]
+__all__ = ["ALLOCATED", "HINT", "JOINT", "PARTITIONS", "SPEC", "gpu", "pod", "record"]
 
 DOMAIN = "scheduling.koordinator.sh"
 ALLOCATED = f"{DOMAIN}/device-allocated"
@@ -54,40 +50,3 @@ def record(*devices, annotations=None, labels=None):
         "metadata": {"name": "n1", "annotations": annotations, "labels": labels},
         "spec": {"devices": list(devices)},
     }
-
-
-HOSTILE = st.one_of(
-    st.sampled_from(
-        [None, True, math.nan, math.inf, -1, 2**63, 2**80, 1.5, b"x", "", "NaN", "1e99", "\ud800"]
-    ),
-    st.sampled_from(
-        [[], {}, [None], {None: None}, {1: 2}, [[[[]]]], {"": {"": None}}, object(), ()]
-    ),
-    st.integers(),
-    st.text(max_size=5),
-)
-
-
-@st.composite
-def broken(draw, document, values=HOSTILE):
-    """The document with one value, anywhere in it, that is something else."""
-    where = draw(st.sampled_from(list(_places(document))))
-    return _replaced(document, where, draw(values))
-
-
-def _places(value, way=()):
-    yield way
-    if isinstance(value, dict):
-        entries = value.items()
-    else:
-        entries = enumerate(value) if isinstance(value, list) else ()
-    for key, entry in entries:
-        yield from _places(entry, (*way, key))
-
-
-def _replaced(value, way, new):
-    if not way:
-        return new
-    if isinstance(value, dict):
-        return {**value, way[0]: _replaced(value[way[0]], way[1:], new)}
-    return [_replaced(one, way[1:], new) if i == way[0] else one for i, one in enumerate(value)]

@@ -5,7 +5,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import HINT, JOINT, SPEC, broken, pod
+from interop.hostile import broken
+from interop.koordinator.objects import HINT, JOINT, SPEC, pod
 from profiles import examples
 
 from hivecore.devices import DeviceRequest, LabelExpression

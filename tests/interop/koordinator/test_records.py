@@ -6,7 +6,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import ALLOCATED, HINT, PARTITIONS, broken, gpu, pod, record
+from interop.hostile import broken
+from interop.koordinator.objects import ALLOCATED, HINT, PARTITIONS, gpu, pod, record
 from profiles import examples
 
 from hivecore.devices import (

@@ -9,7 +9,8 @@ import pytest
 from devices.sharing.share_cases import ASCEND, templates_of
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import ALLOCATED, broken, pod, record
+from interop.hostile import broken
+from interop.koordinator.objects import ALLOCATED, pod, record
 from profiles import examples
 
 from hivecore.devices import DeviceCluster, ShareTemplates

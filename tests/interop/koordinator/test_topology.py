@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.network_labels import by_name, domains, labelled
 from profiles import examples
 

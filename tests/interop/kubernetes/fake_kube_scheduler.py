@@ -13,9 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-__all__ = ["LEAF_CELL", "FakeKubeScheduler"]
+__all__ = ["LEAF_CELL", "FakeKubeScheduler", "bound"]
 
 LEAF_CELL = "hivecore.io/leaf-cell"
+
+
+def bound(api):
+    """Pod -> node."""
+    pods = api.all("pods")
+    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
 
 
 class FakeKubeScheduler:

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 
 import pytest
-from scheduler.lives import decided, make_scheduler
+from scheduler.lives import decided, limited, make_scheduler
 
 from hivecore.errors import CorruptStateError
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Scheduler, Start, Wait, read_log, recover, replay
 from hivecore.scheduler.log import files
 
@@ -21,9 +21,7 @@ forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="flock, fork and limits of POSIX")
 
 
-def lab(**options):
-    tree = QuotaTree([Quota("lab", max={"gpu": 8})], total={"gpu": 8})
-    return Scheduler(quotas=tree, **options)
+lab = partial(limited, quota="lab")
 
 
 def started(scheduler, name, now=0.0, gpus=1):

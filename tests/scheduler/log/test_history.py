@@ -1,6 +1,7 @@
 """What a log tells: how things stood, why a job waited, and how it would have gone else."""
 
 import random
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 
@@ -13,6 +14,7 @@ from scheduler.lives import (
     change_parts,
     decided,
     enforced,
+    limited,
     make_job,
     make_scheduler,
 )
@@ -37,9 +39,7 @@ from hivecore.scheduler import (
 KNOWN = sorted(name for name in COMPOSITIONS if "lending" not in name)
 
 
-def lab(gpus, **options):
-    tree = QuotaTree([Quota("lab", max={"gpu": gpus})], total={"gpu": gpus})
-    return Scheduler(quotas=tree, **options)
+lab = partial(limited, quota="lab")
 
 
 def lived(scheduler, rng, immediate, steps=40):

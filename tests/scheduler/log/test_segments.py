@@ -6,18 +6,17 @@ import shutil
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from profiles import seeds
-from scheduler.lives import COMPOSITIONS, make_scheduler
+from scheduler.lives import COMPOSITIONS, limited, make_scheduler
 from scheduler.random_lives import live
 
 from hivecore.errors import CorruptStateError
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Job,
-    Scheduler,
     diff_log,
     explain_log,
     log_standing,
@@ -33,9 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def lab(**options):
-    tree = QuotaTree([Quota("lab", max={"gpu": 8})], total={"gpu": 8})
-    return Scheduler(quotas=tree, **options)
+lab = partial(limited, quota="lab")
 
 
 def some(scheduler, first, count):

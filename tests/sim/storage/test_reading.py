@@ -1,15 +1,17 @@
 """Jobs of any scheduler that read through one cache: by hand, and as `schedule_storage` has it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from scheduler.lives import limited
 from sim.storage.items import caches_of_items
 
 from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Data, Job, Scheduler, Sharing, StoragePool
+from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim import simulate
 from hivecore.sim.specs import TraceJobs, replay_specs
 from hivecore.sim.storage import (
@@ -31,9 +33,7 @@ def readers(*rates, dataset=None):
     ]
 
 
-def one_node(**settings):
-    quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
-    return Scheduler(quotas=quotas, immediate=True, **settings)
+one_node = partial(limited, immediate=True)
 
 
 def run(jobs, submit, seconds, pool, allots=False, gpus=None, **settings):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.koordinator.quotas.objects import K, elastic_quota, node, pod
 from profiles import examples
 

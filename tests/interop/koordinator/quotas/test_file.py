@@ -3,7 +3,7 @@
 import pytest
 import yaml
 from hypothesis import given
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.koordinator.quotas.objects import elastic_quota, node, pod
 from profiles import examples
 

@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.koordinator.quotas.objects import K, elastic_quota, pod
 from profiles import examples
 

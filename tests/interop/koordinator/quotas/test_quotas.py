@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 from hypothesis import given
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.koordinator.quotas.objects import K, elastic_quota
 from profiles import examples
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator.objects import broken
+from interop.hostile import broken
 from interop.koordinator.quotas.objects import K, elastic_quota
 from profiles import examples
 
