@@ -159,12 +159,6 @@ def test_jobs_that_need_different_resources_share_gpus():
     assert group_jobs([DATA, GPU, NET], [8] * 3).groups == [[0, 1, 2]]
 
 
-def test_only_jobs_of_equal_size_share_gpus_and_buckets_keep_their_order():
-    found = group_jobs([DATA, GPU, GPU, DATA], [8, 4, 8, 4])
-    assert found.groups == [[0, 2], [1, 3]]
-    assert found.gpus == 12
-
-
 def test_groups_are_made_only_while_gpus_are_lacking():
     rows, gpus = [DATA, GPU] * 3, [4] * 6
     rooms = (24, 23, 16, 13, 12)
@@ -215,43 +209,6 @@ def test_what_wastes_least_merges_first_or_what_comes_first():
     assert found.groups == [[0, 1], [2], [3]]
 
 
-def test_a_large_bucket_wastes_more_gpus_at_equal_efficiency():
-    rows = [DATA, DATA, DATA, GPU]
-    # The pair of 3 GPUs is more efficient, but more GPUs idle in it.
-    assert group_jobs(rows, [1, 1, 3, 3], 7, method="muri").groups == [[0, 1], [2], [3]]
-
-
-def test_rounds_go_on_while_groups_merge():
-    # Two pairs and one, four and one, five.
-    assert len(group_jobs(np.eye(5) + 0.1, [1] * 5).groups) == 1
-
-
-def test_merges_without_gain_are_made_for_efficiency_only():
-    rows, gpus, slow = [(1.0, 1.0)] * 2, [1, 1], [1.0, 1.1]
-    assert group_jobs(rows, gpus, interference=slow).groups == [[0, 1]]
-    assert group_jobs(rows, gpus, interference=slow, weight="gain").groups == [[0, 1]]
-    same = [(5.0, 0.0)] * 2
-    assert group_jobs(same, gpus, interference=slow).groups == [[0, 1]]
-    assert group_jobs(same, gpus, interference=slow, weight="gain").groups == [[0], [1]]
-
-
-def test_the_most_urgent_job_of_a_group_is_not_slowed_down_beyond_the_factor():
-    short, long = (1.0, 1.0), (10.0, 10.0)
-    rows, gpus = [short, long], [1, 1]
-    assert group_jobs(rows, gpus, max_slowdown=2.0).groups == [[0], [1]]
-    assert group_jobs(rows, gpus, max_slowdown=2.0, priorities=[1, 0]).groups == [[0, 1]]
-    assert group_jobs(rows, gpus, max_slowdown=10.0).groups == [[0, 1]]
-
-
-def test_jobs_of_a_group_fit_into_the_memory_of_a_gpu():
-    rows, gpus = [DATA, GPU, NET], [1] * 3
-    assert group_jobs(rows, gpus, memory=[6, 5, 4], gpu_memory=10).groups in (
-        [[0, 2], [1]], [[1], [0, 2]], [[0], [1, 2]], [[1, 2], [0]],
-    )  # fmt: skip
-    assert group_jobs(rows, gpus, memory=[6, 5, 4], gpu_memory=15).groups == [[0, 1, 2]]
-    assert len(group_jobs(rows, gpus, memory=[6, 6, 6], gpu_memory=10).groups) == 3
-
-
 def test_the_memory_of_many_jobs_adds_up_beyond_any_limit():
     whole = 2**59
     found = group_jobs(
@@ -295,13 +252,6 @@ def test_no_jobs_make_no_groups():
     for weight in ("efficiency", lambda groups: [1.0] * len(groups)):
         found = group_jobs(np.empty((0, 3)), [], weight=weight)
         assert (found.groups, found.gpus, found.efficiencies.tolist()) == ([], 0, [])
-
-
-def test_solo_times_and_interference_show_in_the_times():
-    found = grouped([DATA, GPU, DATA], [1] * 3, 2, interference=[1, 1.5, 2], solo=[20, 30, 40])
-    times = dict(zip(map(tuple, found.groups), found.iteration_times.tolist(), strict=True))
-    together = interleave([DATA, GPU]).iteration_time * 1.5
-    assert times in ({(0, 1): together, (2,): 40.0}, {(1, 2): together, (0,): 20.0})
 
 
 @pytest.mark.parametrize(
@@ -369,20 +319,6 @@ def test_wrong_terms_of_the_simulator_are_named(terms, message):
         grouped([DATA, GPU], [1, 1], **terms)
 
 
-def test_the_best_groups_are_better_than_those_of_matchings():
-    # A matching takes the one perfect pair and leaves two jobs that need the same.
-    rows = [(2.0, 1.0, 0.0), (1.0, 2.0, 0.0), (2.0, 1.0, 0.0), (1.0, 1.9, 0.1), (2.0, 0.9, 0.1)]
-    muri, local, exact = (
-        group_jobs(rows, [1] * 5, 2, method=method, weight="gain")
-        for method in ("muri", "local", "exact")
-    )
-    assert muri.gpus >= 2
-    assert exact.gpus == 2
-    assert exact.value >= local.value >= muri.value
-    assert (exact.gap, muri.bound) == (0.0, INF)
-    assert exact.bound == exact.value
-
-
 def test_of_equal_jobs_the_most_urgent_get_the_shortest_rounds():
     slow, fast, job = (1.0, 9.0), (1.0, 2.0), (2.0, 1.0)
     found = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact", priorities=[0, 1, 3, 2])
@@ -400,15 +336,6 @@ def test_of_equally_good_groups_the_later_bucket_has_fewer():
     found = group_jobs([(1.0, 0.0)] * 6, [1] * 4 + [2] * 2, 6, method="exact")
     assert found.groups == [[0], [1], [2], [3], [4, 5]]
     assert found.value == 3.0
-
-
-def test_optional_jobs_are_taken_only_where_they_help():
-    rows = [DATA, GPU, DATA]
-    wait = np.array([False, True, True])
-    found = group_jobs(rows, [1] * 3, 1, method="exact", optional=wait)
-    assert found.groups == [[0, 1]]
-    found = group_jobs(rows, [1] * 3, 1, method="exact", optional=~wait, max_group=2)
-    assert found.groups == [[1, 2]]
 
 
 def test_a_low_limit_gives_groups_with_a_bound():

@@ -181,22 +181,6 @@ def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     assert told(scheduler.decide(2)) == [("start", "borrower")]
 
 
-@pytest.mark.parametrize("place", [(), ("topology",), ("cells",)], ids=str)
-def test_in_a_quota_the_least_important_leave_and_as_few_as_can_be(place):
-    parts = {"topology": network, "cells": cell_cluster}
-    made = {name: parts[name]() for name in place}
-    quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 9})], total={"gpu": 16})
-    scheduler = Scheduler(quotas=quotas, immediate=True, **made)
-    for i, (tenant, priority) in enumerate([("a", 0), ("a", 1), ("b", 0), ("a", 0)]):
-        scheduler.submit(Job(f"j{i}", tenant, 2, priority=priority), now=i)
-        assert told(scheduler.decide(i)) == [("start", f"j{i}")]
-    assert told(decided(scheduler, Job("alike", "a", 1), now=8)) == [("wait", "alike")]
-    actions = decided(scheduler, Job("urgent", "a", 1, priority=1), now=9)
-    assert actions[0] == Preempt("j3", "urgent", "priority")
-    assert ("start", "urgent") in told(actions) and ("start", "alike") in told(actions)
-    scheduler.check()
-
-
 def test_who_may_not_be_preempted_stays_in_its_quota():
     scheduler = limited(immediate=True)
     decided(scheduler, Job("weak", "a", 4))
@@ -206,22 +190,6 @@ def test_who_may_not_be_preempted_stays_in_its_quota():
     assert told(scheduler.decide(1))[0] == ("preempt", "weaker")
     assert ("wait", "urgent") in told(decided(scheduler, Job("urgent", "a", 8, priority=9), now=2))
     assert scheduler.state("rock") == scheduler.state("weak") == "running"
-
-
-def test_in_a_network_the_least_important_leave_and_as_few_as_can_be():
-    scheduler = Scheduler(topology=network(), immediate=True)
-    for i, tenant in enumerate("aabb"):
-        decided(scheduler, Job(f"j{i}", tenant, [Role("w", 1, 4)], priority=i % 2), now=i)
-    actions = decided(scheduler, Job("urgent", "a", [Role("w", 1, 4)], priority=2), now=9)
-    assert actions[0] == Preempt("j0", "urgent", "priority")
-    assert told(actions)[1:] == [("start", "urgent"), ("wait", "j0")]
-
-
-def test_who_may_not_be_preempted_stays():
-    scheduler = Scheduler(topology=network(), immediate=True)
-    decided(scheduler, Job("rock", "a", [Role("w", 4, 4)], preemptible=False))
-    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=9), now=0)
-    assert told(scheduler.decide(0)) == [("wait", "urgent")]
 
 
 def test_preemption_can_be_switched_off():
