@@ -1,6 +1,5 @@
 """Reservations: devices that an owner holds for others."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -37,25 +36,6 @@ def come(cluster, name="pod", *, gpus=1, reserved="first", **wishes):
     if decision.outcome == "bind":
         cluster.commit(decision)
     return decision
-
-
-def test_a_user_gets_what_is_held_for_it_and_the_reservation_is_charged_for_the_rest():
-    cluster = reserved()
-    decision = come(cluster)
-    assert (decision.node, decision.reservation, minors(decision)) == ("b", "held", [0])
-    found = cluster.reservation("held")
-    assert (found.node, found.restricted, found.users) == ("b", False, ("pod",))
-    assert [one.minor for one in found.held] == [0, 1]
-    assert [one.minor for one in found.left] == [1]
-    assert cluster.allocations("held") == found.left
-
-
-def test_what_a_user_had_goes_back_to_its_reservation():
-    cluster = reserved()
-    come(cluster)
-    cluster.release("pod")
-    assert [one.minor for one in cluster.allocations("held")] == [0, 1]
-    assert cluster.reservation("held").users == ()
 
 
 def test_users_stay_when_their_reservation_ends():
@@ -124,20 +104,6 @@ def test_reservations_come_last_only_where_nothing_else_serves():
     assert (decision.reservation, minors(decision)) == ("held", [0, 1, 2, 3])
 
 
-def test_of_several_reservations_the_one_is_used_that_it_fills_best():
-    cluster = DeviceCluster({"a": NODE, "b": NODE})
-    for name, node, gpus in (("large", "a", 4), ("small", "b", 2)):
-        decision = cluster.schedule(DeviceRequest(name, gpus=gpus), nodes=[node])
-        cluster.reserve(decision, restricted=True)
-    request = DeviceRequest("pod", gpus=2)
-    found = {
-        policy: cluster.schedule(request, policy=policy, reservations=["large", "small"])
-        for policy in ("bin-pack", "spread")
-    }
-    assert found["bin-pack"].reservation == "small"
-    assert found["spread"].reservation == "large"
-
-
 @pytest.mark.parametrize("policy", ["best-fit", "fgd", "random", "packing", "dot-product"])
 def test_every_policy_takes_held_devices_first(policy):
     cluster = DeviceCluster({"b": NodeDevices.uniform(gpus=8)}, policy=policy, seed=3)
@@ -146,18 +112,6 @@ def test_every_policy_takes_held_devices_first(policy):
     assert minors(come(cluster, gpus=2)) == [2, 6]
     cluster.release("pod")
     assert {2, 6} < set(minors(come(cluster, gpus=3)))
-
-
-def test_filter_knows_what_reservations_would_give():
-    cluster = reserved(gpus=8)
-    cluster.allocate(DeviceRequest("full", gpus=8), "a")
-    request = DeviceRequest("pod", gpus=2)
-    assert cluster.filter(request).fitting == ()
-    found = cluster.filter(request, reservations=["held"])
-    assert found.fitting == ("b",)
-    only = cluster.filter(request, reservations=["held"], reserved="only")
-    assert only.reason("a") == "it may only use reservations, and none there serves it"
-    assert only.resolvable.tolist() == [False, True]
 
 
 def test_gangs_use_reservations_one_after_the_other():
@@ -170,16 +124,6 @@ def test_gangs_use_reservations_one_after_the_other():
     cluster.commit_many(decisions[:2])
     assert cluster.reservation("held").users == ("worker-0", "worker-1")
     assert cluster.allocations("held") == ()
-
-
-def test_a_reservation_for_the_time_after_an_owner():
-    cluster = DeviceCluster({"a": NODE, "b": NODE})
-    cluster.allocate(DeviceRequest("now", gpus=2), "b")
-    decision = cluster.reserve_after(DeviceRequest("held", gpus=4), "now")
-    assert (decision.node, minors(decision)) == ("b", [0, 1, 2, 3])
-    assert [one.minor for one in cluster.allocations("held")] == [2, 3]
-    cluster.release("now")
-    assert [one.minor for one in cluster.allocations("held")] == [0, 1, 2, 3]
 
 
 def test_who_follows_an_owner_has_to_have_all_of_its_devices():
@@ -228,20 +172,6 @@ def test_decisions_keep_their_reservation_when_they_are_pickled():
     branch.commit(pickle.loads(pickle.dumps(decision)))
     assert branch.reservation("held").users == ("pod",)
     assert cluster.reservation("held").users == ()
-
-
-def test_states_keep_reservations_and_users():
-    cluster = reserved(restricted=True)
-    come(cluster)
-    for other in (
-        DeviceCluster.from_bytes(cluster.to_bytes()),
-        pickle.loads(pickle.dumps(cluster)),
-        copy.deepcopy(cluster),
-    ):
-        assert other.reservation("held") == cluster.reservation("held")
-        other.release("pod")
-        assert len(other.allocations("held")) == 2
-    assert len(cluster.allocations("held")) == 1
 
 
 def test_unknown_reservations_are_refused():
