@@ -213,7 +213,7 @@ class CellLedger(Trials, Stateful):
             return virtual_trees(self._books, tenants[virtual_cluster])
 
     def idle_leaves(self, chain: str) -> npt.NDArray[np.int32]:
-        """Healthy leaves of each node that no group uses or has reserved: int32[nodes]. O(nodes)."""
+        """Healthy leaves of each node that no group uses or reserves: int32[nodes]. O(nodes)."""
         with self._lock:
             return self._books.core.idle_leaves(self._chain(chain))
 
