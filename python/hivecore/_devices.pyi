@@ -112,6 +112,9 @@ class DeviceKernel(KernelObject):
         designated: Iterable[_Charge] = (),
         idle: bool = False,
     ) -> tuple[int, int, Plan | None]: ...
+    def take(
+        self, query: Query, policy: int, places: Iterable[tuple[int, Sequence[int]]]
+    ) -> list[tuple[int, Plan]] | tuple[int, int]: ...
     def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(
         self,

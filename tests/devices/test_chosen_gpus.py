@@ -84,3 +84,74 @@ def test_bad_choices_are_named(arguments, error, message):
     made.allocate(DeviceRequest("x", gpus=1), "n0")
     with pytest.raises(error, match=message):
         made.schedule(DeviceRequest("pod", gpus=1), **arguments)
+
+
+def random_wish(rng):
+    """Requests of pods that are alike, and the places of four of them."""
+    gpus = rng.choice([1, 2, 4])
+    nics = rng.choice([0, 0, 1, 2])
+    joint = ("gpu", "rdma") if nics and rng.random() < 0.5 else ()
+    request = DeviceRequest("any", gpus=gpus, nics=nics, joint=joint)
+    return request, [
+        (rng.choice(["n0", "n1"]), tuple(rng.sample(range(8), rng.randint(gpus, gpus + 1))))
+        for _ in range(4)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["bin-pack", "spread", "fgd"])
+@pytest.mark.parametrize("seed", seeds(30))
+def test_pods_that_are_alike_get_what_each_would_get_in_turn(seed, policy):
+    rng = random.Random(seed)
+    made = DeviceCluster(dict.fromkeys(("n0", "n1"), INVENTORY), policy=policy)
+    for turn in range(12):
+        request, places = random_wish(rng)
+        owners = [f"{turn}/{i}" for i in range(4)]
+        expected, one_by_one = [], made.copy()
+        for owner, (node, gpus) in zip(owners, places, strict=True):
+            pod = request.replace(name=owner)
+            expected.append(one_by_one.schedule(pod, nodes=(node,), gpus=gpus))
+            if expected[-1].outcome != "bind":
+                break
+            one_by_one.commit(expected[-1])
+        before = made.to_bytes()
+        decisions = made.allocate_many(request, owners, places)
+        made.check()
+        told = [(one.request, one.node, one.minors, one.reason, one.impossible) for one in expected]
+        if expected[-1].outcome != "bind":
+            told = told[-1:]
+            assert made.to_bytes() == before
+        elif policy != "fgd":  # which learns from one pod after the other
+            assert made.to_bytes() == one_by_one.to_bytes()
+        assert told == [
+            (one.request, one.node, one.minors, one.reason, one.impossible) for one in decisions
+        ]
+        for owner in owners:
+            if owner in made and rng.random() < 0.7:
+                made.release(owner)
+
+
+@pytest.mark.parametrize(
+    ("owners", "places", "error", "message"),
+    [
+        (["a"], [], ValueError, "places: must be"),
+        (["a"], [("n0",)], ValueError, "places: must be"),
+        (["a", "a"], [("n0", (0,)), ("n0", (1,))], ValueError, "named twice"),
+        (["a", "old"], [("n0", (0,)), ("n0", (1,))], ValueError, "has devices already"),
+        ([""], [("n0", (0,))], ValueError, "owners must not be empty"),
+        ([1], [("n0", (0,))], TypeError, "owners must be a string"),
+        (["a"], [("n9", (0,))], KeyError, "n9"),
+        (["a", "b"], [("n0", (0,)), ("n0", (9,))], KeyError, "no GPU 9"),
+        (["a"], [("n0", (0.5,))], TypeError, "gpus"),
+        (["a"], [("n0", 3)], TypeError, "gpus"),
+        (["a"], 7, TypeError, "places"),
+    ],
+)
+def test_pods_that_are_alike_are_refused_as_a_whole_where_an_argument_is_wrong(
+    owners, places, error, message
+):
+    made = cluster()
+    made.allocate(DeviceRequest("old", gpus=1), "n1")
+    before = made.to_bytes()
+    with pytest.raises(error, match=message):
+        made.allocate_many(DeviceRequest("any", gpus=1), owners, places)
+    assert made.to_bytes() == before

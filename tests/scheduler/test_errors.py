@@ -28,7 +28,9 @@ from hivecore.topology import NetworkTopology
 
 METHODS = {
     CellCluster: ("schedule", "commit", "release", "recover", "rename", "set_health"),
-    DeviceCluster: ("schedule", "commit", "release", "recover", "rename", "set_health"),
+    DeviceCluster: (
+        *("schedule", "commit", "allocate_many", "release", "recover", "rename", "set_health"),
+    ),
     NetworkTopology: ("schedule", "commit", "release", "rename", "set_health", "add_node"),
     QuotaTree: ("schedule", "commit", "submit", "release", "evict", "recover", "set_quota"),
     TenantQueues: ("push", "next", "take", "requeue", "park", "wake"),

@@ -6,7 +6,15 @@ from hashlib import blake2b
 from typing import Any
 
 from hivecore import _devices
-from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
+from hivecore._arguments import (
+    as_bool,
+    as_choice,
+    as_instance,
+    as_int,
+    as_name,
+    as_text,
+    as_tuple,
+)
 from hivecore._trial import Transaction
 from hivecore.devices._numbers import Masks
 from hivecore.devices._owners import Charges, Held
@@ -407,6 +415,54 @@ class DevicePlacer(DeviceLedger):
             if decision.outcome == "bind":
                 self.commit(decision)
             return decision
+
+    def allocate_many(
+        self,
+        request: DeviceRequest,
+        owners: Iterable[str],
+        places: Iterable[tuple[str, Iterable[int]]],
+    ) -> tuple[DeviceDecision, ...]:
+        """Decide for pods that are alike in turn, each on GPUs that are chosen already, and carry
+        it out at once, for all or for none.
+
+        :param request: what each of them asks for; its name and that of no owner matters.
+        :param owners: the name of each.
+        :param places: the node of each, and the only GPUs to use there, by minor.
+        :returns: the decisions, as of ``schedule(request, nodes=(node,), gpus=gpus)``; or one, to
+            wait: that of the first pod that gets nothing. Then nothing has changed.
+        :raises KeyError: there is no such node, or no such GPU.
+        :raises ValueError: an owner has devices already, is named twice or has no name, or there
+            are not as many places as owners.
+        """
+        as_instance(request, "request", DeviceRequest)
+        names = [as_name(name, "owners") for name in as_tuple(owners, "owners")]
+        given = [as_tuple(place, "places") for place in as_tuple(places, "places")]
+        if len(given) != len(names) or any(len(place) != 2 for place in given):
+            raise ValueError("places: must be a node and GPUs for each owner")
+        known = self._owners.numbers
+        with self._lock:
+            if len(set(names)) < len(names) or not known.keys().isdisjoint(names):
+                raise ValueError("owners: one has devices already, or is named twice")
+            nodes, how, query = self._nodes, self._policy_number(None), self._nodes.query(request)
+            numbers = [nodes.number(node) for node, _ in given]
+            chosen = [
+                (number, nodes.visible_with(number, _as_minors(gpus)))
+                for number, (_, gpus) in zip(numbers, given, strict=True)
+            ]
+            taken = self._core.take(query, how, chosen)
+            if isinstance(taken, tuple):
+                at, code = taken
+                look = self._core.examine(query, how, *chosen[at], idle=True)
+                asked = request.replace(name=names[at])
+                return (self._waiting(asked, ((CODES[code], 1),), look[0] != 0),)
+            for name, (owner, _) in zip(names, taken, strict=True):
+                self._owners.book(name, owner, request.priority)
+                if how == _FGD:
+                    self._mix.see(request)
+            return tuple(
+                self._bound(request.replace(name=name), plan, "", False)
+                for name, (_, plan) in zip(names, taken, strict=True)
+            )
 
     def reserve(self, decision: DeviceDecision, *, restricted: bool = False) -> None:
         """Carry out a decision to bind for a reservation: its devices are held for those whose

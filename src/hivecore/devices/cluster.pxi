@@ -357,6 +357,53 @@ cdef class DeviceKernel(KernelObject):
             return -1
         return self.kernel.charge(plan.node, plan.charged)
 
+    def take(self, Query query not None, policy, places):
+        """Choose and charge devices for owners in turn, all or none, each on a node of its own.
+
+        :param places: of each owner (node, masks of the devices to use by type).
+        :returns: (owner, plan) of each; or (index, code) of the first that gets nothing.
+        """
+        cdef Guard guard
+        cdef PolicyNumber how = as_policy(policy)
+        cdef vector[VisibleDevices] masks
+        cdef vector[ChargeRecord] charges
+        cdef vector[int32_t] owners
+        cdef list nodes = []
+        cdef list plans = []
+        cdef SightRecord sight
+        cdef VerdictRecord verdict
+        cdef bool_t alone
+        cdef int i
+        cdef size_t at, taken
+        for node, visible in places:
+            nodes.append(node)
+            masks.resize(masks.size() + 1)
+            for i in range(TYPES):
+                (&masks.back()[i])[0] = as_mask(visible[i])
+        guard.lock(self.mutex)
+        self.use(query)
+        for at in range(masks.size()):
+            sight.visible = &masks[at]
+            charges.clear()
+            alone = False
+            try:
+                number = self.as_node(nodes[at])
+                verdict = self.kernel.examine(
+                    query.kernel[0], how, <int32_t> number, sight, &charges, &alone
+                )
+                if <int> verdict.code == 0:
+                    owners.push_back(self.kernel.charge(<int32_t> number, charges))
+                    plans.append(as_plan(<int32_t> number, charges, alone))
+                    continue
+            except BaseException:
+                for taken in range(owners.size()):
+                    self.kernel.refund(owners[owners.size() - 1 - taken])
+                raise
+            for taken in range(owners.size()):
+                self.kernel.refund(owners[owners.size() - 1 - taken])
+            return at, <int> verdict.code
+        return [(owners[at], plans[at]) for at in range(owners.size())]
+
     def charge(self, node, charges):
         """Number of a new owner, whether or not there is so much."""
         cdef Guard guard

@@ -85,27 +85,39 @@ class DeviceStage(Stage):
         """Allocate the devices of all pods in turn, or of none."""
         part, unit, places = self.part, offer.unit, offer.places
         where = offer.nodes or self.usable or None
+        requests, pods = unit.kind.devices, unit.pods
         taken: list[DeviceDecision | None] = []
-        for i, (request, (role, number)) in enumerate(
-            zip(unit.kind.devices, unit.pods, strict=True)
-        ):
+        while len(taken) < len(pods):
+            i = len(taken)
+            request, (role, number) = requests[i], pods[i]
             if request is None:
                 taken.append(None)
                 continue
-            request = request.replace(name=f"{unit.owner}/{role}/{number}")
             node, gpus = places[i] if places is not None else ("", ())
-            if not node:
-                decision = part.schedule(request, nodes=where)
+            end = i + 1
+            while gpus and end < len(pods) and requests[end] is request:
+                end += 1
+            if places is not None and end > i + 1:
+                owners = [f"{unit.owner}/{role}/{number}" for role, number in pods[i:end]]
+                decisions = part.allocate_many(request, owners, places[i:end])
+                decision = decisions[-1]
+                if decision.refusal is not None:
+                    i += owners.index(decision.request.name)
             else:
-                decision = part.schedule(request, nodes=(node,), gpus=gpus or None)
+                request = request.replace(name=f"{unit.owner}/{role}/{number}")
+                decision = part.schedule(
+                    request, nodes=(node,) if node else where, gpus=gpus or None
+                )
+                decisions = (decision,)
+                if decision.refusal is None:
+                    part.commit(decision)
             if decision.refusal is not None:
                 for other in taken:
                     if other is not None:
                         part.release(other.request.name)
                 offer.refused_pod = i if node else -1
                 return Refused(decision.refusal, (_ANY,))
-            part.commit(decision)
-            taken.append(decision)
+            taken += decisions
         offer.taken = taken
         return None
 
