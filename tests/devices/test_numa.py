@@ -44,58 +44,6 @@ def test_a_pod_goes_where_all_of_its_resources_prefer(policy):
     assert merge(policy, None, None) == merge(policy) == ANY
 
 
-def test_policies_differ_where_resources_do_not_agree():
-    apart = hints(LEFT), hints(RIGHT)
-    assert merge("best-effort", *apart) == ANY
-    assert merge("restricted", *apart) == merge("single-numa-node", *apart) == REFUSED
-    wide = hints(BOTH, preferred=2)
-    assert merge("best-effort", wide) == merge("restricted", wide) == ANY
-    assert merge("single-numa-node", wide) == REFUSED
-
-
-def test_best_effort_takes_no_fewer_numa_nodes_than_a_resource_asks_for():
-    uneven = hints(LEFT), hints(BOTH, preferred=2)
-    assert merge("best-effort", *uneven) == ANY
-    assert merge("restricted", *uneven) == NumaMerge(LEFT, False)
-
-
-def test_best_effort_takes_what_all_name_though_not_all_prefer_it():
-    reluctant = hints(RIGHT, preferred=2), hints(LEFT, RIGHT)
-    assert merge("best-effort", *reluctant) == NumaMerge(RIGHT, True)
-    assert merge("restricted", *reluctant) == NumaMerge(RIGHT, False)
-    assert merge("single-numa-node", *reluctant) == REFUSED
-
-
-def test_a_resource_without_a_way_is_refused_unless_the_policy_is_best_effort():
-    assert merge("best-effort", hints(LEFT), []) == ANY
-    assert merge("restricted", hints(LEFT), []) == REFUSED
-    assert merge("single-numa-node", hints(LEFT), []) == REFUSED
-
-
-def test_sets_that_no_hint_names_are_what_hints_have_in_common():
-    pairs = hints((0, 1), (2, 3)), hints((1, 2), (0, 3))
-    assert merge("restricted", *pairs, nodes=range(4)) == NumaMerge((0,), False)
-    three = hints((0, 1, 2)), hints((1, 2, 3)), hints((0, 2, 3))
-    assert merge("restricted", *three, nodes=range(4)) == NumaMerge((2,), False)
-
-
-def test_fewer_numa_nodes_come_before_a_score_and_a_score_before_lower_ones():
-    left, right, wide = NumaHint(LEFT, True, 1), NumaHint(RIGHT, True, 2), NumaHint((2, 3), True, 9)
-    assert merge("restricted", [left, right, wide], nodes=range(4)) == NumaMerge(RIGHT, True)
-    assert merge("restricted", [right, left], hints(LEFT, RIGHT, score=3)) == NumaMerge(RIGHT, True)
-    even = hints((0, 3), (1, 2), preferred=2)
-    assert merge("restricted", even, nodes=range(4)) == NumaMerge((1, 2), True)
-
-
-def test_scores_of_a_set_are_added_over_those_that_name_it():
-    first = [NumaHint(LEFT, True, 5), NumaHint(RIGHT, True, 4)]
-    second = [NumaHint(LEFT, True, 0), NumaHint(RIGHT, True, 2)]
-    assert merge("restricted", first, second) == NumaMerge(RIGHT, True)
-    # A hint that is not preferred gives nothing to what others prefer.
-    second = [*hints(LEFT, RIGHT), NumaHint(RIGHT, False, 2)]
-    assert merge("restricted", first, second) == NumaMerge(LEFT, True)
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_koordinator_takes_a_later_set_that_is_lower_before_one_of_a_higher_score(policy):
     scored = [NumaHint(RIGHT, True, 500), NumaHint(LEFT, True, 0)]
@@ -114,19 +62,6 @@ def test_the_order_of_resources_decides_in_koordinator():
     assert merge_hints(nodes, told[::-1], "best-effort") == ((2,), True)
     for one in ((first, second), (second, first)):
         assert merge("best-effort", *one, nodes=nodes) == NumaMerge((2,), True)
-
-
-def test_pods_of_one_numa_node_and_of_several_keep_apart_where_asked():
-    either = hints(LEFT, RIGHT)
-    assert merge("restricted", either, kinds={0: "shared"}) == NumaMerge(RIGHT, True)
-    assert merge("restricted", either, kinds={0: "single"}) == NumaMerge(LEFT, True)
-    neither = {0: "shared", 1: "shared"}
-    assert merge("restricted", either, kinds=neither) == NumaMerge(LEFT, False)
-    assert merge("best-effort", either, kinds=neither) == NumaMerge(LEFT, True)
-    wide = hints(BOTH, preferred=2)
-    assert merge("restricted", wide, kinds={1: "single"}) == REFUSED
-    assert merge("restricted", wide, kinds={1: "shared"}) == ANY
-    assert merge("restricted", None, kinds={1: "single"}) == REFUSED
 
 
 def test_a_machine_of_one_numa_node_gives_any():

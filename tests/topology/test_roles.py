@@ -22,16 +22,6 @@ def led(pods, name="led", role=LEADER, **wishes):
     return TopologyRequest(name, pods, amounts={"gpu": 4, "cpu": 8}, role=role, **wishes)
 
 
-def test_a_leader_is_placed_with_its_pods():
-    made = small()
-    decision = made.schedule(led(3))
-    assert decision.optimal
-    assert decision.layer == "rack"
-    assert decision.placement == (NodePods("n0", 2, 1), NodePods("n1", 1, 0))
-    assert decision.ranks == ("n0", "n0", "n1")
-    decision.verify(made)
-
-
 def test_what_both_roles_take_is_given_back():
     made = small()
     before = {node: made.free(node) for node in made.nodes}
@@ -53,14 +43,6 @@ def test_a_decision_on_two_roles_can_be_stale():
     with pytest.raises(StaleDecisionError):
         made.commit(decision)
     assert made.owners == ()
-
-
-def test_roles_that_take_the_same_share_the_slots():
-    made = NetworkTopology([], {"a": {}, "b": {}})
-    made.set_slots([3, 2])
-    same = TopologyRole("evaluator", 2, {"slots": 1})
-    assert made.fits(TopologyRequest("g", 3, role=same))
-    assert not made.fits(TopologyRequest("g", 4, role=same))
 
 
 def test_a_gang_whose_pairs_are_too_many_for_a_search_goes_to_one_node_or_says_so():
