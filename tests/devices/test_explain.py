@@ -74,7 +74,6 @@ def test_nodes_are_counted_by_reason_and_those_that_come_nearest_are_described()
     assert all(one.stage == "devices" for one in found.refusals)
 
 
-NO_CORE = Device("gpu", 0, {"memory": 1000})
 SLICED = {"scope": "numa"}
 
 
@@ -348,33 +347,6 @@ def test_chosen_and_designated_devices_are_impossible_only_if_idle_and_healthy_o
     five = cluster.allocate(DeviceRequest("x", gpus=5), "n", numa=[0])
     four = cluster.allocate(DeviceRequest("x", gpus=4), "n", numa=[0])
     assert (five.impossible, four.outcome, four.impossible) == (True, "wait", False)
-
-
-def test_low_priorities_go_first_even_if_they_hold_more():
-    cluster = DeviceCluster({"n": EIGHT})
-    occupied(cluster, "n", {"low": (range(6), 100, -1), "high": ((6, 7), 100, 5)})
-    change = cluster.explain(DeviceRequest("x", gpus=2)).cheapest
-    assert (change.kind, change.owners, change.cost) == ("release", ("low",), 600)
-
-
-def test_of_equal_priorities_those_go_that_hold_least():
-    cluster = DeviceCluster({"n": EIGHT})
-    owners = {f"one{i}": ((i,), 100, 0) for i in range(4)} | {"three": ((4, 5, 6), 100, 0)}
-    occupied(cluster, "n", owners | {"last": ((7,), 100, 9)})
-    change = cluster.explain(DeviceRequest("x", gpus=3)).cheapest
-    assert (len(change.owners), change.cost) == (3, 300)
-    change = cluster.explain(DeviceRequest("x", gpus=4)).cheapest
-    assert change.cost == 400
-    change = cluster.explain(DeviceRequest("x", gpus=4, gpu_wishes={"scope": "numa"})).cheapest
-    assert sorted(change.owners) == ["one0", "one1", "one2", "one3"]
-
-
-def test_one_owner_is_named_where_adding_up_small_ones_would_take_more():
-    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=3, gpu_memory=100)})
-    occupied(cluster, "n", {"a": ((0,), 30, 0), "b": ((0,), 35, 0), "c": ((1,), 60, 0)})
-    cluster.recover("rest", "n", [DeviceAllocation("gpu", 2, {"core": 100})], priority=9)
-    change = cluster.explain(DeviceRequest("x", gpus=1)).cheapest
-    assert (change.owners, change.cost) == (("c",), 60)
 
 
 def test_of_equal_sets_that_on_the_first_node_is_named():
