@@ -94,7 +94,9 @@ where = record(
     multiple=pairs(names, st.integers(1, 9)),
     nodes=tuples(names, unique=True),
 )
-rules = st.tuples(names, texts) | st.builds(LabelExpression, names, st.just("In"), tuples(texts, 1))
+operators = st.sampled_from(["In", "NotIn"])
+labels = st.builds(LabelExpression, names, operators, tuples(texts, 1))
+rules = st.tuples(names, texts) | labels
 selectors = st.lists(
     rules, max_size=2, unique_by=lambda rule: rule[0] if type(rule) is tuple else rule
 )
@@ -113,6 +115,8 @@ requests = st.builds(
     gpus=st.integers(0, 4),
     models=tuples(names),
     isolation_provider=texts,
+) | st.builds(
+    DeviceRequest, st.just("any pod"), gpus=st.integers(1, 4), memory=st.integers(1, 2**40)
 )
 role = record(
     Role,
@@ -133,6 +137,7 @@ job = record(
     after=tuples(names),
     together=tuples(names),
     quota=texts,
+    preemptible=st.booleans(),
     where=where,
     data=st.none() | data,
 ) | st.builds(Job, names, names, st.integers(1, 8), guaranteed=st.booleans())

@@ -43,9 +43,7 @@ from hivecore.scheduler import (
     Stop,
     Wait,
     Where,
-    action_of_plain,
     diff_log,
-    event_of_plain,
     log_standing,
     plain_record,
     read_log,
@@ -697,82 +695,26 @@ FULL = NodeDevices(
 )
 
 
-@pytest.mark.parametrize("inventory", [FULL, MACHINE, NodeDevices(())])
-def test_an_inventory_is_plain_data_and_back(inventory):
-    assert record_of_plain(NodeDevices, plain_record(inventory)) == inventory
+CHAIN = Chain(["gpu", "node"], [2], 2, "node", ["x", "y"], [[0, 1], [4, 5]])
 
 
 @pytest.mark.parametrize(
-    "quota",
+    "record",
     [
+        FULL,
+        MACHINE,
+        NodeDevices(()),
         Quota("a", max={"gpu": 8}),
         Quota("a", max={"gpu": 8, "cpu": 2}, min={"gpu": 1}, weight={"cpu": 1}, parent="b"),
         Quota("a", max={}, weight={}, lends=False, scales=False, outside=True, tree="t"),
+        *SPECS.values(),
+        ClusterSpec({"d": CHAIN, "c": CHAIN}, {"a": {}}, {"a": {"pin": ("c", "node", 1)}}),
     ],
+    ids=lambda record: type(record).__name__,
 )
-def test_a_quota_is_plain_data_and_back(quota):
-    assert record_of_plain(Quota, plain_record(quota)) == quota
-
-
-@pytest.mark.parametrize("name", sorted(SPECS))
-def test_a_specification_of_cells_is_plain_data_and_back(name):
-    assert record_of_plain(ClusterSpec, plain_record(SPECS[name])) == SPECS[name]
-
-
-def test_a_specification_with_all_that_it_can_have_is_plain_data_and_back():
-    chain = Chain(["gpu", "node"], [2], 2, "node", ["x", "y"], [[0, 1], [4, 5]])
-    spec = ClusterSpec({"c": chain, "d": chain}, {"a": {}}, {"a": {"pin": ("c", "node", 1)}})
-    assert record_of_plain(ClusterSpec, plain_record(spec)) == spec
-    assert list(record_of_plain(ClusterSpec, plain_record(spec)).chains) == ["c", "d"]
-
-
-def test_a_stop_is_plain_data_and_back():
-    scheduler = networked()
-    decided(scheduler, Job("j", "a", 4))
-    scheduler.remove_node("n0", 1.0)
-    stop = scheduler.decide(1.0)[0]
-    assert action_of_plain(plain_record(stop)) == stop
-
-
-@pytest.mark.parametrize(
-    ("event", "error", "says"),
-    [
-        ({"event": "add_node"}, ValueError, "'node' is missing"),
-        ({"event": "add_node", "node": "n", "labels": 3}, TypeError, "labels must be a mapping"),
-        ({"event": "add_node", "node": "n", "inventory": {}}, ValueError, "'devices' is missing"),
-        (
-            {"event": "add_node", "node": "n", "inventory": {"devices": [{"type": "tpu"}]}},
-            ValueError,
-            r"devices\[0\]: 'minor' is missing",
-        ),
-        ({"event": "remove_node", "node": ""}, ValueError, "node must not be empty"),
-        ({"event": "set_quota", "quota": {"name": "a"}}, ValueError, "quota: 'max' is missing"),
-        (
-            {"event": "set_quota", "quota": {"name": "a", "max": {}, "most": 1}},
-            ValueError,
-            "there is no field 'most'",
-        ),
-        ({"event": "set_total", "total": [1]}, TypeError, "total must be a mapping"),
-        ({"event": "set_total", "total": {}, "carved": 1}, TypeError, "carved must be a bool"),
-        ({"event": "reconfigure", "spec": {"chains": {}}}, ValueError, "'virtual_clusters' is"),
-        (
-            {"event": "reconfigure", "spec": {"chains": [], "virtual_clusters": {}}},
-            TypeError,
-            "chains must be a mapping",
-        ),
-        (
-            {
-                "event": "reconfigure",
-                "spec": {**plain_record(SPECS["as before"]), "virtual_clusters": {"a": {"x": {}}}},
-            },
-            ValueError,
-            "no chain 'x'",
-        ),
-    ],
-)
-def test_a_wrong_event_is_refused_and_what_is_wrong_named(event, error, says):
-    with pytest.raises(error, match=says):
-        event_of_plain(event)
+def test_nodes_quotas_and_cells_are_plain_data_and_back(record):
+    again = record_of_plain(type(record), plain_record(record))
+    assert again == record and repr(again) == repr(record)
 
 
 def changed(path):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from scheduler.lives import COMPOSITIONS, decided, make_job, make_scheduler
+from scheduler.lives import COMPOSITIONS, SPECS, decided, make_job, make_scheduler
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -68,6 +68,16 @@ def test_an_event_without_a_time_takes_the_one_given():
         ({"event": "set_total", "total": {"gpu": "x"}}, TypeError, r"total\['gpu'\] must be"),
         ({"event": "set_total", "total": {"gpu": -1}}, ValueError, r"total\['gpu'\]=-1"),
         ({"event": "add_node", "node": "n", "free": {"gpu": 1.0005}}, ValueError, "free"),
+        (
+            {"event": "submit", "job": {"name": "a", "tenant": "a"}},
+            ValueError,
+            "'roles' is missing",
+        ),
+        (
+            {"event": "submit", "job": {**TRAIN, "roles": [{}]}},
+            ValueError,
+            r"roles\[0\]: 'name' is missing",
+        ),
         ({"event": "move", "moves": [{}]}, ValueError, r"moves\[0\]: 'job' is missing"),
         (
             {"event": "move", "moves": [{"action": "start", "job": "a", "pods": []}]},
@@ -75,12 +85,44 @@ def test_an_event_without_a_time_takes_the_one_given():
             r"moves\[0\]: must be 'move', not 'start'",
         ),
         ({"event": "regroup", "seconds": 0}, ValueError, "seconds=0.0: must be positive"),
+        ({"event": "reorder", "order": "ab"}, TypeError, "order must be a sequence, not str"),
         ({"event": "reorder", "order": [[]]}, ValueError, "order: an entry has no jobs"),
         ({"event": "reorder", "order": ["a", "a"]}, ValueError, "order: job 'a' is named twice"),
         ({"event": "advance", "now": "5"}, TypeError, "now must be a float, not str"),
         ({"event": "advance", "now": True}, TypeError, "now must be a float, not bool"),
         ({"event": "advance", "now": -1}, ValueError, r"now=-1\.0: allowed are 0 to"),
         ({"event": "advance", "now": float("nan")}, ValueError, "now=nan: allowed are 0 to"),
+        ({"event": "add_node"}, ValueError, "'node' is missing"),
+        ({"event": "add_node", "node": "n", "labels": 3}, TypeError, "labels must be a mapping"),
+        ({"event": "add_node", "node": "n", "inventory": {}}, ValueError, "'devices' is missing"),
+        (
+            {"event": "add_node", "node": "n", "inventory": {"devices": [{"type": "tpu"}]}},
+            ValueError,
+            r"devices\[0\]: 'minor' is missing",
+        ),
+        ({"event": "remove_node", "node": ""}, ValueError, "node must not be empty"),
+        ({"event": "set_quota", "quota": {"name": "a"}}, ValueError, "quota: 'max' is missing"),
+        (
+            {"event": "set_quota", "quota": {"name": "a", "max": {}, "most": 1}},
+            ValueError,
+            "there is no field 'most'",
+        ),
+        ({"event": "set_total", "total": [1]}, TypeError, "total must be a mapping"),
+        ({"event": "set_total", "total": {}, "carved": 1}, TypeError, "carved must be a bool"),
+        ({"event": "reconfigure", "spec": {"chains": {}}}, ValueError, "'virtual_clusters' is"),
+        (
+            {"event": "reconfigure", "spec": {"chains": [], "virtual_clusters": {}}},
+            TypeError,
+            "chains must be a mapping",
+        ),
+        (
+            {
+                "event": "reconfigure",
+                "spec": {**plain_record(SPECS["as before"]), "virtual_clusters": {"a": {"x": {}}}},
+            },
+            ValueError,
+            "no chain 'x'",
+        ),
     ],
 )
 def test_a_wrong_event_is_refused_and_what_is_wrong_named(data, error, says):

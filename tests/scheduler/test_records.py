@@ -47,6 +47,11 @@ def test_a_record_comes_back_from_json_pickle_and_copies(kind, data):
         assert action_of_plain(json.loads(json.dumps(plain_record(record)))) == record
 
 
+def test_an_unknown_action_is_refused():
+    with pytest.raises(ValueError, match="action='halt'"):
+        action_of_plain({"action": "halt"})
+
+
 @every_record
 @examples(15)
 @given(st.data())

@@ -1,7 +1,5 @@
 """What a scheduler says, event by event."""
 
-import json
-
 import numpy as np
 import pytest
 from scheduler.lives import (
@@ -23,7 +21,6 @@ from hivecore.devices import (
     DeviceCluster,
     DeviceNeed,
     DeviceRequest,
-    LabelExpression,
     NodeDevices,
 )
 from hivecore.queues import TenantQueues
@@ -42,9 +39,6 @@ from hivecore.scheduler import (
     StoragePool,
     Wait,
     Where,
-    action_of_plain,
-    plain_record,
-    record_of_plain,
 )
 from hivecore.storage import StorageJobs, allocate_storage
 from hivecore.topology import NetworkTopology
@@ -493,87 +487,6 @@ def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
         assert message in str(found.value)
     assert scheduler.to_bytes() == before
     scheduler.check()
-
-
-RULES = [("ring", "a"), LabelExpression("net", "NotIn", ["slow", "old"])]
-JOBS = [
-    Job(
-        "rules",
-        "a",
-        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"selector": RULES}))],
-    ),
-    Job(
-        "functions",
-        "a",
-        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": RULES[1:]}))],
-    ),
-    Job(
-        "any function",
-        "a",
-        [Role("w", devices=DeviceRequest("any", nics=1, nic_wishes={"vf_selector": {}}))],
-    ),
-    Job("plain", "a", 2),
-    Job("gang", "a", [Role("w", 4, 8, min_pods=2, resources={"cpu": 7})], priority=3),
-    Job("nic", "a", [Role("l", 1, 0), Role("w", 2, devices=NIC)], quota="q", preemptible=False),
-    Job("spare", "a", 1, guaranteed=False, run_time=60.5, after=["gang"]),
-    Job("shares", "a", 1, stages=(0.5, 0.25), data=Data("imagenet", 114.0, 143.0)),
-    Job("there", "a", 1, where=Where(must="rack", multiple={"rack": 2}, nodes=["n1", "n2"])),
-    Job(
-        "share",
-        "a",
-        [Role("w", devices=DeviceRequest("any pod", gpus=1, memory=1 << 30, models=["A10"]))],
-    ),
-]
-
-
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_jobs_are_plain_data_and_back(job):
-    plain = plain_record(job)
-    again = record_of_plain(Job, json.loads(json.dumps(plain)))
-    assert plain_record(again) == plain
-    assert plain.keys() <= {"name", "tenant", "roles", *job.__struct_fields__}
-    assert again.replace(roles=job.roles) == job
-    for one, other in zip(job.roles, again.roles, strict=True):
-        mine = one.devices and one.devices.content
-        assert mine == (other.devices and other.devices.content)
-        assert (one.name, one.pods, one.gpus, one.min_pods, one.resources) == (
-            other.name,
-            other.pods,
-            other.gpus,
-            other.min_pods,
-            other.resources,
-        )
-
-
-@pytest.mark.parametrize(
-    "plain, error, message",
-    [
-        ({"name": "x", "tenant": "a"}, ValueError, "'roles' is missing"),
-        ({"name": "x", "tenant": "a", "roles": 1, "gpus": 2}, ValueError, "no field 'gpus'"),
-        ({"name": "x", "tenant": "a", "roles": [{}]}, ValueError, r"roles\[0\]: 'name' is missing"),
-        ([], TypeError, "job must be a mapping"),
-        ({"name": 1, "tenant": "a", "roles": [{"name": "w"}]}, TypeError, "name"),
-    ],
-)
-def test_plain_data_that_are_no_job_are_refused(plain, error, message):
-    with pytest.raises(error, match=message):
-        record_of_plain(Job, plain)
-
-
-def test_actions_are_plain_data_and_back():
-    scheduler = Scheduler(cells=cell_cluster(), devices=machines(), immediate=True)
-    for job in (
-        Job("spare", "b", [Role("w", 4, 4)], guaranteed=False),
-        Job("never", "b", 99),
-        Job("train", "a", [Role("w", 2, devices=NIC)]),
-        Job("more", "a", [Role("w", 2, 4)], priority=1),
-    ):
-        scheduler.submit(job, now=0)
-        for action in scheduler.decide(0):
-            assert action_of_plain(plain_record(action)) == action
-            assert isinstance(action, (Start, Preempt, Wait, Reject))
-    with pytest.raises(ValueError, match="action='halt'"):
-        action_of_plain({"action": "halt"})
 
 
 @pytest.mark.parametrize(

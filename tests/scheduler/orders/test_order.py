@@ -18,7 +18,6 @@ from hivecore.scheduler import (
     Sharing,
     Start,
     Wait,
-    event_of_plain,
     replay,
 )
 from hivecore.verify import verify_actions
@@ -255,14 +254,6 @@ def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):
     assert again.decide(1.0) == scheduler.decide(1.0) != []
     scheduler.close()
     assert running(replay(tmp_path / "log")) == {"a", "c"}
-
-
-def test_an_order_is_an_event_in_plain_data():
-    scheduler = submitted({"a": 8, "b": 8}, sharing=Sharing(2))
-    event_of_plain({"event": "reorder", "now": 1.0, "order": [["b", "a"]]}).tell(scheduler, 0.0)
-    assert said(scheduler.decide(1.0)) == [("Start", "b"), ("Start", "a")]
-    with pytest.raises(TypeError, match="order must be a sequence, not str"):
-        event_of_plain({"event": "reorder", "order": "ab"})
 
 
 @pytest.mark.parametrize(
