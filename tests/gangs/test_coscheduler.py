@@ -1,8 +1,6 @@
 """The coscheduler's arguments, states, audit and sizes."""
 
-import copy
 import json
-import pickle
 
 import pytest
 from hypothesis import given
@@ -165,14 +163,6 @@ def test_what_is_known_of_pods_and_gangs():
     assert gangs.gangs == ("a",) and gangs.pods("a") == ("a0", "a1", "a2")
     assert len(gangs) == 3 and "a0" in gangs and "x" not in gangs
     assert gangs.deadline == 601
-
-
-def test_a_branch_goes_its_own_way():
-    gangs = waiting_gang()
-    for other in (gangs.copy(), copy.deepcopy(gangs), pickle.loads(pickle.dumps(gangs))):
-        assert other.to_bytes() == gangs.to_bytes()
-        assert other.advance(700) != ()
-        assert gangs.pod("a0").state == "waiting"
 
 
 @given(st.data())

@@ -1,7 +1,6 @@
 """HiveD at the level of pods, rule by rule, on clusters small enough to follow by hand."""
 
 import json
-import pickle
 import random
 
 import numpy as np
@@ -925,22 +924,6 @@ def test_free_and_unused_cells_are_those_that_nobody_has_bound():
 
 
 # --- state
-
-
-def test_a_saved_state_is_the_same_state():
-    scheduler = full()
-    scheduler.schedule("high", spec(), "Preempting")
-    scheduler.set_node("n1", False)
-    scheduler.set_node("elsewhere", False)
-    data = scheduler.to_bytes()
-    for again in (HivedScheduler.from_bytes(data), pickle.loads(pickle.dumps(scheduler))):
-        again.check()
-        assert picture(again) == picture(scheduler)
-        assert again.to_bytes() == data
-        assert again.copy().to_bytes() == data
-        again.delete("low-1")
-        again.delete("low-0")
-        assert again.schedule("high", spec(), "Filtering").outcome == "bind"
 
 
 def test_what_was_said_of_unknown_nodes_is_saved_too():
