@@ -145,10 +145,8 @@ class Extender(HttpExtender):
         if arguments.nodes is not None or arguments.node_names is not None:
             suggested = NodeSet(arguments.offered())
         with self._lock:
-            if arguments.nodes is not None:
-                # They are what kube-scheduler knows; the watch may be behind.
-                for node in arguments.nodes.items or ():
-                    self.informer.see_node(node)
+            for node in (arguments.nodes and arguments.nodes.items) or ():
+                self.informer.see_node(node)  # as kube-scheduler knows it; the watch may be behind
             if self.informer.is_missing(asking.pod.identity):
                 return _missing(asking.pod, FilterReply)
             self.informer.note(asking.pod.identity, asking.pod.full)
