@@ -50,17 +50,9 @@ CHANGES = {
     "submit_many": lambda tree: tree.submit_many([NEW, NEW.replace(name="newer")]),
 }
 READS = {
+    *("borrowers", "check", "check_ancestors", "copy", "explain", "fits", "from_bytes"),
     *(
-        "borrowers",
-        "check",
-        "check_ancestors",
-        "copy",
         "declared_total",
-        "explain",
-        "fits",
-        "from_bytes",
-    ),
-    *(
         "have_room",
         "limit",
         "may_borrow",

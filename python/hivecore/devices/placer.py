@@ -121,7 +121,8 @@ class DevicePlacer(DeviceLedger):
             reservations, owners may have to leave where only reservations will do, or ``gpus`` do
             not go with one node alone.
         """
-        as_instance(request, "request", DeviceRequest)
+        if type(request) is not DeviceRequest:
+            as_instance(request, "request", DeviceRequest)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         # Identity is enough to spare the usual case the checks.
         may_leave = _NO_OWNERS if preemptible is _NO_WISH.names else _as_owners(preemptible)

@@ -64,6 +64,11 @@ class QueueLedger(LoggedTrials, PlainState):
     order of both, trials and saved states.
     """
 
+    __slots__ = (
+        *("_ageing", "_before", "_blocking", "_clock", "_died", "_entries", "_lock", "_marked"),
+        *("_marks", "_now", "_numbered", "_order", "_rank", "_rate", "_ring", "_scale"),
+        *("_stamped", "_tenants"),
+    )
     _SAVED_AS = b"HVTQ", 1
 
     def __init__(

@@ -83,6 +83,8 @@ class TenantQueues(QueueLedger):
     ['a0', 'b0', 'a1', 'a2', 'b1']
     """
 
+    __slots__ = ()
+
     def push(self, job: QueuedJob, now: int) -> None:
         """Put a job into its tenant's queue, which is made if there is none.
 

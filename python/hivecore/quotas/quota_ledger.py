@@ -221,7 +221,8 @@ class QuotaLedger(Trials, Stateful):
         :raises ValueError: there is an owner of this name, a sum would be above 2**62, or there
             would be more than 64 dimensions.
         """
-        as_instance(request, "request", QuotaRequest)
+        if type(request) is not QuotaRequest:
+            as_instance(request, "request", QuotaRequest)
         with self._lock:
             try:
                 self._submit(request)
