@@ -57,6 +57,8 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("quotas and cells", 700095),
         ("quotas", 900179),
         ("quotas, topology, devices and sharing", 900052),
+        ("quotas and lending", 700151),
+        ("all with lending", 920234),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

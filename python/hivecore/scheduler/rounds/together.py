@@ -15,8 +15,9 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
-from hivecore.scheduler.stages.quotas import HEADROOM
-from hivecore.scheduler.stages.units import Key, Refused, Unit
+from hivecore.scheduler.search.victims import where_placed
+from hivecore.scheduler.stages.quotas import HEADROOM, OVERUSED
+from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit
 
 __all__ = ["offer"]
 
@@ -86,6 +87,8 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
     assert first is not None
     # A job waits for what another job lacks, so its own needs do not decide.
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
+    if state.stages.reclaims and where_placed(keys):
+        keys.append(OVERUSED)
     gone = [("started", one.job.name) for one in lives]
     return first._replace(keys=(*keys, *gone))
 
@@ -176,8 +179,8 @@ def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused
         if failed is None:
             return None
         refused = state.waiting.refused(failed.units[0].kind)
-    if refused is not None:
-        return _of(failed, refused)
+    if refused is not None:  # other evictions may be possible once another job has started
+        return _of(failed, refused._replace(keys=(*refused.keys, BEGUN)))
     reason = "it would have to leave for another of them"
     keys = [key for one in lives for key in state.stages.released(one.units[0].kind)]
     return Refused(Refusal("scheduler", "together", reason, failed.job.name), tuple(keys))

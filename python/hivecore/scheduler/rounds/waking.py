@@ -28,11 +28,7 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
     if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
         return again
     # Too little is idle, but evictions may free enough.
-    if again.refusal.stage == "cells":
-        might = state.stages.reclaims or needs_other_nodes(state.stages, kind.job, again.refusal)
-    else:
-        might = might_have_victims(state, unit, again)
-    return None if might else again
+    return None if might_have_victims(state, unit, again) else again
 
 
 def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
@@ -42,6 +38,9 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
         return True
     if stage in NAME_NO_VICTIMS:
         return might_help(state, unit, refused)
+    if stage == "cells":
+        is_lending = bool(state.stages.lending())
+        return is_lending or needs_other_nodes(state.stages, unit.kind.job, refused.refusal)
     may = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
     return may and might_help(state, unit, refused)
 
