@@ -39,8 +39,8 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
     if stage in NAME_NO_VICTIMS:
         return might_help(state, unit, refused)
     if stage == "cells":
-        is_lending = bool(state.stages.lending())
-        return is_lending or needs_other_nodes(state.stages, unit.kind.job, refused.refusal)
+        needs_others = needs_other_nodes(state.stages, unit.kind.job, refused.refusal)
+        return needs_others or state.stages.is_lending()
     may = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
     return may and might_help(state, unit, refused)
 

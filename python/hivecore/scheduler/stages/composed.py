@@ -69,6 +69,7 @@ class Composed(Trials):
     borrows = asks(QuotaStage, QuotaStage.borrows, False)
     overusers = asks(QuotaStage, QuotaStage.overusers, {})
     overuse = asks(QuotaStage, QuotaStage.overuse, {})
+    is_lending = asks(QuotaStage, QuotaStage.is_lending, False)
     lending = asks(QuotaStage, QuotaStage.lending, frozenset())
     less_important = asks(QuotaStage, QuotaStage.less_important, ())
     has_less_important = asks(QuotaStage, QuotaStage.has_less_important, False)

@@ -316,6 +316,10 @@ class QuotaStage(Stage):
             excess[name] = {dimension: amount for dimension, amount in more.items() if amount > 0}
         return excess
 
+    def is_lending(self) -> bool:
+        """Whether a quota uses more than its runtime."""
+        return bool(self.part.overused())
+
     def lending(self) -> frozenset[str]:
         """The quotas that use more than their runtimes, and those below one."""
         over = frozenset(self.part.overused())
