@@ -14,7 +14,8 @@ from scheduler.records import RECORDS
 import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
-from hivecore.scheduler import Action, action_of_plain, plain_record, record_of_plain
+from hivecore.devices import DeviceRequest, LabelExpression
+from hivecore.scheduler import Action, Role, action_of_plain, plain_record, record_of_plain
 
 KINDS = sorted(RECORDS, key=lambda kind: kind.__name__)
 every_record = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -25,6 +26,7 @@ MIXED = {
     hivecore.scheduler.MovePlan,
     hivecore.scheduler.SchedulerEvent,
 }
+SLOW = LabelExpression("net", "NotIn", ["slow", "old"])
 WRONG = st.sampled_from([b"bytes", 1j, object()])
 
 
@@ -45,6 +47,15 @@ def test_a_record_comes_back_from_json_pickle_and_copies(kind, data):
     assert record.replace() == record
     if kind in get_args(Action):
         assert action_of_plain(json.loads(json.dumps(plain_record(record)))) == record
+
+
+@pytest.mark.parametrize("rules", [{}, {"a": "b"}, [("ring", "a"), SLOW], [SLOW]])
+@pytest.mark.parametrize("wish", ["selector", "vf_selector"])
+def test_rules_of_labels_come_back_from_json(wish, rules):
+    asked = DeviceRequest("any", nics=1, nic_wishes={wish: rules})
+    role = Role("w", devices=asked)
+    again = record_of_plain(Role, json.loads(json.dumps(plain_record(role))))
+    assert again == role and again.devices.content == asked.content
 
 
 def test_an_unknown_action_is_refused():
