@@ -41,6 +41,81 @@ def test_quota_breaks_the_promise_that_cells_keep():
     assert starts(FRAGMENTED, nodes, "cells") == [0, 0, 0, 0, 20]
 
 
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_the_head_of_a_queue_blocks_the_jobs_behind_it(policy):
+    jobs = [("x", 0, 50, 4), ("x", 1, 10, 8), ("x", 2, 10, 1)]
+    assert starts(jobs, {"x": 1}, policy) == [0, 50, 60]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_a_blocked_tenant_blocks_no_other(policy):
+    jobs = [("x", 0, 50, 8), ("x", 1, 10, 8), ("y", 2, 10, 8)]
+    assert starts(jobs, {"x": 1, "y": 1}, policy) == [0, 50, 2]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_completions_of_an_instant_come_before_its_arrivals(policy):
+    jobs = [("x", 0, 10, 8), ("x", 10, 10, 8), ("x", 20, 5, 1)]
+    assert starts(jobs, {"x": 1}, policy) == [0, 10, 20]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_all_completions_of_an_instant_come_before_the_first_start(policy):
+    jobs = [("x", 0, 10, 4), ("x", 0, 10, 4), ("x", 1, 10, 8)]
+    assert starts(jobs, {"x": 1}, policy) == [0, 0, 10]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_several_jobs_of_a_queue_start_at_one_instant(policy):
+    jobs = [("x", 0, 10, 8), ("x", 1, 5, 2), ("x", 2, 5, 2), ("x", 3, 5, 8)]
+    assert starts(jobs, {"x": 1}, policy) == [0, 10, 10, 15]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_a_large_job_takes_whole_nodes_or_nothing(policy):
+    jobs = [("x", 0, 30, 1), ("x", 1, 10, 12), ("x", 2, 10, 16)]
+    assert starts(jobs, {"x": 3}, policy) == [0, 1, 11]
+    assert starts(jobs, {"x": 2}, policy) == [0, 30, 40]
+
+
+@pytest.mark.parametrize("policy", ["private", "quota", "cells"])
+def test_a_size_that_is_no_cell_is_rounded_up(policy):
+    jobs = [("x", 0, 10, 3), ("x", 0, 10, 3), ("x", 0, 10, 1)]
+    assert starts(jobs, {"x": 1}, policy) == [0, 0, 10]
+
+
+def test_quota_holds_a_tenant_to_the_gpus_that_it_owns():
+    jobs = [("x", 0, 10, 8), ("x", 0, 10, 1)]
+    assert starts(jobs, {"x": 1, "idle": 5}, "quota") == [0, 10]
+
+
+def test_quota_lets_a_tenant_use_gpus_of_any_node():
+    # In its private node the pair at GPUs 0-1 and the quad at 4-7 leave no room for another quad.
+    jobs = [("x", 0, 10, 2), ("x", 0, 30, 2), ("x", 1, 30, 2), ("x", 10, 10, 4)]
+    assert starts(jobs, {"x": 1, "idle": 1}, "private") == [0, 0, 1, 30]
+    assert starts(jobs, {"x": 1, "idle": 1}, "quota") == [0, 0, 1, 10]
+
+
+def test_quota_tries_heads_in_order_of_submission():
+    # x is left over on two of three nodes; when the third is free at 50, two tenants wait for it.
+    jobs = [
+        ("x", 0, 10, 4),
+        ("z", 0, 10, 2),
+        ("x", 0, 100, 2),
+        ("x", 0, 100, 1),
+        ("a", 0, 50, 8),
+        ("z", 20, 10, 8),
+        ("a", 30, 10, 8),
+    ]
+    assert starts(jobs, {"a": 1, "x": 1, "z": 1}, "quota") == [0, 0, 0, 0, 0, 50, 60]
+
+
+def test_a_tie_in_submission_follows_the_trace():
+    nodes = {"x": 1, "y": 1}
+    both = [("x", 0, 10, 8), ("y", 0, 20, 8), ("y", 5, 7, 8), ("x", 5, 7, 8)]
+    assert starts(both, nodes, "quota") == [0, 0, 20, 10]
+
+
 def test_averages_are_taken_until_the_last_submission():
     work = workload([("x", 0, 10, 8), ("x", 40, 10, 4)], {"x": 1})
     assert work.window == 40
