@@ -32,6 +32,7 @@ SUBJECTS = (
     "caching",
     "cells",
     "devices",
+    "dra",
     "gangs",
     "interleaving",
     "matching",
@@ -58,7 +59,8 @@ ARROWS = {
 }
 # Private modules of no subject.
 COMMON = tuple(
-    f"hivecore.{one}." for one in ("_arguments", "_ctrl_c", "_sealed", "_stateful", "_thousandths")
+    f"hivecore.{one}."
+    for one in ("_arguments", "_ctrl_c", "_quantities", "_sealed", "_stateful", "_thousandths")
 )
 
 # Classes that answer in several turns: others go on while they bind a pod, sleep or draw.

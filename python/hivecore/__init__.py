@@ -5,6 +5,7 @@ loaded when it is first used, and each has its own ``help``:
 
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
 - `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
+- `dra`: Kubernetes' resource slices and claims, allocated exactly
 - `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
 - `topology`: where a gang goes in a network of spines, blocks and racks (Koordinator)
 - `gangs`: pods that start together or not at all
@@ -50,6 +51,7 @@ _PARTS = (
     "cells",
     "decisions",
     "devices",
+    "dra",
     "gangs",
     "interleaving",
     "interop",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from hivecore import cells as cells
     from hivecore import decisions as decisions
     from hivecore import devices as devices
+    from hivecore import dra as dra
     from hivecore import gangs as gangs
     from hivecore import interleaving as interleaving
     from hivecore import interop as interop

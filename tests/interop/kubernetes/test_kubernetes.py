@@ -6,7 +6,7 @@ from profiles import examples
 from hivecore.interop.kubernetes.documents import objects_of
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import owner_name, requested
-from hivecore.interop.kubernetes.quantities import read_quantity, write_binary, write_decimal
+from hivecore._quantities import read_quantity, write_binary, write_decimal
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_mapping, as_tuple
+from hivecore._quantities import write_binary, write_decimal
 from hivecore.devices import Device, DeviceAllocation, NodeDevices, VirtualFunction
 from hivecore.devices.device import share_of_memory
 from hivecore.interop.koordinator.hints import read_hints
 from hivecore.interop.koordinator.names import AMOUNTS, DEVICE_ALLOCATED, MEMORY
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import BoundPod, has_ended, node_of, owner_name
-from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
 __all__ = ["read_allocation", "read_bound_pod", "read_designated", "write_allocation"]
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hivecore._quantities import write_binary
 from hivecore.devices import Device, Partition, PartitionTable
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.quantities import write_binary
 
 __all__ = ["read_table", "write_table"]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hivecore._arguments import as_mapping
+from hivecore._quantities import write_binary, write_decimal
 from hivecore.devices import (
     Device,
     NodeDevices,
@@ -26,7 +27,6 @@ from hivecore.interop.koordinator.names import (
 )
 from hivecore.interop.koordinator.partitions import read_table, write_table
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
 __all__ = ["read_device_record", "write_device_record", "write_node_labels"]
 

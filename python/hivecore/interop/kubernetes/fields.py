@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from hivecore._arguments import as_int, as_object, as_text
+from hivecore._quantities import read_exactly, read_quantity
 from hivecore.interop.kubernetes.messages import is_blank, show
-from hivecore.interop.kubernetes.quantities import read_exactly, read_quantity
 
 __all__ = ["Field"]
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
+from hivecore._quantities import write_binary, write_decimal
 from hivecore._thousandths import Amount, counted
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
 __all__ = ["MOST", "in_units", "json_resources", "read_resources", "write_amount"]
 

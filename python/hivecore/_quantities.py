@@ -4,10 +4,9 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from hivecore._arguments import as_int
-from hivecore.interop.kubernetes.messages import show
+from hivecore._arguments import as_int, show
 
-__all__ = ["read_exactly", "read_quantity", "write_binary", "write_decimal"]
+__all__ = ["read_exactly", "read_quantity", "write_binary", "write_decimal", "write_exactly"]
 
 _FORM = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]*|[eE][-+]?[0-9]{1,2})")
 _LONGEST = 64
@@ -33,7 +32,7 @@ def read_quantity(value: Any, name: str) -> int:
 
     Source: Kubernetes, ``resource.Quantity``.
 
-    >>> from hivecore.interop.kubernetes.quantities import read_quantity
+    >>> from hivecore._quantities import read_quantity
     >>> read_quantity("80Gi", "memory") == 80 << 30, read_quantity("1.5k", "n")
     (True, 1500)
     """
@@ -46,7 +45,7 @@ def read_quantity(value: Any, name: str) -> int:
 def read_exactly(value: Any, name: str) -> Fraction:
     """The number that a quantity stands for, which need not be whole; else as `read_quantity`.
 
-    >>> from hivecore.interop.kubernetes.quantities import read_exactly
+    >>> from hivecore._quantities import read_exactly
     >>> read_exactly("1500m", "cpu"), read_exactly(0.1, "cpu")
     (Fraction(3, 2), Fraction(1, 10))
     """
@@ -85,7 +84,7 @@ def _number(text: str) -> Fraction | None:
 def write_binary(number: int) -> str:
     """The number in the largest power of 1024 in which it is whole.
 
-    >>> from hivecore.interop.kubernetes.quantities import write_binary
+    >>> from hivecore._quantities import write_binary
     >>> write_binary(80 << 30), write_binary(1000)
     ('80Gi', '1000')
     """
@@ -95,11 +94,27 @@ def write_binary(number: int) -> str:
 def write_decimal(number: int) -> str:
     """The number in the largest power of 1000 in which it is whole.
 
-    >>> from hivecore.interop.kubernetes.quantities import write_decimal
+    >>> from hivecore._quantities import write_decimal
     >>> write_decimal(100), write_decimal(2000)
     ('100', '2k')
     """
     return _write(number, 1000, _DECIMAL)
+
+
+def write_exactly(number: Fraction) -> str:
+    """The number, which is a whole number of billionths, in the largest unit in which it is whole.
+
+    >>> from hivecore._quantities import write_exactly
+    >>> write_exactly(Fraction(80 << 30)), write_exactly(Fraction(3, 2)), write_exactly(Fraction(0))
+    ('80Gi', '1500m', '0')
+    """
+    if number.denominator == 1:
+        whole = number.numerator
+        return write_decimal(whole) if whole % 1024 else write_binary(whole)
+    for suffix, parts in (("m", 10**3), ("u", 10**6), ("n", 10**9)):
+        if (number * parts).denominator == 1:
+            return f"{number * parts}{suffix}"
+    raise ValueError(f"number={number}: not a whole number of billionths")
 
 
 def _write(number: int, base: int, suffixes: tuple[str, ...]) -> str:

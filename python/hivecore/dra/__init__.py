@@ -1,0 +1,76 @@
+"""Kubernetes' device claims (``resource.k8s.io/v1``): slices, claims and the pools of a node."""
+
+from hivecore.dra.attribute import Attribute, SemanticVersion
+from hivecore.dra.claim import (
+    CapacityRequirements,
+    CelSelector,
+    DeviceClass,
+    DeviceConfiguration,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    OpaqueConfiguration,
+    ResourceClaim,
+)
+from hivecore.dra.device import (
+    Capacity,
+    CapacityPolicy,
+    CapacityRange,
+    Counter,
+    CounterConsumption,
+    Device,
+    DeviceId,
+    Taint,
+    Toleration,
+)
+from hivecore.dra.features import KubernetesFeatures
+from hivecore.dra.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from hivecore.dra.pools import Pool, PoolDevice, gather_pools, published
+from hivecore.dra.resource_slice import (
+    CounterSet,
+    DeviceTaintRule,
+    ResourcePool,
+    ResourceSlice,
+    TaintedDevices,
+)
+
+__all__ = [
+    "Attribute",
+    "Capacity",
+    "CapacityPolicy",
+    "CapacityRange",
+    "CapacityRequirements",
+    "CelSelector",
+    "Counter",
+    "CounterConsumption",
+    "CounterSet",
+    "Device",
+    "DeviceClass",
+    "DeviceConfiguration",
+    "DeviceConstraint",
+    "DeviceId",
+    "DeviceRequest",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceTaintRule",
+    "ExactDeviceRequest",
+    "KubernetesFeatures",
+    "Node",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "OpaqueConfiguration",
+    "Pool",
+    "PoolDevice",
+    "ResourceClaim",
+    "ResourcePool",
+    "ResourceSlice",
+    "SemanticVersion",
+    "Taint",
+    "TaintedDevices",
+    "Toleration",
+    "gather_pools",
+    "published",
+]

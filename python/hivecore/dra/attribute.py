@@ -1,0 +1,148 @@
+"""Attributes of devices: typed values, alone or in lists, and semantic versions."""
+
+import re
+from typing import Any, Literal, Self
+
+from msgspec import field
+
+from hivecore._arguments import show
+from hivecore._record import Record
+from hivecore.dra._reading import KubernetesRecord, only
+
+__all__ = ["Attribute", "SemanticVersion"]
+
+_NUMBER = r"(0|[1-9][0-9]*)"
+_PART = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_PART}(?:\.{_PART})*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+)
+_LONGEST = 64  # characters of a string or a version
+_INT64 = range(-(2**63), 2**63)
+
+
+class SemanticVersion(Record, frozen=True, eq=False):
+    """A version by semver 2.0.0, ordered by its precedence: build metadata has none.
+
+    >>> from hivecore.dra import SemanticVersion
+    >>> SemanticVersion.of("1.10.0-rc.1") < SemanticVersion.of("1.10.0")
+    True
+    >>> SemanticVersion.of("1.9.0") < SemanticVersion.of("1.10.0")
+    True
+    """
+
+    numbers: tuple[int, int, int]
+    prerelease: tuple[str, ...] = ()
+    build: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The version that is written so.
+
+        :raises ValueError: it is not of the form 1.2.3, 1.2.3-rc.1 or 1.2.3+build; a leading "v" or
+            zero is not allowed, nor a number of 2**64 or more.
+        """
+        match = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
+        if match is None or any(int(number) >= 2**64 for number in match.group(1, 2, 3)):
+            raise ValueError(f"{show(text)} is no semantic version, such as '1.2.3'")
+        major, minor, patch = map(int, match.group(1, 2, 3))
+        prerelease = tuple(match[4].split(".")) if match[4] else ()
+        return cls((major, minor, patch), prerelease, match[5] or "")
+
+    @property
+    def precedence(self) -> tuple[Any, ...]:
+        """A key that sorts versions as semver does: numbers by value and before words; a
+        pre-release before its release.
+        """
+        parts = [(0, int(x), "") if x.isdecimal() else (1, 0, x) for x in self.prerelease]
+        return self.numbers, not parts, parts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SemanticVersion):
+            return NotImplemented
+        return self.precedence == other.precedence
+
+    def __hash__(self) -> int:
+        return hash((self.numbers, self.prerelease))
+
+    def __lt__(self, other: Self) -> bool:
+        return bool(self.precedence < other.precedence)
+
+    def __le__(self, other: Self) -> bool:
+        return bool(self.precedence <= other.precedence)
+
+    def __gt__(self, other: Self) -> bool:
+        return other < self
+
+    def __ge__(self, other: Self) -> bool:
+        return other <= self
+
+
+class Attribute(KubernetesRecord, frozen=True):
+    """The value of an attribute of a device: at most one field is set.
+
+    None is set in an attribute whose type this release does not know: such an attribute satisfies
+    no constraint, and no selector can be evaluated on its device.
+
+    :raises ValueError: several fields are set, a list is empty, an integer exceeds 64 bits, a text
+        has more than 64 characters, or a version is not semantic.
+    """
+
+    int_: int | None = field(name="int", default=None)
+    bool_: bool | None = field(name="bool", default=None)
+    string: str | None = None
+    version: str | None = None
+    ints: tuple[int, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        only({name: value is not None for name, value in self._fields().items()})
+        name = f"{self.kind}s" if self.is_list else self.kind
+        if not self.values and self.kind:
+            raise ValueError(f"{name}: must not be empty")
+        for value in self.values:
+            if self.kind == "int" and value not in _INT64:
+                raise ValueError(f"{name}: {show(value)} exceeds 64 bits")
+            if self.kind == "version":
+                try:
+                    SemanticVersion.of(value)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from None
+            elif self.kind == "string" and len(value) > _LONGEST:
+                raise ValueError(f"{name}: {show(value)} has more than {_LONGEST} characters")
+
+    def _fields(self) -> dict[str, Any]:
+        single = {"int": self.int_, "bool": self.bool_, "string": self.string}
+        lists = {"ints": self.ints, "bools": self.bools, "strings": self.strings}
+        return {**single, "version": self.version, **lists, "versions": self.versions}
+
+    @property
+    def kind(self) -> Literal["int", "bool", "string", "version", ""]:
+        """The type of the value, or of each value of the list; "": unknown."""
+        if self.string is not None or self.strings is not None:
+            return "string"
+        if self.int_ is not None or self.ints is not None:
+            return "int"
+        if self.bool_ is not None or self.bools is not None:
+            return "bool"
+        return "" if self.version is None and self.versions is None else "version"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list, be it of a single value."""
+        return any(isinstance(value, tuple) for value in self._fields().values())
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values; a value that is no list is a tuple of one."""
+        for value in self._fields().values():
+            if value is not None:
+                return value if isinstance(value, tuple) else (value,)
+        return ()
+
+    @property
+    def value(self) -> Any:
+        """The value as it is: int, bool, str, or a tuple of those; ``None``: of unknown type."""
+        return self.values if self.is_list else next(iter(self.values), None)

@@ -1,0 +1,171 @@
+"""What a device may be given for, beside what is allocated and what this call has given so far.
+
+Each rule is a function of the grants so far and the next one. None keeps a state, so a grant that
+is taken back leaves no trace. What a rule refuses, it refuses with more grants as well.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from itertools import combinations
+from math import ceil
+from typing import Any, NamedTuple
+
+from hivecore.reference.dra.book import Book, Charge, charges_of
+
+__all__ = [
+    "Grant",
+    "consumption",
+    "fits_capacity",
+    "fits_counters",
+    "is_compatible",
+    "is_free",
+    "keeps_constraint",
+    "tolerates",
+]
+
+
+class Grant(NamedTuple):
+    """A device for a request; a share of it if ``consumed`` is not ``None``."""
+
+    claim: int  # its place in the call
+    request: str  # "request", or "request/subrequest"
+    terms: Any  # the request or sub-request
+    device: Any  # a device of a pool
+    consumed: Mapping[str, Fraction] | None
+
+
+def is_free(grants: list[Grant], new: Grant, book: Book) -> bool:
+    """Whether the device may be given once more (3.2, 5.3, 5.5).
+
+    A device serves a single request as a whole, or several in shares. Admin access does not count,
+    but that a claim has the device for nothing else.
+    """
+    device, admin = new.device.id, new.terms.admin_access
+    same = [one for one in grants if one.device.id == device]
+    if any(one.claim == new.claim and (admin or one.terms.admin_access) for one in same):
+        return False
+    if new.consumed is not None:
+        return not book.is_whole(device)
+    return bool(admin) or (device not in book.held and all(one.terms.admin_access for one in same))
+
+
+def consumption(terms: Any, device: Any) -> dict[str, Fraction] | None:
+    """What a request consumes of each capacity of a device; ``None``: it cannot have it (5.3)."""
+    requests = terms.capacity.requests if terms.capacity else {}
+    amounts = {name: _amount(requests.get(name), of) for name, of in device.capacity.items()}
+    fits = all(
+        amounts[name] <= of.value and _is_valid(amounts[name], of.request_policy)
+        for name, of in device.capacity.items()
+    )
+    return amounts if fits and requests.keys() <= amounts.keys() else None
+
+
+def _amount(request: Fraction | None, capacity: Any) -> Fraction:
+    policy, whole = capacity.request_policy, Fraction(capacity.value)
+    if request is None:
+        return whole if policy is None or policy.default is None else Fraction(policy.default)
+    if policy is None:
+        return request
+    if of := policy.valid_range:
+        steps = ceil((request - of.min) / of.step) if of.step else 0
+        return Fraction(max(of.min, of.min + of.step * steps if of.step else request))
+    return min([valid for valid in policy.valid_values if valid >= request], default=request)
+
+
+def _is_valid(amount: Fraction, policy: Any) -> bool:
+    if policy is None or amount == policy.default:
+        return True
+    if of := policy.valid_range:
+        return (of.max is None or amount <= of.max) and not (
+            of.step and (amount - of.min) % of.step
+        )
+    return not policy.valid_values or amount in policy.valid_values
+
+
+def fits_capacity(grants: list[Grant], new: Grant, book: Book) -> bool:
+    """Whether a share fits beside the others of its device (5.3)."""
+    device = new.device.id
+    shares = [one.consumed for one in (*grants, new) if one.device.id == device and one.consumed]
+    return all(
+        sum(share[name] for share in shares) + book.consumed(device, name)
+        <= new.device.device.capacity[name].value
+        for name in new.consumed or ()
+    )
+
+
+def fits_counters(
+    grants: list[Grant], new: Grant, book: Book, sets: Mapping[str, Mapping[str, Fraction]]
+) -> bool:
+    """Whether the pool has what the device takes of its counter sets (5.1).
+
+    A device in use has paid. A counter that is charged beyond its amount is empty: it blocks those
+    who take of it, and no others.
+    """
+    own, others = _new_charges(grants, new, book)
+    for charge in own:
+        beside = [one.counters for one in others if one.counter_set == charge.counter_set]
+        for name, amount in charge.counters.items():
+            left = sets[charge.counter_set][name] - sum(one.get(name, 0) for one in beside)
+            if amount > max(Fraction(), left):
+                return False
+    return True
+
+
+def is_compatible(grants: list[Grant], new: Grant, book: Book) -> bool:
+    """Whether all on a counter set have a group in common, or none has groups (5.2)."""
+    own, others = _new_charges(grants, new, book)
+    for charge in own:
+        groups = [one.groups for one in (charge, *others) if one.counter_set == charge.counter_set]
+        if any(groups) and not frozenset.intersection(*groups):
+            return False
+    return True
+
+
+def _new_charges(grants: list[Grant], new: Grant, book: Book) -> tuple[list[Charge], list[Charge]]:
+    """What the device is charged, if it is not in use, and what others of its pool are charged."""
+    pool = new.device.id[:2]
+    charges = {device: of for device, of in book.charges.items() if device[:2] == pool}
+    for one in grants:
+        if one.device.id[:2] == pool and not one.terms.admin_access:
+            charges.setdefault(one.device.id, charges_of(one.device.device))
+    has_paid = new.terms.admin_access or new.device.id in charges
+    own = [] if has_paid else charges_of(new.device.device)
+    return own, [one for of in charges.values() for one in of]
+
+
+def tolerates(terms: Any, taints: Iterable[Any]) -> bool:
+    """Whether a request may have a device with these taints (5.4)."""
+    return not any(
+        taint.effect in ("NoSchedule", "NoExecute")
+        and not any(_matches(toleration, taint) for toleration in terms.tolerations)
+        for taint in taints
+    )
+
+
+def _matches(toleration: Any, taint: Any) -> bool:
+    return (
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (toleration.operator == "Exists" or toleration.value == taint.value)
+    )
+
+
+def keeps_constraint(grants: Iterable[Grant], constraint: Any, lists: bool) -> bool:
+    """Whether the grants of a claim keep a constraint: a value in common, or none in two (4)."""
+    name = constraint.match_attribute or constraint.distinct_attribute
+    values = [
+        _values(one.device.attribute(name), lists)
+        for one in grants
+        if not constraint.requests
+        or {one.request, one.request.partition("/")[0]} & set(constraint.requests)
+    ]
+    if constraint.match_attribute:
+        return not values or bool(frozenset.intersection(*values))
+    return all(values) and all(one.isdisjoint(other) for one, other in combinations(values, 2))
+
+
+def _values(attribute: Any, lists: bool) -> frozenset[Any]:
+    """The values with their type; none: the attribute is absent, or its type is not known."""
+    if attribute is None or (attribute.is_list and not lists):
+        return frozenset()
+    return frozenset((attribute.kind, value) for value in attribute.values)

@@ -1,0 +1,360 @@
+"""The twin answers as a search through all assignments does, which shares no code with it.
+
+It reads the objects themselves, and judges an assignment as a whole.
+"""
+
+from itertools import combinations, product
+
+from dra import worlds
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from profiles import examples
+
+MOST_ASSIGNMENTS = 3000
+
+
+def alternatives_of(one):
+    if "exactly" in one:
+        return [(one["name"], one["exactly"])]
+    return [(f"{one['name']}/{sub['name']}", sub) for sub in one["firstAvailable"]]
+
+
+def consumed(wanted, of):
+    """What a request takes of each capacity; None: it cannot be served by an empty device."""
+    asked = (wanted.get("capacity") or {}).get("requests", {})
+    if not set(asked) <= set(of["capacity"]):
+        return None
+    amounts = {}
+    for name, capacity in of["capacity"].items():
+        size, policy = int(capacity["value"]), capacity.get("requestPolicy", {})
+        allowed = set(range(size + 1))
+        if "validValues" in policy:
+            allowed = {int(x) for x in policy["validValues"]}
+        elif "validRange" in policy:
+            limits = {key: int(x) for key, x in policy["validRange"].items()}
+            top = limits.get("max", size)
+            allowed = set(range(limits["min"], top + 1, limits.get("step", 1)))
+        if name in asked:
+            fitting = [x for x in sorted(allowed) if x >= int(asked[name])]
+            if not fitting or fitting[0] > size:
+                return None
+            amounts[name] = fitting[0]
+        else:
+            amounts[name] = int(policy.get("default", size))
+    return amounts
+
+
+class Judge:
+    def __init__(self, slices, claims, held):
+        self.claims = claims
+        self.devices, self.sets = {}, {}
+        for one in sorted(
+            slices, key=lambda of: (of["spec"]["pool"]["name"], of["metadata"]["name"])
+        ):
+            pool = one["spec"]["pool"]["name"]
+            for of in one["spec"].get("devices", []):
+                self.devices[pool, of["name"]] = of
+            for of in one["spec"].get("sharedCounters", []):
+                self.sets[pool, of["name"]] = {
+                    key: int(x["value"]) for key, x in of["counters"].items()
+                }
+        self.order = list(self.devices)
+        self.held = held
+
+    def used(self, key, name):
+        return sum(amounts.get(name, 0) for of, amounts in self.held if of == key and amounts)
+
+    def is_whole(self, key):
+        return any(of == key and amounts is None for of, amounts in self.held)
+
+    def can_share(self, key):
+        return bool(self.devices[key].get("allowMultipleAllocations"))
+
+    def candidates(self, wanted):
+        found = []
+        for key in self.order:
+            of, model = self.devices[key], wanted.get("selectors")
+            if (
+                model
+                and f"model={of['attributes']['model']['string']}" != model[0]["cel"]["expression"]
+            ):
+                continue
+            amounts = consumed(wanted, of)
+            if amounts is None:
+                continue
+            if self.can_share(key) and not wanted.get("adminAccess"):
+                sizes = {name: int(x["value"]) for name, x in of["capacity"].items()}
+                if any(self.used(key, name) + x > sizes[name] for name, x in amounts.items()):
+                    continue
+            found.append(key)
+        return found
+
+    def choices(self, one):
+        """All that may be decided of a request, in the order of the first mode."""
+        for number, (name, wanted) in enumerate(alternatives_of(one)):
+            candidates = self.candidates(wanted)
+            if wanted.get("allocationMode") == "All":
+                sets = [candidates] if candidates else []
+            else:
+                sets = combinations(candidates, wanted.get("count", 1))
+            for keys in sets:
+                yield number, [(name, wanted, key) for key in keys]
+
+    def answers(self, mode):
+        requests = [
+            (number, one)
+            for number, of in enumerate(self.claims)
+            for one in of["spec"]["devices"]["requests"]
+        ]
+        choices = [list(self.choices(one)) for _, one in requests]
+        size = 1
+        for of in choices:
+            size *= len(of)
+        assume(size <= MOST_ASSIGNMENTS)
+        every = list(product(*choices))
+        if mode == "best":
+            every.sort(key=lambda chosen: [number for number, _ in chosen])
+        for chosen in every:
+            uses = [
+                (number, *use)
+                for (number, _), (_, uses) in zip(requests, chosen, strict=True)
+                for use in uses
+            ]
+            if self.is_valid(uses):
+                yield [(name, key, self.amounts(wanted, key)) for _, name, wanted, key in uses]
+
+    def amounts(self, wanted, key):
+        is_share = self.can_share(key) and not wanted.get("adminAccess")
+        return consumed(wanted, self.devices[key]) if is_share else {}
+
+    def is_valid(self, uses):
+        owned = [use for use in uses if not use[2].get("adminAccess")]
+        return (
+            all(self.tolerates(wanted, key) for _, _, wanted, key in uses)
+            and all(self.keeps(number, of, uses) for number, of in self.constraints())
+            and all(self.is_used_rightly(key, uses, owned) for key in self.devices)
+            and self.has_counters({key for *_, key in owned})
+        )
+
+    def tolerates(self, wanted, key):
+        for taint in self.devices[key].get("taints", []):
+            if taint["effect"] != "None" and not any(
+                one.get("key", taint["key"]) == taint["key"]
+                for one in wanted.get("tolerations", [])
+            ):
+                return False
+        return True
+
+    def is_used_rightly(self, key, uses, owned):
+        for number in range(len(self.claims)):
+            own = [use for use in uses if use[3] == key and use[0] == number]
+            if len(own) > 1 and any(use[2].get("adminAccess") for use in own):
+                return False
+        mine = [use for use in owned if use[3] == key]
+        if not mine:
+            return True
+        if self.is_whole(key):
+            return False
+        if not self.can_share(key):
+            return len(mine) == 1
+        of = self.devices[key]
+        amounts = [consumed(wanted, of) for _, _, wanted, _ in mine]
+        return all(
+            sum(x[name] for x in amounts) + self.used(key, name) <= int(size["value"])
+            for name, size in of["capacity"].items()
+        )
+
+    def has_counters(self, chosen):
+        before = {key for key, _ in self.held}
+        active = before | chosen
+        for pool, name in self.sets:
+            users = {
+                key: one
+                for key in active
+                if key[0] == pool
+                for one in self.devices[key].get("consumesCounters", [])
+                if one["counterSet"] == name
+            }
+            new = [one for key, one in users.items() if key not in before]
+            groups = [set(one.get("compatibilityGroups", [])) for one in users.values()]
+            if new and any(groups) and not set.intersection(*groups):
+                return False
+            for counter, most in self.sets[pool, name].items():
+                taken = [
+                    int(one["counters"].get(counter, {"value": 0})["value"])
+                    for one in users.values()
+                ]
+                if sum(taken) > most and any(
+                    int(one["counters"].get(counter, {"value": 0})["value"]) for one in new
+                ):
+                    return False
+        return True
+
+    def constraints(self):
+        for number, of in enumerate(self.claims):
+            for one in of["spec"]["devices"]["constraints"]:
+                yield number, one
+
+    def keeps(self, number, constraint, uses):
+        attribute = constraint.get("matchAttribute") or constraint["distinctAttribute"]
+        sets = []
+        for of, name, _, key in uses:
+            names = constraint["requests"]
+            if of == number and (not names or name in names or name.split("/")[0] in names):
+                given = self.devices[key]["attributes"].get(attribute.removeprefix("gpu.x/"), {})
+                of_kind = [(kind.rstrip("s"), x) for kind, x in given.items()]
+                sets.append(
+                    {
+                        (kind, x)
+                        for kind, of in of_kind
+                        for x in (of if isinstance(of, list) else [of])
+                    }
+                )
+        if not all(sets):
+            return False
+        if "matchAttribute" in constraint:
+            return not sets or bool(set.intersection(*sets))
+        return sum(map(len, sets)) == len(set().union(*sets))
+
+    def breaks_alone(self):
+        for number, of in enumerate(self.claims):
+            for one in of["spec"]["devices"]["requests"]:
+                for name, wanted in alternatives_of(one):
+                    if wanted.get("allocationMode") == "All":
+                        uses = [(number, name, wanted, key) for key in self.candidates(wanted)]
+                        if not all(self.keeps(n, c, uses) for n, c in self.constraints()):
+                            return True
+        return False
+
+
+words = st.sampled_from(["a", "b"])
+small = st.integers(0, 3).map(str)
+ranges = st.sampled_from(
+    [
+        {"value": "4"},
+        {"value": "3"},
+        {"value": "4", "requestPolicy": {"default": "1"}},
+        {"value": "5", "requestPolicy": {"default": "2", "validValues": ["2", "3"]}},
+        {"value": "6", "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "2"}}},
+        {"value": "4", "requestPolicy": {"default": "2", "validRange": {"min": "1", "max": "3"}}},
+    ]
+)
+taints = st.lists(
+    st.sampled_from(
+        [
+            {"key": "old", "effect": "NoSchedule"},
+            {"key": "hot", "effect": "NoExecute"},
+            {"key": "hot", "effect": "None"},
+        ]
+    ),
+    max_size=1,
+)
+
+
+@st.composite
+def devices(draw, name, has_counters):
+    attributes = {"model": draw(words)}
+    if draw(st.integers(0, 3)):
+        attributes["root"] = draw(
+            words
+            | st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True)
+            | st.just(1)
+        )
+    fields = {"taints": draw(taints)} if draw(st.integers(0, 3)) == 0 else {}
+    if has_counters and draw(st.booleans()):
+        groups = draw(st.lists(words, max_size=2, unique=True)) if draw(st.booleans()) else []
+        fields["counters"] = {"set": {"x": draw(small), "y": draw(small), "groups": groups}}
+    if draw(st.booleans()):
+        return worlds.shared(name, {"memory": draw(ranges)}, attributes, **fields)
+    return worlds.device(name, attributes, {"memory": "4"} if draw(st.booleans()) else {}, **fields)
+
+
+@st.composite
+def wanted(draw, can_be_admin):
+    fields = {}
+    if draw(st.integers(0, 2)) == 0:
+        fields["where"] = f"model={draw(words)}"
+    if draw(st.integers(0, 3)) == 0:
+        fields["capacity"] = {"memory": draw(st.sampled_from(["0", "1", "2", "3", "4"]))}
+    if draw(st.integers(0, 3)) == 0:
+        tolerations = st.sampled_from(
+            [{"operator": "Exists"}, {"key": "old", "operator": "Exists"}]
+        )
+        fields["tolerations"] = [draw(tolerations)]
+    if can_be_admin and draw(st.integers(0, 4)) == 0:
+        fields["adminAccess"] = True
+    count = draw(st.sampled_from([1, 1, 1, 2, 2, 3, "All"]))
+    return worlds.terms(count, **fields)
+
+
+@st.composite
+def requests(draw, name):
+    if draw(st.booleans()):
+        return {"name": name, "exactly": draw(wanted(True))}
+    return worlds.either(
+        name, **{sub: draw(wanted(False)) for sub in "st"[: draw(st.integers(1, 2))]}
+    )
+
+
+@st.composite
+def claims(draw, name, most):
+    of = [draw(requests(f"r{i}")) for i in range(draw(st.integers(1, most)))]
+    names = [n for one in of for n in (one["name"], *(n for n, _ in alternatives_of(one)))]
+    fields = {}
+    for key in ("match", "distinct"):
+        if draw(st.integers(0, 2)) == 0:
+            attribute = draw(st.sampled_from(["gpu.x/root", "gpu.x/root", "gpu.x/model"]))
+            some = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+            fields[key] = (attribute, *some)
+    return worlds.claim(*of, name=name, **fields)
+
+
+@st.composite
+def cases(draw):
+    slices, held, number = [], [], 0
+    for pool in "pq"[: draw(st.integers(1, 2))]:
+        has_counters = draw(st.booleans())
+        names = [f"d{number + i}" for i in range(draw(st.integers(1, 4 if pool == "p" else 2)))]
+        number += len(names)
+        of = [draw(devices(name, has_counters)) for name in names]
+        fields = {"pool": pool, "count": 1 + has_counters}
+        slices.append(worlds.published_slice(f"s{pool}", of, **fields))
+        if has_counters:
+            sets = {"set": {"x": draw(small), "y": draw(small)}}
+            slices.append(worlds.counter_slice(f"t{pool}", sets, **fields))
+        for one in of:
+            if draw(st.integers(0, 4)) == 0:
+                shares = one.get("allowMultipleAllocations") and draw(st.booleans())
+                held.append(((pool, one["name"]), {"memory": 1} if shares else None))
+    made = [draw(claims(f"c{i}", 3 - i)) for i in range(draw(st.integers(1, 2)))]
+    return slices, made, held
+
+
+@given(cases(), st.sampled_from(["first", "best"]))
+@examples(1000)
+def test_the_twin_gives_the_first_or_best_of_all_valid_assignments(case, mode):
+    slices, made, held = case
+    judge = Judge(slices, made, held)
+    expected = next(judge.answers(mode), None)
+    world = worlds.World(*slices)
+    for i, ((pool, name), amounts) in enumerate(held):
+        result = {"request": "r", "device": name}
+        if amounts:
+            result |= {"shareID": "1", "consumedCapacity": {"memory": "1"}}
+        world.commit(f"held {i}", worlds.allocation(result, pool=pool))
+    decision = world.allocate(*made, mode=mode)
+    if expected is None:
+        assert decision.outcome == ("error" if judge.breaks_alone() else "unsatisfiable")
+        return
+    assert decision.outcome == "allocated"
+    results = [one for of in decision.allocations for one in of["devices"]["results"]]
+    assert [
+        (
+            one["request"],
+            (one["pool"], one["device"]),
+            {name: int(x) for name, x in one.get("consumedCapacity", {}).items()},
+        )
+        for one in results
+    ] == expected
+    for i, of in enumerate(decision.allocations):
+        world.commit(f"new {i}", of)

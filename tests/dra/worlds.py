@@ -1,0 +1,178 @@
+"""Small worlds for the tests: objects as Kubernetes writes them, and the twin's answer to them."""
+
+from hivecore.dra import (
+    DeviceClass,
+    DeviceTaintRule,
+    KubernetesFeatures,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+    gather_pools,
+    published,
+)
+from hivecore.reference.dra import Allocator, Book
+
+DRIVER = "gpu.x"
+EVERY_GATE = KubernetesFeatures.of(
+    "1.37", {"DRAListTypeAttributes": True, "DRADeviceCompatibilityGroups": True}
+)
+
+
+def value(of):
+    """An attribute: booleans, integers and texts by their type, lists of these, or as given."""
+    if isinstance(of, dict):
+        return of
+    names = {bool: "bool", int: "int", str: "string"}
+    if isinstance(of, list):
+        return {f"{names[type(of[0])]}s": of}
+    return {names[type(of)]: of}
+
+
+def device(name, attributes=None, capacity=None, counters=None, **fields):
+    """A device; ``counters`` by counter set."""
+    fields["attributes"] = {key: value(of) for key, of in (attributes or {}).items()}
+    fields["capacity"] = {
+        key: of if isinstance(of, dict) else {"value": of} for key, of in (capacity or {}).items()
+    }
+    if counters:
+        fields["consumesCounters"] = [consumption(of, **taken) for of, taken in counters.items()]
+    return {"name": name, **fields}
+
+
+def consumption(of, groups=(), **taken):
+    found = {"counterSet": of, "counters": {key: {"value": n} for key, n in taken.items()}}
+    return found | ({"compatibilityGroups": list(groups)} if groups else {})
+
+
+def shared(name, capacity, attributes=None, **fields):
+    return device(name, attributes, capacity, allowMultipleAllocations=True, **fields)
+
+
+def published_slice(name, devices=(), driver=DRIVER, pool="p", generation=1, count=1, **spec):
+    """A slice of node n1, unless ``spec`` chooses nodes."""
+    if not spec.keys() & {"nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"}:
+        spec["nodeName"] = "n1"
+    of = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    if devices:
+        spec["devices"] = list(devices)
+    return {"metadata": {"name": name}, "spec": {"driver": driver, "pool": of, **spec}}
+
+
+def counter_slice(name, sets, **fields):
+    counters = [
+        {"name": of, "counters": {key: {"value": n} for key, n in amounts.items()}}
+        for of, amounts in sets.items()
+    ]
+    return published_slice(name, sharedCounters=counters, **fields)
+
+
+def gpus(count, **fields):
+    """A slice with so many devices d0, d1, ..."""
+    return published_slice("s", [device(f"d{i}") for i in range(count)], **fields)
+
+
+def terms(count=None, where=None, capacity=None, **fields):
+    """A request of class "any"; ``where``: an expression of `matches`."""
+    fields.setdefault("deviceClassName", "any")
+    if count == "All":
+        fields["allocationMode"] = "All"
+    elif count is not None:
+        fields["count"] = count
+    if where:
+        fields["selectors"] = [{"cel": {"expression": where}}]
+    if capacity is not None:
+        fields["capacity"] = {"requests": capacity}
+    return fields
+
+
+def request(name, *arguments, **fields):
+    return {"name": name, "exactly": terms(*arguments, **fields)}
+
+
+def either(name, **alternatives):
+    subs = [{"name": sub, **of} for sub, of in alternatives.items()]
+    return {"name": name, "firstAvailable": subs}
+
+
+def claim(*requests, name="c", match=None, distinct=None, **fields):
+    """A claim; ``match`` and ``distinct``: an attribute, or it and the requests."""
+    constraints = list(fields.pop("constraints", []))
+    for key, of in (("matchAttribute", match), ("distinctAttribute", distinct)):
+        if of is not None:
+            attribute, *names = [of] if isinstance(of, str) else of
+            constraints.append({key: attribute, "requests": names})
+    spec = {"devices": {"requests": list(requests), "constraints": constraints, **fields}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def device_class(name="any", where=(), **spec):
+    selectors = [{"cel": {"expression": expression}} for expression in where]
+    return {"metadata": {"name": name}, "spec": {"selectors": selectors, **spec}}
+
+
+def matches(expression, of):
+    """Stands for CEL: "model=a" compares an attribute of the driver; others fail."""
+    if expression == "no CEL":
+        raise SyntaxError("no CEL")
+    if expression == "shareable":
+        return of.device.allow_multiple_allocations
+    name, _, wanted = expression.partition("=")
+    attribute = of.attribute(f"{of.driver}/{name}")
+    if attribute is None:
+        raise KeyError(name)
+    return str(attribute.value) == wanted
+
+
+def allocation(*devices, driver=DRIVER, pool="p"):
+    """A ``status.allocation`` with these devices; or results, as dicts."""
+    results = [of if isinstance(of, dict) else {"request": "r", "device": of} for of in devices]
+    return {"devices": {"results": [{"driver": driver, "pool": pool, **of} for of in results]}}
+
+
+class World:
+    """A cluster of which the twin can be asked."""
+
+    def __init__(self, *slices, classes=(), rules=(), features=EVERY_GATE, held=()):
+        self.slices = [ResourceSlice.of(one) for one in slices]
+        known = [device_class(), *classes]
+        self.classes = {one["metadata"]["name"]: DeviceClass.of(one) for one in known}
+        self.rules = [DeviceTaintRule.of(one) for one in rules]
+        self.features, self.book = features, Book()
+        for number, one in enumerate(held):
+            self.commit(f"held {number}", one)
+
+    def commit(self, owner, given):
+        self.book.commit(owner, given, published(self.slices))
+
+    def pools(self, node="n1", labels=None):
+        return gather_pools(self.slices, Node(node, labels or {}), self.features, self.rules)
+
+    def allocate(self, *claims, node="n1", labels=None, mode="first"):
+        ids = iter(range(100))
+        twin = Allocator(
+            Node(node, labels or {}),
+            self.pools(node, labels),
+            self.classes,
+            self.book,
+            self.features,
+            matches,
+            lambda: f"share-{next(ids)}",
+        )
+        return twin.allocate([ResourceClaim.of(one) for one in claims], mode)
+
+    def given(self, *claims, **options):
+        """The devices as "request:device", or the outcome, or the class of the error."""
+        decision = self.allocate(*claims, **options)
+        if decision.outcome == "error":
+            return decision.problems[0].code
+        if decision.outcome == "unsatisfiable":
+            return decision.outcome
+        return " ".join(
+            f"{result['request']}:{result['device']}"
+            for one in decision.allocations
+            for result in one["devices"]["results"]
+        )
+
+    def results(self, *claims, **options):
+        (found,) = self.allocate(*claims, **options).allocations
+        return found["devices"]["results"]
