@@ -66,9 +66,9 @@ def counter_slice(name, sets, **fields):
     return published_slice(name, sharedCounters=counters, **fields)
 
 
-def gpus(count, **fields):
+def gpus(number, **fields):
     """A slice with so many devices d0, d1, ..."""
-    return published_slice("s", [device(f"d{i}") for i in range(count)], **fields)
+    return published_slice("s", [device(f"d{i}") for i in range(number)], **fields)
 
 
 def terms(count=None, where=None, capacity=None, **fields):
