@@ -1,0 +1,670 @@
+"""The rules of requests, constraints, counters, shares and results, one by one."""
+
+import pytest
+from dra.worlds import (
+    EVERY_GATE,
+    World,
+    allocation,
+    claim,
+    counter_slice,
+    device,
+    device_class,
+    either,
+    gpus,
+    published_slice,
+    request,
+    shared,
+    terms,
+)
+
+from hivecore.dra import KubernetesFeatures
+
+NONE = "unsatisfiable"
+AB = published_slice("s", [device("d0", {"model": "a"}), device("d1", {"model": "b"})])
+ROOT = "gpu.x/root"
+
+
+def rooted(*roots, share=False):
+    """Devices d0, d1, ... with these values of the attribute ``root``; ``None``: without it."""
+    make = shared if share else device
+    given = [{} if root is None else {"root": root} for root in roots]
+    return published_slice(
+        "s", [make(f"d{i}", attributes=of, capacity={}) for i, of in enumerate(given)]
+    )
+
+
+# --- requests
+
+
+def test_a_device_serves_one_request_of_all_claims_of_a_call():
+    two = [claim(request("r"), request("q"), name="c"), claim(request("r"), name="e")]
+    assert World(gpus(3)).given(*two) == "r:d0 q:d1 r:d2"
+    assert World(gpus(2)).given(*two) == NONE
+    assert World(gpus(3), held=[allocation("d1")]).given(two[0]) == "r:d0 q:d2"
+
+
+def test_an_earlier_request_gives_way_to_a_later_one():
+    wants_a = request("q", where="model=a")
+    assert World(AB).given(claim(request("r"), wants_a)) == "r:d1 q:d0"
+    assert World(AB).given(claim(request("r")), claim(wants_a, name="e")) == "r:d1 q:d0"
+
+
+def test_all_takes_every_candidate_or_none():
+    every = claim(request("r", "All"))
+    assert World(gpus(3)).given(every) == "r:d0 r:d1 r:d2"
+    assert World(gpus(3), held=[allocation("d1")]).given(every) == NONE
+    assert World(AB).given(claim(request("r", "All", "model=b"))) == "r:d1"
+    assert World(AB).given(claim(request("r", "All", "model=c"))) == NONE
+    assert World().given(every) == NONE
+
+
+def test_all_beside_other_requests_takes_what_they_leave_if_that_is_all_of_its_candidates():
+    wants_b = request("q", "All", "model=b")
+    assert World(AB).given(claim(request("r"), wants_b)) == "r:d0 q:d1"
+    assert World(AB).given(claim(wants_b, request("r"))) == "q:d1 r:d0"
+    assert World(AB).given(claim(request("r"), request("q", "All"))) == NONE
+
+
+def test_all_with_shares_takes_the_devices_that_have_room_before_the_call():
+    taken = {"request": "r", "device": "d0", "shareID": "1", "consumedCapacity": {"m": "3"}}
+    devices = [shared("d0", {"m": "4"}), shared("d1", {"m": "4"}), shared("d2", {"other": "4"})]
+    world = World(published_slice("s", devices), held=[allocation(taken)])
+    assert world.given(claim(request("r", "All", capacity={"m": "2"}))) == "r:d1"
+    assert world.given(claim(request("r", "All", capacity={"m": "1"}))) == "r:d0 r:d1"
+    two = [request(name, "All", capacity={"m": "1"}) for name in "rq"]
+    assert world.given(claim(*two)) == NONE
+
+
+def test_all_devices_that_break_a_constraint_are_an_error_if_there_is_no_other_answer():
+    every = request("r", "All")
+    decision = World(rooted(1, 2)).allocate(claim(every, match=ROOT))
+    assert (decision.problems[0].code, decision.problems[0].scope) == (
+        "all_mode_constraint",
+        "claims",
+    )
+    assert World(rooted(1, 2)).given(claim(every, distinct=ROOT)) == "r:d0 r:d1"
+    other = either("r", every=terms("All"), one=terms(1))
+    assert World(rooted(1, 2)).given(claim(other, match=ROOT)) == "r/one:d0"
+
+
+def test_the_first_mode_decides_request_by_request_and_the_best_mode_on_alternatives_first():
+    """The example of section 3.4."""
+    wanted = claim(
+        request("q0"), either("q1", first=terms(1, "model=a"), second=terms(1, "model=b"))
+    )
+    assert World(AB).given(wanted) == "q0:d0 q1/second:d1"
+    assert World(AB).given(wanted, mode="best") == "q0:d1 q1/first:d0"
+
+
+def test_an_alternative_is_taken_if_the_claims_after_it_can_be_served():
+    first = claim(either("r", two=terms(2), one=terms(1)))
+    assert World(gpus(3)).given(first, claim(request("q"), name="e")) == "r/two:d0 r/two:d1 q:d2"
+    assert World(gpus(2)).given(first, claim(request("q"), name="e")) == "r/one:d0 q:d1"
+
+
+def test_a_claim_has_32_devices_at_most():
+    world = World(gpus(64))
+    assert world.given(claim(request("r", 32))).count(":") == 32
+    assert world.given(claim(request("r", 33))) == "too_many_devices"
+    assert world.given(claim(request("r", 20), request("q", 13))) == "too_many_devices"
+    assert world.given(claim(request("r", "All"))) == "too_many_devices"
+    two = [either(name, many=terms(20), few=terms(12)) for name in "rq"]
+    assert world.given(claim(*two)).count("q/few") == 12
+    claims = [claim(request("r", 32), name=name) for name in "ce"]
+    assert world.given(*claims).count(":") == 64
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+def test_devices_come_in_the_order_of_pools_slices_and_positions(version):
+    world = World(gpus(2), gpus(1, driver="a.x"), features=KubernetesFeatures.of(version))
+    found = world.results(claim(request("r", 2)))
+    assert [(one["driver"], one["device"]) for one in found] == [("a.x", "d0"), ("gpu.x", "d0")]
+
+
+def test_the_answer_is_the_smallest_sequence_of_decisions():
+    """Choosing d0 first leaves the later request its second alternative, which is no reason."""
+    wanted = claim(
+        either("r", a=terms(1, "model=b"), b=terms(1)),
+        either("q", a=terms(1, "model=b"), b=terms(1)),
+    )
+    assert World(AB).given(wanted) == "r/a:d1 q/b:d0"
+
+
+# --- constraints
+
+
+@pytest.mark.parametrize(
+    ("roots", "match", "distinct"),
+    [
+        (("a", "a"), True, False),
+        (("a", "b"), False, True),
+        ((1, "1"), False, True),
+        ((1, True), False, True),
+        ((None, "a"), False, False),
+        (({"version": "1.0.0"}, {"version": "1.0.0+b"}), False, True),
+        (({"version": "1.0.0"}, "1.0.0"), False, True),
+        ((["a", "b"], "b"), True, False),
+        ((["a"], ["b", "c"]), False, True),
+        (([1], ["1"]), False, True),
+        ((["r", "s"], ["s", "t"], ["t", "r"]), False, False),
+        ((["r", "s"], ["s", "t"], ["s"]), True, False),
+        (("a", "b", "a"), False, False),
+    ],
+)
+def test_a_constraint_is_kept_by_all_devices_together(roots, match, distinct):
+    world, wanted = World(rooted(*roots)), request("r", len(roots))
+    assert (world.given(claim(wanted, match=ROOT)) != NONE) == match
+    assert (world.given(claim(wanted, distinct=ROOT)) != NONE) == distinct
+
+
+def test_a_device_without_the_attribute_never_keeps_a_constraint():
+    world = World(rooted(None, {"string": ""}))
+    assert world.given(claim(request("r"), match=ROOT)) == "r:d1"
+    assert world.given(claim(request("r"), distinct=ROOT)) == "r:d1"
+
+
+def test_an_attribute_is_found_by_its_full_name_then_by_the_short_name_of_the_driver():
+    both = device("d0", {"root": "short", "gpu.x/root": "full"})
+    of_others = device("d1", {"y.z/root": "full", "root": "full"})
+    world = World(published_slice("s", [both, of_others]))
+    assert world.given(claim(request("r", 2), match=ROOT)) == "r:d0 r:d1"
+    assert world.given(claim(request("r", 1), match="y.z/root")) == "r:d1"
+
+
+def test_a_constraint_covers_the_requests_and_sub_requests_that_it_names():
+    world = World(rooted(1, 2))
+    others = [request("r"), request("q")]
+    assert world.given(claim(*others, match=(ROOT, "r"))) == "r:d0 q:d1"
+    assert world.given(claim(*others, match=(ROOT, "r", "q"))) == NONE
+    choice = either("q", first=terms(1), second=terms(1))
+    assert world.given(claim(others[0], choice, match=(ROOT, "r", "q"))) == NONE
+    assert world.given(claim(others[0], choice, match=(ROOT, "r", "q/first"))) == "r:d0 q/second:d1"
+
+
+def test_lists_are_of_an_unknown_type_where_the_gate_is_off():
+    features = KubernetesFeatures.of("1.37")
+    wanted = claim(request("r"), match=ROOT)
+    assert World(rooted(["a"]), features=features).given(wanted) == NONE
+
+
+def test_pairs_by_a_common_root_are_found():
+    """Section 10: GPUs and NICs, a constraint for each pair."""
+    slices = [
+        published_slice(
+            kind, [device(f"{kind}{i}", {"root": root}) for i, root in enumerate(roots)], pool=kind
+        )
+        for kind, roots in (("gpu", "abcd"), ("nic", "dcba"))
+    ]
+    classes = [device_class(kind, [f"root={kind}"]) for kind in ("gpu", "nic")]
+    world = World(*slices, classes=classes)
+    wanted = [request("g0"), request("n0"), request("g1"), request("n1")]
+    constraints = [{"matchAttribute": ROOT, "requests": [f"g{i}", f"n{i}"]} for i in range(2)]
+    assert world.given(claim(*wanted, constraints=constraints)) == "g0:gpu0 n0:nic3 g1:gpu1 n1:nic2"
+
+
+# --- counters
+
+
+def partitions(*taken, sets=None, **fields):
+    devices = [device(f"d{i}", counters=counters, **fields) for i, counters in enumerate(taken)]
+    sets = sets or {"set": {"x": 4, "y": 4}}
+    return [published_slice("s", devices, count=2), counter_slice("t", sets, count=2)]
+
+
+def test_devices_take_no_more_of_a_counter_than_the_pool_has():
+    one, whole = {"set": {"x": 2}}, {"set": {"x": 4}}
+    world = World(*partitions(whole, one, one, one))
+    assert world.given(claim(request("r", 2))) == "r:d1 r:d2"
+    assert world.given(claim(request("r", 3))) == NONE
+    world.commit("other", allocation("d3"))
+    assert world.given(claim(request("r"))) == "r:d1"
+    world.book.release("other")
+    assert world.given(claim(request("r"))) == "r:d0"
+
+
+def test_each_counter_of_each_set_must_suffice():
+    sets = {"a": {"x": 4, "y": 1}, "b": {"x": 1}}
+    first, second = {"a": {"x": 1, "y": 1}}, {"a": {"x": 1}, "b": {"x": 1}}
+    assert World(*partitions(first, second, sets=sets)).given(claim(request("r", 2))) == "r:d0 r:d1"
+    assert World(*partitions(first, first, sets=sets)).given(claim(request("r", 2))) == NONE
+    assert World(*partitions(second, second, sets=sets)).given(claim(request("r", 2))) == NONE
+
+
+@pytest.mark.parametrize(
+    ("groups", "fit"),
+    [
+        ([["a"], ["a", "b"]], True),
+        ([["a"], ["b"]], False),
+        ([["a", "b"], ["b", "c"], ["c", "a"]], False),
+        ([[], []], True),
+        ([[], ["a"]], False),
+    ],
+)
+def test_devices_on_a_counter_set_have_a_group_in_common_or_none_has_groups(groups, fit):
+    slices = partitions(*[{"set": {"x": 1, "groups": of}} for of in groups])
+    wanted = claim(request("r", len(groups)))
+    assert (World(*slices).given(wanted) != NONE) == fit
+    held = World(*slices, held=[allocation("d0")])
+    assert (held.given(claim(request("r", len(groups) - 1))) != NONE) == fit
+    assert World(*slices, features=KubernetesFeatures.of("1.37")).given(wanted) != NONE
+
+
+# --- shares
+
+STEPS = {"default": "2", "validRange": {"min": "2", "max": "8", "step": "2"}}
+VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "consumed"),
+    [
+        (None, None, "10"),
+        (None, "3", "3"),
+        (None, "11", None),
+        ({"default": "3"}, None, "3"),
+        ({"default": "3"}, "4", "4"),
+        ({"default": "0"}, None, "0"),
+        (STEPS, None, "2"),
+        (STEPS, "0", "2"),
+        (STEPS, "3", "4"),
+        (STEPS, "8", "8"),
+        (STEPS, "9", None),
+        ({"default": "2", "validRange": {"min": "2"}}, "2500m", "2500m"),
+        (VALUES, None, "1"),
+        (VALUES, "2", "4"),
+        (VALUES, "9", None),
+    ],
+)
+def test_a_request_consumes_what_the_policy_makes_of_it(policy, asked, consumed):
+    capacity = {"value": "10"} | ({"requestPolicy": policy} if policy else {})
+    world = World(published_slice("s", [shared("d0", {"m": capacity})]))
+    wanted = claim(request("r", capacity={"m": asked} if asked else None))
+    if consumed is None:
+        assert world.given(wanted) == NONE
+    else:
+        (result,) = world.results(wanted)
+        assert (result["consumedCapacity"], result["shareID"]) == ({"m": consumed}, "share-0")
+
+
+def test_fractions_and_amounts_beyond_64_bits_are_exact():
+    size = 2**63 * 3
+    policy = {"default": "0", "validRange": {"min": "0", "step": "100m"}}
+    capacity = {"m": {"value": str(size), "requestPolicy": policy}}
+    world = World(published_slice("s", [shared("d0", capacity)]))
+    most, rest = request("r", capacity={"m": str(size - 1)}), request("q", capacity={"m": "901m"})
+    (_, second) = world.results(claim(most, rest))
+    assert second["consumedCapacity"] == {"m": "1"}
+    assert world.given(claim(most, rest, request("z", capacity={"m": "1n"}))) == NONE
+
+
+def test_shares_of_a_device_fill_it_and_then_the_next_serves():
+    world = World(published_slice("s", [shared("d0", {"m": "4"}), shared("d1", {"m": "4"})]))
+    three = claim(*[request(name, capacity={"m": "2"}) for name in "rqz"])
+    assert world.given(three) == "r:d0 q:d0 z:d1"
+    assert world.given(claim(request("r", 2, capacity={"m": "1"}))) == "r:d0 r:d1"
+    world.commit("other", world.allocate(three).allocations[0])
+    assert world.given(claim(request("r", capacity={"m": "3"}))) == NONE
+    assert world.given(claim(request("r", capacity={"m": "2"}))) == "r:d1"
+
+
+def test_a_capacity_that_a_device_lacks_makes_it_no_candidate():
+    world = World(published_slice("s", [shared("d0", {"m": "4"}), device("d1", {}, {"n": "4"})]))
+    assert world.given(claim(request("r", capacity={"n": "4"}))) == "r:d1"
+    assert world.given(claim(request("r", capacity={"n": "5"}))) == NONE
+    (result,) = world.results(claim(request("r", capacity={"n": "1"})))
+    assert result.keys() == {"request", "driver", "pool", "device"}
+
+
+def test_a_device_in_use_as_a_whole_is_not_shared_and_one_with_shares_is_not_given_as_a_whole():
+    world = World(published_slice("s", [shared("d0", {})]), held=[allocation("d0")])
+    assert world.given(claim(request("r"))) == NONE
+    share = {"request": "r", "device": "d0", "shareID": "1"}
+    assert World(gpus(1), held=[allocation(share)]).given(claim(request("r"))) == NONE
+    assert World(published_slice("s", [shared("d0", {})]), held=[allocation(share)]).given(
+        claim(request("r"))
+    ) == "r:d0"  # fmt: skip
+
+
+def test_a_shareable_device_is_given_as_a_whole_where_shares_are_off():
+    world = World(
+        published_slice("s", [shared("d0", {"m": "4"})]), features=KubernetesFeatures.of("1.35")
+    )
+    assert world.given(claim(request("r"), request("q"))) == NONE
+    assert "shareID" not in world.results(claim(request("r")))[0]
+
+
+# --- taints and admin access
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "usable"),
+    [
+        ({"key": "k", "value": "v", "effect": "NoSchedule"}, None, False),
+        ({"key": "k", "value": "v", "effect": "NoExecute"}, None, False),
+        ({"key": "k", "effect": "None"}, None, True),
+        ({"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "k", "value": "v"}, True),
+        ({"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "k", "value": "w"}, False),
+        ({"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "k"}, False),
+        ({"key": "k", "effect": "NoSchedule"}, {"key": "k", "operator": ""}, True),
+        (
+            {"key": "k", "value": "v", "effect": "NoExecute"},
+            {"key": "k", "operator": "Exists"},
+            True,
+        ),
+        ({"key": "k", "effect": "NoExecute"}, {"operator": "Exists"}, True),
+        (
+            {"key": "k", "effect": "NoExecute"},
+            {"operator": "Exists", "effect": "NoSchedule"},
+            False,
+        ),
+        ({"key": "k", "effect": "NoExecute"}, {"operator": "Exists", "effect": "NoExecute"}, True),
+    ],
+)
+def test_a_taint_keeps_off_what_does_not_tolerate_it(taint, toleration, usable):
+    tolerations = [toleration] if toleration else []
+    slices = [published_slice("s", [device("d0", taints=[taint])])]
+    for count in (1, "All"):
+        wanted = claim(request("r", count, tolerations=tolerations))
+        assert World(*slices).given(wanted) == ("r:d0" if usable else NONE)
+        assert World(*slices, features=KubernetesFeatures.of("1.35")).given(wanted) == "r:d0"
+
+
+def test_rules_add_taints_to_the_devices_that_they_select():
+    def rule(selector, name="t"):
+        taint = {"key": "k", "effect": "NoSchedule"}
+        spec = (
+            {"taint": taint} if selector is None else {"taint": taint, "deviceSelector": selector}
+        )
+        return {"metadata": {"name": name}, "spec": spec}
+
+    for selector, given in (
+        ({"device": "d0"}, "r:d1"),
+        ({"pool": "other"}, "r:d0"),
+        ({}, NONE),
+        (None, "r:d0"),
+    ):
+        assert World(gpus(2), rules=[rule(selector)]).given(claim(request("r"))) == given
+    off = KubernetesFeatures.of("1.36")
+    assert World(gpus(1), rules=[rule({})], features=off).given(claim(request("r"))) == "r:d0"
+
+
+def test_admin_access_takes_devices_in_use_and_leaves_them_to_others():
+    admin = request("a", "All", adminAccess=True)
+    world = World(gpus(2), held=[allocation("d0")])
+    (first, _) = world.results(claim(admin))
+    assert first["adminAccess"] is True
+    both = [claim(admin), claim(request("r"), name="e")]
+    assert world.given(*both) == "a:d0 a:d1 r:d1"
+    assert world.given(*both[::-1]) == "r:d1 a:d0 a:d1"
+    world.commit("admin", world.allocate(claim(admin)).allocations[0])
+    assert world.given(claim(request("r"))) == "r:d1"
+
+
+def test_a_claim_has_a_device_with_admin_access_for_nothing_else():
+    one = [request(name, adminAccess=True) for name in "ab"]
+    assert World(gpus(2)).given(claim(*one)) == "a:d0 b:d1"
+    assert World(gpus(1)).given(claim(*one)) == NONE
+    assert World(gpus(1)).given(claim(one[0], request("r"))) == NONE
+    assert World(gpus(1)).given(claim(request("r"), one[0])) == NONE
+
+
+def test_taints_hold_for_admin_access():
+    tainted = published_slice("s", [device("d0", taints=[{"key": "k", "effect": "NoExecute"}])])
+    assert World(tainted).given(claim(request("a", adminAccess=True))) == NONE
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("version", "one", "code"),
+    [
+        ("1.36", request("r", deviceClassName="other"), "class_not_found"),
+        ("1.36", request("r", deviceClassName=""), "missing_class"),
+        ("1.36", request("r", selectors=[{"new": {}}]), "unsupported_selector"),
+        ("1.36", request("r", allocationMode="Most"), "unsupported_mode"),
+        ("1.35", request("r", capacity={"m": "1"}), "feature_disabled"),
+        ("1.36", request("r", where="no CEL"), "cel_compile"),
+        ("1.36", request("r", where="absent=1"), "cel_runtime"),
+        ("1.36", request("r", "All", where="absent=1"), "cel_runtime"),
+    ],
+)
+def test_an_error_has_its_class(version, one, code):
+    world = World(gpus(1), features=KubernetesFeatures.of(version))
+    assert world.given(claim(one)) == code
+    assert world.given(claim(either("q", s=one["exactly"]))) == code
+
+
+def test_gates_and_constraints_that_are_off_are_errors():
+    admin, list_off = {"DRAAdminAccess": False}, {"DRAPrioritizedList": False}
+    world = World(gpus(1), features=KubernetesFeatures.of("1.36", admin | list_off))
+    assert world.given(claim(request("r", adminAccess=False))) == "feature_disabled"
+    assert world.given(claim(either("r", s=terms()))) == "feature_disabled"
+    assert world.given(claim(request("r"), constraints=[{}])) == "unsupported_constraint"
+    world.features = KubernetesFeatures.of("1.35")
+    assert world.given(claim(request("r"), distinct=ROOT)) == "unsupported_constraint"
+
+
+def test_a_selector_that_fails_on_a_device_is_an_error_if_no_other_device_serves():
+    world = World(published_slice("s", [device("d0"), device("d1", {"model": "a"})]))
+    one = claim(request("r", where="model=a"))
+    decision = world.allocate(one)
+    assert decision.allocations[0]["devices"]["results"][0]["device"] == "d1"
+    assert decision.problems[0].message == "request r, device gpu.x/p/d0: 'model'"
+    world.commit("other", decision.allocations[0])
+    assert world.given(one) == "cel_runtime"
+    assert world.given(claim(request("r", "All", where="model=a"))) == "cel_runtime"
+    world.commit("third", allocation("d0"))
+    assert world.given(one) == NONE
+
+
+def test_no_selector_can_be_evaluated_on_an_attribute_of_an_unknown_type():
+    world = World(published_slice("s", [device("d0", {"model": {"float": 1.5}})]))
+    assert world.given(claim(request("r", where="model=a"))) == "cel_runtime"
+    assert world.given(claim(request("r"))) == "r:d0"
+
+
+# --- results
+
+
+def zones(**fields):
+    rule = {"key": "zone", "operator": "In", "values": ["a"]}
+    other = {"key": fields.pop("key"), "operator": "Exists"}
+    return {"nodeSelectorTerms": [{"matchExpressions": [rule, other]}]}
+
+
+def test_an_allocation_is_tied_to_the_node_if_a_device_is():
+    labels = {"zone": "a", "x": "", "y": ""}
+    slices = [
+        published_slice(key, [device(key)], pool=key, nodeSelector=zones(key=key)) for key in "xy"
+    ]
+    slices.append(published_slice("z", [device("z")], pool="z", allNodes=True))
+    (found,) = World(*slices).allocate(claim(request("r", 3)), labels=labels).allocations
+    keys = [one["key"] for one in found["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"]]
+    assert keys == ["zone", "x", "y"]
+    (found,) = World(slices[2]).allocate(claim(request("r"))).allocations
+    assert found.keys() == {"devices"}
+    node = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    for tied in (gpus(1), published_slice("s", [device("d", bindsToNode=True)], allNodes=True)):
+        (found,) = World(slices[2], tied).allocate(claim(request("r", 2))).allocations
+        assert found["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": [node]}]}
+
+
+def test_a_result_has_copies_of_tolerations_and_binding_conditions():
+    conditions = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    tolerations = [{"key": "k", "operator": "Exists", "tolerationSeconds": 0}]
+    world = World(published_slice("s", [device("d0", **conditions)]))
+    (result,) = world.results(claim(request("r", tolerations=tolerations)))
+    own = {"request": "r", "driver": "gpu.x", "pool": "p", "device": "d0"}
+    assert result == {**own, "tolerations": tolerations, **conditions}
+    world.features = KubernetesFeatures.of("1.36", {"DRADeviceBindingConditions": False})
+    assert world.given(claim(request("r"))) == NONE
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_configurations_are_those_of_the_classes_then_those_of_the_claim_that_are_in_use(version):
+    def config(name, *names):
+        opaque = {"opaque": {"driver": "gpu.x", "parameters": {"is": name, "x": None}}}
+        return opaque | ({"requests": list(names)} if names else {})
+
+    classes = [device_class("big", config=[config("big 1"), config("big 2")])]
+    wanted = claim(
+        either("r", s=terms(deviceClassName="big"), t=terms()),
+        request("q"),
+        request("z", deviceClassName="big"),
+        config=[
+            config("all"),
+            config("no", "r/t"),
+            config("some", "r/s"),
+            config("own", "r", "q"),
+            config("every", "r", "q", "z"),
+        ],
+    )
+    world = World(gpus(3), classes=classes, features=KubernetesFeatures.of(version))
+    (found,) = world.allocate(wanted).allocations
+    given = [
+        (one["source"], one["opaque"]["parameters"]["is"], one.get("requests"))
+        for one in found["devices"]["config"]
+    ]
+    assert given == [
+        ("FromClass", "big 1", ["r/s", "z"]),
+        ("FromClass", "big 2", ["r/s", "z"]),
+        ("FromClaim", "all", None),
+        ("FromClaim", "some", ["r/s"]),
+        ("FromClaim", "own", ["r", "q"]),
+        ("FromClaim", "every", None if version == "1.37" else ["r", "q", "z"]),
+    ]
+
+
+# --- faults of upstream's allocators (section 14)
+
+
+def test_distinct_counts_every_device_of_one_request():
+    """14.1: red, blue, red."""
+    assert World(rooted("red", "blue", "red")).given(claim(request("r", 3), distinct=ROOT)) == NONE
+
+
+def test_a_candidate_that_is_refused_or_taken_back_leaves_its_counters():
+    """14.2: d0 is tainted, d1 breaks the constraint; a share that was tried is taken back."""
+    whole = {"set": {"x": 4}}
+    slices = partitions(whole, whole, whole)
+    devices = slices[0]["spec"]["devices"]
+    devices[0]["taints"] = [{"key": "k", "effect": "NoExecute"}]
+    devices[2]["attributes"] = {"root": {"int": 1}}
+    assert World(*slices).given(claim(request("r"), match=ROOT)) == "r:d2"
+    devices[1]["allowMultipleAllocations"] = True
+    choice = either("r", share=terms(), last=terms(1, "root=1"))
+    assert World(*slices).given(claim(choice, match=(ROOT, "r"))) == "r/share:d2"
+    two = claim(request("r"), request("q", where="root=1"), match=(ROOT, "q"))
+    assert World(*slices, gpus(1, pool="q")).given(two) == "r:d0 q:d2"
+
+
+def test_values_in_common_are_restored_when_a_device_is_taken_back():
+    """14.4: with d1 only "a" is left, which d2 does not have."""
+    world = World(rooted(["a", "b"], ["a"], ["b"], ["b"]))
+    assert world.given(claim(request("r", 3), match=ROOT)) == "r:d0 r:d2 r:d3"
+
+
+def test_committed_shares_of_a_device_are_charged_to_its_counters_once():
+    """14.5."""
+    slices = partitions({"set": {"x": 2}}, {"set": {"x": 2}}, {"set": {"x": 1}})
+    slices[0]["spec"]["devices"][0] |= {"allowMultipleAllocations": True}
+    slices[0]["spec"]["devices"][0]["capacity"] = {"m": {"value": "4"}}
+    share = {"request": "r", "device": "d0", "consumedCapacity": {"m": "1"}}
+    held = [allocation({**share, "shareID": name}) for name in "ab"]
+    world = World(*slices, held=held)
+    for owner in ("held 0", "held 1"):
+        assert world.given(claim(request("r", capacity={"m": "2"}), request("q"))) == "r:d0 q:d1"
+        assert world.given(claim(request("r", 3))) == NONE
+        world.book.release(owner)
+    assert world.book.charges == world.book.held == {}
+
+
+def test_admin_access_needs_no_counters_and_no_capacity_and_has_no_share():
+    """14.6, 14.13."""
+    slices = partitions({"set": {"x": 4}}, {"set": {"x": 4}})
+    admin = claim(request("a", "All", adminAccess=True))
+    assert World(*slices, held=[allocation("d0")]).given(admin) == "a:d0 a:d1"
+    full = {"request": "r", "device": "d0", "shareID": "1", "consumedCapacity": {"m": "4"}}
+    world = World(published_slice("s", [shared("d0", {"m": "4"})]), held=[allocation(full)])
+    (result,) = world.results(admin)
+    assert not result.keys() & {"shareID", "consumedCapacity"}
+    assert World(published_slice("s", [shared("d0", {"m": "4"})])).given(
+        admin, claim(request("r"), name="e")
+    ) == "a:d0 r:d0"  # fmt: skip
+
+
+def test_what_a_device_was_charged_stays_though_its_driver_publishes_something_else():
+    """14.7."""
+    world = World(*partitions({"set": {"x": 4}}), held=[allocation("d0")])
+    changed = World(*partitions({"set": {"x": 1}}, {"set": {"x": 1}}))
+    changed.book = world.book
+    assert changed.given(claim(request("r"))) == NONE
+    world.book.release("held 0")
+    assert changed.given(claim(request("r", 2))) == "r:d0 r:d1"
+
+
+def test_all_takes_devices_with_counters_and_alternatives_of_it_are_taken_back():
+    """14.8, 14.9."""
+    slices = partitions({"set": {"x": 2}}, {"set": {"x": 2}})
+    assert World(*slices).given(claim(request("r", "All"))) == "r:d0 r:d1"
+    choice = either("r", every=terms("All"), one=terms(1))
+    assert World(*slices).given(claim(choice, request("q"))) == "r/one:d0 q:d1"
+    assert World(gpus(3), held=[allocation("d2")]).given(claim(choice)) == "r/one:d0"
+
+
+def test_an_all_request_on_an_incomplete_pool_concerns_the_node_alone():
+    """14.10."""
+    (problem,) = World(gpus(1, count=2)).allocate(claim(request("r", "All"))).problems
+    assert (problem.code, problem.scope) == ("pool_incomplete", "node")
+
+
+def test_the_second_of_two_decisions_on_a_device_cannot_be_committed():
+    """14.11."""
+    world = World(gpus(1))
+    first, second = (world.allocate(claim(request("r"))).allocations[0] for _ in range(2))
+    world.commit("a", first)
+    with pytest.raises(ValueError, match=r"gpu\.x/p/d0 is in use"):
+        world.commit("b", second)
+    assert list(world.book.owners) == ["a"]
+
+
+def test_a_counter_that_is_charged_beyond_its_amount_blocks_those_alone_that_take_of_it():
+    """14.12."""
+    slices = partitions(
+        {"set": {"x": 4}}, {"set": {"x": 4}}, {"set": {"y": 1, "x": 0}}, {"set": {"x": 1}}
+    )
+    world = World(*slices, held=[allocation("d0"), allocation("d1")])
+    assert world.given(claim(request("r"))) == "r:d2"
+    assert world.given(claim(request("r", 2))) == NONE
+
+
+# --- the book
+
+
+def test_the_book_knows_owners_once_and_shares_beside_shares_alone():
+    world = World(published_slice("s", [shared("d0", {"m": "4"})]))
+    share = {"request": "r", "device": "d0", "shareID": "1", "consumedCapacity": {"m": "1"}}
+    world.commit("a", allocation(share))
+    for owner, of, says in (
+        ("a", allocation("d1"), "has devices"),
+        ("b", allocation(share), "in use"),
+        ("b", allocation("d0"), "in use"),
+        ("b", allocation("d1", "d1"), "in use"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            world.commit(owner, of)
+    world.commit("b", allocation({**share, "shareID": "2"}, "gone"))
+    assert world.book.consumed(("gpu.x", "p", "d0"), "m") == 2
+    world.book.release("a")
+    with pytest.raises(KeyError):
+        world.book.release("a")
+    world.book.release("b")
+    assert world.book.held == world.book.charges == world.book.owners == {}
+
+
+def test_what_is_decided_changes_nothing_and_is_decided_again_alike():
+    world = World(*partitions({"set": {"x": 2}}, {"set": {"x": 2}}), features=EVERY_GATE)
+    wanted = claim(request("r", 2))
+    assert world.allocate(wanted) == world.allocate(wanted)
+    assert world.book.held == {}
