@@ -1,0 +1,268 @@
+"""Objects of Kubernetes as records: what is read, what is refused, and by which words."""
+
+import copy
+import pickle
+import time
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from dra.worlds import (
+    World,
+    claim,
+    consumption,
+    counter_slice,
+    device,
+    device_class,
+    either,
+    gpus,
+    published_slice,
+    request,
+    shared,
+    terms,
+)
+
+from hivecore.dra import (
+    DeviceClass,
+    KubernetesFeatures,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+    SemanticVersion,
+)
+
+
+def of_device(name="d", **fields):
+    return published_slice("s", [{"name": name, **fields}])
+
+
+def of_policy(policy, value="4"):
+    return published_slice("s", [shared("d", {"m": {"value": value, "requestPolicy": policy}})])
+
+
+MANY = [{"key": f"k{i}", "effect": "NoSchedule"} for i in range(17)]
+SETS = {f"set{i}": {"x": 1} for i in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (of_device(capacity={"m": {"value": "1Q"}}), "devices[0].capacity[...].value: the amount"),
+        (of_device(capacity={"m": {"value": "-1"}}), "devices[0].capacity[...].value: the amount"),
+        (of_device(capacity={"m": {"value": 2**300}}), "devices[0].capacity[...].value: the amo"),
+        (of_device(capacity={"m": {"value": [1]}}), "devices[0].capacity[...].value: the amount"),
+        (of_device(capacity={"m": {}}), "devices[0].capacity[...]: Object missing"),
+        (of_device(7), "devices[0].name: Expected `str`, got `int`"),
+        (of_device(attributes={"a": {"int": 1, "bool": True}}), "devices[0].attributes[...].bool"),
+        (of_device(attributes={"a": {"int": 2**63}}), "devices[0].attributes[...].int: "),
+        (of_device(attributes={"a": {"int": True}}), "devices[0].attributes[...].int: Expected"),
+        (of_device(attributes={"a": {"string": "x" * 65}}), "devices[0].attributes[...].string"),
+        (of_device(attributes={"a": {"strings": []}}), "devices[0].attributes[...].strings"),
+        (of_device(attributes={"a": {"version": "v1.2.3"}}), "devices[0].attributes[...].version"),
+        (of_device(attributes={"a": {"ints": list(range(49))}}), "devices[0].attributes: more"),
+        (of_device(attributes={str(i): {"int": 1} for i in range(33)}), "devices[0].attributes: "),
+        (of_device(consumesCounters=[consumption("s", x=1)] * 2),
+         "devices[0].consumesCounters[1].counterSet: 's' is used twice"),
+        (of_device(consumesCounters=[{"counterSet": "", "counters": {"x": {"value": 1}}}]),
+         "devices[0].consumesCounters[0].counterSet: must not be empty"),
+        (of_device(consumesCounters=[consumption(str(i), x=1) for i in range(3)]),
+         "devices[0].consumesCounters: 3 entries"),
+        (of_device(consumesCounters=[{"counterSet": "s", "counters": {}}]),
+         "devices[0].consumesCounters[0].counters: "),
+        (of_device(taints=MANY), "devices[0].taints: 17 entries"),
+        (of_device(taints=[{"key": "k"}]), "devices[0].taints[0]: Object missing required field"),
+        (of_device(taints=[{"key": "k", "effect": "Bad"}]), "devices[0].taints[0].effect: Invalid"),
+        (of_device(nodeName="n"), "devices[0].nodeName: needs perDeviceNodeSelection"),
+        (of_device(nodeName="n", allNodes=True), "devices[0].allNodes: nodeName is set as well"),
+        (of_device(bindingConditions=["a"]), "devices[0].bindingFailureConditions: must be set"),
+        (of_device(bindingConditions=["a"], bindingFailureConditions=["a"]),
+         "devices[0].bindingFailureConditions[0]: is among"),
+        (of_device(bindingConditions=list("abcde"), bindingFailureConditions=["f"]),
+         "devices[0].bindingConditions: 5 entries"),
+        (of_device(capacity={"m": {"value": 1, "requestPolicy": {}}}),
+         "devices[0].capacity['m'].requestPolicy: the device does not allow"),
+        (of_policy({"validValues": ["1"]}), "devices[0].capacity[...].requestPolicy.default: must"),
+        (of_policy({"default": "1", "validValues": ["2"]}), "requestPolicy.default: not among"),
+        (of_policy({"default": "1", "validValues": ["1", "1"]}), "requestPolicy.validValues[1]: "),
+        (of_policy({"default": "1", "validValues": ["1", "5"]}), "requestPolicy.validValues: exc"),
+        (of_policy({"default": 1, "validValues": list(range(11))}, 99), "validValues: 11 entries"),
+        (of_policy({"default": "1", "validRange": {"max": "2"}}), "validRange: Object missing"),
+        (of_policy({"default": "1", "validRange": {"min": "2"}}), "requestPolicy.default: not bet"),
+        (of_policy({"default": "1", "validRange": {"min": "1", "max": "5"}}), "validRange.max: "),
+        (of_policy({"default": "1", "validRange": {"min": "1", "max": "4", "step": "2"}}),
+         "validRange.max: not a whole number of steps"),
+        (of_policy({"default": "1", "validRange": {"min": "1", "step": "0"}}), "validRange.step: "),
+        (of_policy({"default": "1", "validRange": {"min": "1", "step": "4"}}), "validRange.step: "),
+        (of_policy({"default": 1, "validRange": {"min": 1}, "validValues": [1]}), "validRange: "),
+        (published_slice("s", [device("d"), device("d")]), "devices[1].name: 'd' is used twice"),
+        (gpus(129), "devices: 129 entries, at most 128"),
+        (published_slice("s", [*gpus(64)["spec"]["devices"], device("d", taints=MANY[:1])]),
+         "devices: 65 entries, at most 64"),
+        (published_slice("s", nodeName="n", allNodes=True), "allNodes: nodeName is set as well"),
+        (published_slice("s", nodeSelector={"nodeSelectorTerms": []}), "nodeSelector.nodeS"),
+        (counter_slice("s", {"x": {"y": 1}}, devices=[device("d")]),
+         "sharedCounters: devices is set as well"),
+        (counter_slice("s", SETS), "sharedCounters: 9 entries"),
+        (published_slice("s", driver="x" * 64), "driver: must have 1 to 63"),
+        (published_slice("s", count=0), "pool.resourceSliceCount: "),
+        (published_slice("s", generation=-1), "pool.generation: "),
+        (gpus(1) | {"spec": None}, "Object missing required field `driver`"),
+        (gpus(1) | {"apiVersion": "resource.k8s.io/v1beta1"}, "apiVersion: 'res"),
+        (gpus(1) | {"kind": "Pod"}, "kind: 'Pod' instead of ResourceSlice"),
+    ],
+)  # fmt: skip
+def test_a_slice_that_breaks_a_rule_is_refused_with_its_name_and_the_path(document, path):
+    with pytest.raises(ValueError, match=r"^ResourceSlice 's': ") as error:
+        ResourceSlice.of(document)
+    assert path in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (claim(request("r"), request("r")), "requests[1].name: 'r' is used twice"),
+        (claim({"name": "r"}), "requests[0].exactly: one of exactly, firstAvailable must be set"),
+        (claim(request("r") | either("r", s={})), "requests[0].firstAvailable: exactly is"),
+        (claim(either("r", **{f"s{i}": terms() for i in range(9)})), "firstAvailable: 9"),
+        (claim(request("r", allocationMode="All", count=1)), "requests[0].exactly.count: must"),
+        (claim(request("r", 0)), "requests[0].exactly.count: 0 is not within"),
+        (claim(request("r", 2**63)), "requests[0].exactly.count: "),
+        (claim(request("r", "2")), "requests[0].exactly.count: Expected `int | null`, got `str`"),
+        (claim(request("r", where="x" * 10241)), "selectors[0].cel.expression: "),
+        (claim(request("r", selectors=[{}] * 33)), "requests[0].exactly.selectors: 33 entries"),
+        (claim(request("r", tolerations=[{}])), "requests[0].exactly.tolerations[0].operator: "),
+        (claim(*[request(f"r{i}") for i in range(33)]), "requests: 33 entries, at most 32"),
+        (claim(request("r"), match="model"), "constraints[0].matchAttribute: 'model' is not of"),
+        (claim(request("r"), distinct="a/b/c"), "constraints[0].distinctAttribute: "),
+        (claim(request("r"), match=("d/a", "q")), "constraints[0].requests[0]: no request 'q'"),
+        (claim(request("r"), match=("d/a", "r/s")), "constraints[0].requests[0]: no request 'r/s'"),
+        (claim(request("r"), match=("d/a", "r", "r")), "constraints[0].requests[1]: 'r' is"),
+        (claim(request("r"), config=[{"requests": ["r/r/r"]}]), "config[0].requests[0]: no"),
+        (claim(request("r"), constraints=[{"matchAttribute": "d/a", "distinctAttribute": "d/a"}]),
+         "constraints[0].distinctAttribute: matchAttribute is set as well"),
+    ],
+)  # fmt: skip
+def test_a_claim_that_breaks_a_rule_is_refused_with_its_name_and_the_path(document, path):
+    with pytest.raises(ValueError, match=r"^ResourceClaim 'c': ") as error:
+        ResourceClaim.of(document)
+    assert path in str(error.value)
+
+
+@pytest.mark.parametrize("document", [{}, {"metadata": None}, {"metadata": {"name": ""}}, {1: 2}])
+def test_an_object_without_a_name_is_refused(document):
+    for kind in (ResourceSlice, DeviceClass, ResourceClaim, Node):
+        with pytest.raises(ValueError, match=f"^{kind.__name__} without a name: metadata.name"):
+            kind.of(document)
+    with pytest.raises(TypeError, match="ResourceSlice must be a mapping, not int"):
+        ResourceSlice.of(3)
+
+
+def test_unknown_fields_are_ignored_and_null_is_absent():
+    document = of_device(new={"field": 1}, taints=None, attributes={"a": {"float": 1.5}})
+    document["spec"] |= {"later": [None], "nodeSelector": None}
+    (one,) = ResourceSlice.of(document).devices
+    assert (one.taints, one.attributes["a"].kind) == ((), "")
+    config = {"opaque": {"driver": "d", "parameters": {"kept": None}}}
+    found = ResourceClaim.of(claim(request("r", tolerations=None), config=[config]))
+    assert found.config[0].opaque.parameters == {"kept": None}
+
+
+def test_objects_that_are_nested_without_end_are_refused():
+    endless = {}
+    endless["self"] = endless
+    assert ResourceSlice.of(gpus(1) | {"status": endless}).name == "s"
+    with pytest.raises(ValueError, match="ResourceSlice 's': it is nested too deeply"):
+        ResourceSlice.of(published_slice("s", new=endless, allNodes=None))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("1500m", Fraction(3, 2)),
+        ("1u", Fraction(1, 10**6)),
+        ("0.1n", Fraction(1, 10**9)),
+        ("1.5Ki", 1536),
+        ("80Gi", 80 << 30),
+        ("16E", 16 * 10**18),
+        ("1e20", 10**20),
+        (0.1, Fraction(1, 10)),
+        (2**100, 2**100),
+        (str(2**63), 2**63),
+    ],
+)
+def test_amounts_are_exact(text, amount):
+    (one,) = ResourceSlice.of(of_device(capacity={"m": {"value": text}})).devices
+    assert one.capacity["m"].value == amount
+
+
+def test_semantic_versions_are_strict_and_ordered_by_precedence():
+    order = "1.0.0-1 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11"
+    texts = [*order.split(), "1.0.0-rc.1", "1.0.0", "1.2.0", "1.10.0"]
+    versions = [SemanticVersion.of(text) for text in texts]
+    assert all(a < b and b > a and a <= b and not a >= b for a, b in pairwise(versions))
+    plain, built = SemanticVersion.of("1.0.0"), SemanticVersion.of("1.0.0+x")
+    assert plain == built and hash(plain) == hash(built) and plain <= built
+    for text in (
+        "1",
+        "1.2",
+        "v1.2.3",
+        "01.2.3",
+        "1.2.3-01",
+        "1.2.3-",
+        "1.2.3+",
+        "1.2.3.4",
+        "",
+        f"{2**64}.0.0",
+        "1.2.3\n",
+    ):
+        with pytest.raises(ValueError, match="is no semantic version"):
+            SemanticVersion.of(text)
+
+
+def test_features_follow_the_version_and_what_is_changed():
+    of = KubernetesFeatures.of
+    by_default = [
+        of(version).has("DRAPartitionableDevices") for version in ("1.34", "1.35", "1.36")
+    ]
+    assert by_default == [False, False, True]
+    assert of("1.35", {"DRADeviceTaints": True}).has("DRADeviceTaints")
+    only = of("1.37", ["DRADeviceTaints"])
+    assert only.enabled == {"DRADeviceTaints", "DRAPrioritizedList"}
+    for gates, says in (
+        ({"DRAPrioritizedList": False}, "DRAPrioritizedList is locked in Kubernetes 1.37"),
+        ({"DRANoSuch": True}, "gates of Kubernetes 1.37 must be one of"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            of("1.37", gates)
+    with pytest.raises(ValueError, match=r"version must be one of 1\.34"):
+        of("1.33")
+    with pytest.raises(TypeError, match="gates must be a mapping or names, not str"):
+        of("1.37", "DRADeviceTaints")
+
+
+def test_records_are_values_that_are_copied_and_pickled():
+    for one in (
+        ResourceSlice.of(gpus(2)),
+        ResourceClaim.of(claim(request("r", capacity={"m": "1"}), match="d/a")),
+        DeviceClass.of(device_class(where=["x"])),
+        *World(gpus(2)).pools(),
+    ):
+        assert copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+        with pytest.raises(AttributeError):
+            one.name = "other"
+
+
+def test_100000_devices_are_read_and_gathered_in_time_that_grows_with_their_number():
+    document, attributes = gpus(100), {"model": {"string": "H100"}, "size": {"int": 80}}
+    for one in document["spec"]["devices"]:
+        one["attributes"] = attributes
+    start = time.process_time()
+    slices = [document | {"metadata": {"name": f"s{i:04}"}} for i in range(1000)]
+    for one in slices[1:]:
+        one["spec"] = document["spec"] | {
+            "pool": document["spec"]["pool"] | {"name": one["metadata"]["name"]}
+        }
+    world = World(*slices)
+    (found,) = world.results(claim(request("r", 32)))[-1:]
+    assert (found["device"], len(world.pools())) == ("d31", 1000)
+    assert time.process_time() - start < 60
