@@ -5,7 +5,7 @@ loaded when it is first used, and each has its own ``help``:
 
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
 - `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
-- `dra`: Kubernetes' resource slices and claims, allocated exactly
+- `dra`: Kubernetes' device claims, resource slices and pools
 - `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
 - `topology`: where a gang goes in a network of spines, blocks and racks (Koordinator)
 - `gangs`: pods that start together or not at all
