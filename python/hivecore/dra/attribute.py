@@ -1,7 +1,8 @@
 """Attributes of devices: typed values, alone or in lists, and semantic versions."""
 
 import re
-from typing import Any, Literal, Self
+from functools import lru_cache
+from typing import Any, Self
 
 from msgspec import field
 
@@ -18,6 +19,7 @@ _VERSION = re.compile(
     r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
 _LONGEST = 64  # characters of a string or a version
+_TYPES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -98,51 +100,56 @@ class Attribute(KubernetesRecord, frozen=True):
     versions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        only({name: value is not None for name, value in self._fields().items()})
-        name = f"{self.kind}s" if self.is_list else self.kind
-        if not self.values and self.kind:
-            raise ValueError(f"{name}: must not be empty")
-        for value in self.values:
-            if self.kind == "int" and value not in _INT64:
-                raise ValueError(f"{name}: {show(value)} exceeds 64 bits")
-            if self.kind == "version":
-                try:
-                    SemanticVersion.of(value)
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from None
-            elif self.kind == "string" and len(value) > _LONGEST:
-                raise ValueError(f"{name}: {show(value)} has more than {_LONGEST} characters")
+        every = self._all()
+        if self.string is not None and len(self.string) <= _LONGEST and every.count(None) == 7:
+            return  # a text, as most attributes are
+        given = [(name, of) for name, of in zip(_TYPES, every, strict=True) if of is not None]
+        only(dict.fromkeys([name for name, _ in given], True))
+        for name, of in given:
+            if of == ():
+                raise ValueError(f"{name}: must not be empty")
+            for value in of if isinstance(of, tuple) else (of,):
+                if isinstance(value, int):
+                    if value not in _INT64:
+                        raise ValueError(f"{name}: {show(value)} exceeds 64 bits")
+                elif len(value) > _LONGEST:
+                    raise ValueError(f"{name}: {show(value)} has more than {_LONGEST} characters")
+                elif name.startswith("version") and not _is_semantic(value):
+                    raise ValueError(f"{name}: {show(value)} is no semantic version")
 
-    def _fields(self) -> dict[str, Any]:
-        single = {"int": self.int_, "bool": self.bool_, "string": self.string}
-        lists = {"ints": self.ints, "bools": self.bools, "strings": self.strings}
-        return {**single, "version": self.version, **lists, "versions": self.versions}
+    def _all(self) -> tuple[Any, ...]:
+        single = self.int_, self.bool_, self.string, self.version
+        return *single, self.ints, self.bools, self.strings, self.versions
 
     @property
-    def kind(self) -> Literal["int", "bool", "string", "version", ""]:
-        """The type of the value, or of each value of the list; "": unknown."""
-        if self.string is not None or self.strings is not None:
-            return "string"
-        if self.int_ is not None or self.ints is not None:
-            return "int"
-        if self.bool_ is not None or self.bools is not None:
-            return "bool"
-        return "" if self.version is None and self.versions is None else "version"
+    def kind(self) -> str:
+        """The type of the value, or of each value of the list: "int", "bool", "string", "version";
+        "": unknown.
+        """
+        set_ = (name for name, of in zip(_TYPES, self._all(), strict=True) if of is not None)
+        return next(set_, "").rstrip("s")
 
     @property
     def is_list(self) -> bool:
         """Whether it is a list, be it of a single value."""
-        return any(isinstance(value, tuple) for value in self._fields().values())
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The values; a value that is no list is a tuple of one."""
-        for value in self._fields().values():
-            if value is not None:
-                return value if isinstance(value, tuple) else (value,)
-        return ()
+        return (self.ints, self.bools, self.strings, self.versions).count(None) < 4
 
     @property
     def value(self) -> Any:
         """The value as it is: int, bool, str, or a tuple of those; ``None``: of unknown type."""
-        return self.values if self.is_list else next(iter(self.values), None)
+        return next((of for of in self._all() if of is not None), None)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values; a value that is no list is a tuple of one."""
+        of = self.value
+        return of if isinstance(of, tuple) else () if of is None else (of,)
+
+
+@lru_cache(1 << 12)  # drivers publish few versions, on many devices
+def _is_semantic(text: str) -> bool:
+    try:
+        SemanticVersion.of(text)
+    except ValueError:
+        return False
+    return True

@@ -209,7 +209,8 @@ class Device(KubernetesRecord, frozen=True):
             raise ValueError("name: must not be empty")
         if len(self.attributes) + len(self.capacity) > 32:
             raise ValueError("attributes: with the capacities more than 32 entries")
-        if sum(len(one.values) for one in self.attributes.values()) > 48:
+        lists = any(one.is_list for one in self.attributes.values())
+        if lists and sum(len(one.values) for one in self.attributes.values()) > 48:
             raise ValueError("attributes: more than 48 values")
         if not self.allow_multiple_allocations:
             for name, one in self.capacity.items():

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
+from hivecore._quantities import read_quantity, write_binary, write_decimal
 from hivecore.interop.kubernetes.documents import objects_of
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import owner_name, requested
-from hivecore._quantities import read_quantity, write_binary, write_decimal
 
 
 @pytest.mark.parametrize(
