@@ -440,9 +440,9 @@ class DevicePlacer(DeviceLedger):
         given = [as_tuple(place, "places") for place in as_tuple(places, "places")]
         if len(given) != len(names) or any(len(place) != 2 for place in given):
             raise ValueError("places: must be a node and GPUs for each owner")
-        known = self._owners.numbers
         with self._lock:
-            if len(set(names)) < len(names) or not known.keys().isdisjoint(names):
+            known = self._owners.numbers.keys()
+            if len(set(names)) < len(names) or not known.isdisjoint(names):
                 raise ValueError("owners: one has devices already, or is named twice")
             nodes, how, query = self._nodes, self._policy_number(None), self._nodes.query(request)
             numbers = [nodes.number(node) for node, _ in given]
