@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hivecore import (
     caching,
     cells,
     devices,
+    dra,
     gangs,
     interleaving,
     matching,
@@ -397,6 +399,8 @@ def hollow(made):
     return thing
 
 
+TAINT = dra.Taint("broken", "NoSchedule")
+
 #: Records that check what they are made of, also where a pickle is read.
 CHECKED = {
     cells.Chain: cells.Chain(["gpu", "node"], [8], 2),
@@ -414,6 +418,22 @@ CHECKED = {
     devices.Task: devices.Task(50, True, 1, 0, ()),
     devices.VirtualFunction: devices.VirtualFunction("a:0"),
     devices.VirtualFunctionGroup: devices.VirtualFunctionGroup(["a:0"], {"net": "a"}),
+    dra.Attribute: dra.Attribute(strings=("x", "y")),
+    dra.Capacity: dra.Capacity(Fraction(1, 3)),
+    dra.CapacityPolicy: dra.CapacityPolicy(Fraction(2), (Fraction(1), Fraction(2))),
+    dra.CapacityRange: dra.CapacityRange(Fraction(1), Fraction(9), Fraction(2)),
+    dra.CelSelector: dra.CelSelector("device.driver == 'd'"),
+    dra.Device: dra.Device("gpu-0", {"model": dra.Attribute(string="a")}, taints=(TAINT,)),
+    dra.DeviceConstraint: dra.DeviceConstraint(("gpus",), match_attribute="d/model"),
+    dra.DeviceRequest: dra.DeviceRequest("gpus", exactly=dra.ExactDeviceRequest("gpu")),
+    dra.DeviceSubRequest: dra.DeviceSubRequest(device_class_name="gpu", name="large"),
+    dra.ExactDeviceRequest: dra.ExactDeviceRequest("gpu", admin_access=True),
+    dra.NodeSelectorTerm: dra.NodeSelectorTerm((dra.NodeSelectorRequirement("zone", "Exists"),)),
+    dra.ResourceClaim: dra.ResourceClaim("claim", "team"),
+    dra.ResourcePool: dra.ResourcePool("pool", 3, 1),
+    dra.ResourceSlice: dra.ResourceSlice(
+        "slice", "d", dra.ResourcePool("pool", 3, 1), "node", devices=(dra.Device("gpu-0"),)
+    ),
     gangs.GangSpec: gangs.GangSpec("workers", 2, groups=["servers"]),
     gangs.RunningPod: gangs.RunningPod("pod", "n1", 3),
     queues.Capacity: queues.Capacity(2, [(10, 4), (5, 2)]),
