@@ -2,12 +2,7 @@
 
 from collections.abc import Mapping
 
-from hivecore._arguments import (
-    as_bool,
-    as_dict,
-    as_name,
-    as_text,
-)
+from hivecore._arguments import as_bool, as_dict, as_name, as_text
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
 from hivecore.devices import NodeDevices

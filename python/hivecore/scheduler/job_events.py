@@ -2,10 +2,7 @@
 
 from collections.abc import Iterable
 
-from hivecore._arguments import (
-    as_text,
-    as_tuple,
-)
+from hivecore._arguments import as_text, as_tuple
 from hivecore.scheduler.actions import Move, Reject
 from hivecore.scheduler.cluster_events import ClusterEvents
 from hivecore.scheduler.job import Job

@@ -6,11 +6,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import IO, Self
 
-from hivecore._arguments import (
-    as_bool,
-    as_int,
-    as_positive,
-)
+from hivecore._arguments import as_bool, as_int, as_positive
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
