@@ -24,6 +24,7 @@ MODULES: dict[str, list[str]] = {
     "caching": [],
     "cells": [],
     "devices": [],
+    "dra": [],
     "matching": [],
     "interleaving": ["matching"],
     "quotas": [],

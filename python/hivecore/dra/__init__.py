@@ -14,6 +14,8 @@ from hivecore.dra.claim import (
     OpaqueConfiguration,
     ResourceClaim,
 )
+from hivecore.dra.cluster import DraCluster
+from hivecore.dra.decision import ClaimDecision, ClaimProblem, Given
 from hivecore.dra.device import (
     Capacity,
     CapacityPolicy,
@@ -43,6 +45,8 @@ __all__ = [
     "CapacityRange",
     "CapacityRequirements",
     "CelSelector",
+    "ClaimDecision",
+    "ClaimProblem",
     "Counter",
     "CounterConsumption",
     "CounterSet",
@@ -55,7 +59,9 @@ __all__ = [
     "DeviceSelector",
     "DeviceSubRequest",
     "DeviceTaintRule",
+    "DraCluster",
     "ExactDeviceRequest",
+    "Given",
     "KubernetesFeatures",
     "Node",
     "NodeSelector",

@@ -16,8 +16,8 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
+from hivecore.dra.result import DeviceResult, write_allocation
 from hivecore.reference.dra.book import Book
-from hivecore.reference.dra.result import write_allocation
 from hivecore.reference.dra.rules import (
     Grant,
     consumption,
@@ -110,8 +110,12 @@ class Allocator:
     def _written(self) -> Iterator[dict[str, Any]]:
         clears = self.features.clears_covering_requests
         for i, claim in enumerate(self.claims):
-            own = [one for one in self.grants if one.claim == i]
-            yield write_allocation(claim, own, self.classes, self.node.name, clears, self.share_id)
+            own = [self._result(grant) for grant in self.grants if grant.claim == i]
+            yield write_allocation(claim, own, self.classes, self.node.name, clears)
+
+    def _result(self, grant: Grant) -> DeviceResult:
+        share = "" if grant.consumed is None else str(self.share_id())
+        return DeviceResult(grant.request, grant.terms, grant.device, grant.consumed, share)
 
     # --- the search
 

@@ -1,36 +1,47 @@
 """The answer as Kubernetes writes it: ``status.allocation`` of a claim (6)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
 from hivecore._quantities import write_exactly
-from hivecore.reference.dra.rules import Grant
+from hivecore.dra.claim import DeviceClass, ResourceClaim
+from hivecore.dra.pools import PoolDevice
 
-__all__ = ["write_allocation"]
+__all__ = ["DeviceResult", "write_allocation"]
+
+
+class DeviceResult(NamedTuple):
+    """A device for a request; a share of it if ``consumed`` is not ``None``."""
+
+    request: str  # "request", or "request/subrequest"
+    terms: Any  # the request or sub-request
+    device: PoolDevice
+    consumed: Mapping[str, Fraction] | None
+    share_id: str
 
 
 def write_allocation(
-    claim: Any,
-    grants: Sequence[Grant],
-    classes: Mapping[str, Any],
+    claim: ResourceClaim,
+    grants: Sequence[DeviceResult],
+    classes: Mapping[str, DeviceClass],
     node: str,
     clears: bool,
-    share_id: Callable[[], object],
 ) -> dict[str, Any]:
     """The devices of a claim, the configurations for them, and the nodes that can use them.
 
     :param clears: whether a configuration for all requests is written without their names.
     """
-    results = [_without_empty(_result(grant, share_id)) for grant in grants]
+    results = [_without_empty(_result(grant)) for grant in grants]
     devices = {"results": results, "config": _config(claim, grants, classes, clears)}
     return _without_empty(
         {"devices": _without_empty(devices), "nodeSelector": _node_selector(grants, node)}
     )
 
 
-def _result(grant: Grant, share_id: Callable[[], object]) -> dict[str, Any]:
+def _result(grant: DeviceResult) -> dict[str, Any]:
     own, consumed = grant.device.device, grant.consumed
     return {
         "request": grant.request,
@@ -39,7 +50,7 @@ def _result(grant: Grant, share_id: Callable[[], object]) -> dict[str, Any]:
         "tolerations": [_without_empty(to_builtins(one)) for one in grant.terms.tolerations],
         "bindingConditions": list(own.binding_conditions),
         "bindingFailureConditions": list(own.binding_failure_conditions),
-        "shareID": None if consumed is None else str(share_id()),
+        "shareID": grant.share_id,
         "consumedCapacity": {
             name: write_exactly(of) for name, of in sorted((consumed or {}).items())
         },
@@ -51,7 +62,10 @@ def _without_empty(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _config(
-    claim: Any, grants: Sequence[Grant], classes: Mapping[str, Any], clears: bool
+    claim: ResourceClaim,
+    grants: Sequence[DeviceResult],
+    classes: Mapping[str, DeviceClass],
+    clears: bool,
 ) -> list[dict[str, Any]]:
     """Those of the classes, each class once, then those of the claim that are for its choices."""
     chosen = {grant.request: grant.terms.device_class_name for grant in grants}
@@ -76,7 +90,7 @@ def _config(
     ]
 
 
-def _node_selector(grants: Sequence[Grant], node: str) -> dict[str, Any] | None:
+def _node_selector(grants: Sequence[DeviceResult], node: str) -> dict[str, Any] | None:
     """The node, if a device is tied to it; else all that devices demand of nodes, each once."""
     if any(one.device.node_name or one.device.device.binds_to_node for one in grants):
         name = {"key": "metadata.name", "operator": "In", "values": [node]}

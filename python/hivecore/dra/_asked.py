@@ -1,0 +1,225 @@
+"""Questions that have been asked of a cluster, in the kernel's form, and their answers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hivecore import _dra
+from hivecore.dra._node_class import SHARED, USED, Change, NodeClass
+from hivecore.dra._numbering import Numbering
+from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, values_of
+from hivecore.dra.decision import Answer, ClaimOutcome, Grant
+from hivecore.dra.pools import PoolDevice
+
+__all__ = ["MODES", "Asked", "Ranking"]
+
+MODES = ("first", "best", "any")
+_OUTCOMES: tuple[ClaimOutcome, ...] = ("allocated", "unsatisfiable", "unknown")
+_CLAIM_IS_TOO_LARGE = 2
+_FEW = 512  # steps of the plain search before the exact one
+
+
+class Ranking:
+    """The classes of nodes that can serve a question, the best first.
+
+    :param seen: how many entries of the log of classes are in the heap.
+    """
+
+    def __init__(self) -> None:
+        self.heap: list[Any] = []
+        self.seen = 0
+
+
+class Asked:
+    """A question, what each profile of the cluster offers, and its answer for each class of nodes.
+
+    :param matches: whether a device satisfies an expression.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        numbering: Numbering,
+        matches: Callable[[str, PoolDevice], bool],
+    ) -> None:
+        self.question, self._numbering, self._matches = question, numbering, matches
+        self._offers: list[Offers] = []
+        self._problem_profiles: set[int] = set()
+        self._kernel: _dra.Claims | None = None
+        self.rankings: dict[tuple[str, str], Ranking] = {}  # by mode and preference
+
+    def forget_profiles(self) -> None:
+        """Profiles and units have new numbers."""
+        self._offers.clear()
+        self._problem_profiles.clear()
+        self._kernel = None
+        self.rankings.clear()
+
+    def prepare(self) -> None:
+        """Work out what all profiles offer.
+
+        :raises FinerUnitError: an amount needs a finer unit.
+        """
+        if self.question.problem is None:
+            self._claims()
+
+    def answer(self, node_class: NodeClass, mode: str, limit: int) -> Answer:
+        """The answer for a node of a class; one that is known is not looked for again."""
+        key = self, mode, limit
+        answer: Answer | None = node_class.answers.get(key)
+        if answer is None:
+            answer = node_class.answers[key] = self._answer(node_class, mode, limit)
+        return answer
+
+    def _answer(self, node_class: NodeClass, mode: str, limit: int) -> Answer:
+        question = self.question
+        if question.problem is not None:
+            return Answer("error", problems=((*question.problem, -1),))
+        kernel = self._claims()
+        problems = tuple(self._problems_of_all(node_class))
+        if problems:
+            return Answer("error", problems=problems)
+        found = _dra.search(node_class.kernel, kernel, MODES.index(mode), limit, _FEW)
+        outcome, pairs, is_first, work, reason, requests, wanted, present = found
+        problems = tuple(self._problems(node_class))
+        if outcome != _OUTCOMES.index("unsatisfiable"):
+            grants, changes = self._grants(node_class, pairs)
+            return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes)
+        names = self._names(requests)
+        if reason == _CLAIM_IS_TOO_LARGE:
+            claim = next(one for one in question.alternatives if one.request == requests[0]).claim
+            message = f"{wanted} devices, {MOST_DEVICES} at most"
+            name = question.claims[claim].name
+            return Answer("error", problems=(("too_many_devices", name, message, -1),))
+        text = _REASONS[reason].format(names=names, wanted=wanted, present=present)
+        problems += tuple(self._problems_of_constraints(node_class))
+        if not problems and any(state == "invalid" for state, _ in node_class.key.flaws):
+            problems = (("invalid_pools", "", "no answer, and a pool is invalid", -1),)
+        return Answer("error" if problems else "unsatisfiable", (), True, work, text, problems)
+
+    def _names(self, requests: Sequence[int]) -> str:
+        names = dict.fromkeys(
+            one.name.partition("/")[0]
+            for request in requests
+            for one in self.question.alternatives
+            if one.request == request
+        )
+        return ", ".join(names)
+
+    def _claims(self) -> _dra.Claims:
+        profiles, question = self._numbering.profiles, self.question
+        if self._kernel is not None and len(self._offers) == len(profiles):
+            return self._kernel
+        for number in range(len(self._offers), len(profiles)):
+            offers = question.offers(profiles[number], self._matches)
+            self._offers.append(offers)
+            if offers.problems:
+                self._problem_profiles.add(number)
+        lists = question.features.has("DRAListTypeAttributes")
+        units, value = self._numbering.units, self._numbering.value
+        self._kernel = _dra.Claims(
+            [(one.request, one.claim, one.wanted, one.is_admin) for one in question.alternatives],
+            [(is_match, of) for is_match, _, of in question.constraints],
+            [
+                (
+                    offers.codes,
+                    offers.barred,
+                    [
+                        units(offers.capacities[i % len(offers.capacities)], amount)
+                        for i, amount in enumerate(offers.amounts)
+                    ],
+                    [
+                        sorted(set(map(value, values_of(device, attribute, lists))))
+                        for _, attribute, _ in question.constraints
+                    ],
+                )
+                for device, offers in zip(profiles, self._offers, strict=True)
+            ],
+        )
+        return self._kernel
+
+    def _grants(
+        self, node_class: NodeClass, pairs: Sequence[tuple[int, int]]
+    ) -> tuple[tuple[Grant, ...], tuple[Change, ...]]:
+        grants, changes = [], []
+        devices = node_class.key.devices
+        for number, position in pairs:
+            offers = self._offers[devices[position][0]]
+            code, names = offers.codes[number], offers.capacities
+            if code < 0:
+                grants.append(Grant(number, position, None))
+                if not self.question.alternatives[number].is_admin:
+                    changes.append(Change(position, None, True, USED))
+                continue
+            consumed = dict(zip(names, offers.amounts[code:], strict=False))
+            grants.append(Grant(number, position, consumed))
+            units = tuple(self._numbering.units(name, of) for name, of in consumed.items())
+            changes.append(Change(position, units, True, SHARED))
+        return tuple(grants), tuple(changes)
+
+    # --- problems
+
+    def _problems_of_all(self, node_class: NodeClass) -> Iterator[tuple[str, str, str, int]]:
+        """Of requests for all devices: a pool that is not complete, a selector that fails."""
+        for number, one in enumerate(self.question.alternatives):
+            if not one.is_all:
+                continue
+            claim = self.question.claims[one.claim].name
+            for state, pool in node_class.key.flaws:
+                yield f"pool_{state}", claim, f"request {one.name}: {pool} is {state}", -1
+            for position, device in enumerate(node_class.key.devices):
+                problem = self._offers[device[0]].problems.get(number)
+                if problem is not None:
+                    yield problem[0], claim, problem[1], position
+
+    def _problems(self, node_class: NodeClass) -> Iterator[tuple[str, str, str, int]]:
+        """Selectors that fail on devices which are looked at."""
+        if not self._problem_profiles:
+            return
+        for number, one in enumerate(self.question.alternatives):
+            for position, (profile, use, *_) in enumerate(node_class.key.devices):
+                problem = self._offers[profile].problems.get(number)
+                if problem is not None and (use != USED or one.is_admin):
+                    yield problem[0], self.question.claims[one.claim].name, problem[1], position
+
+    def _problems_of_constraints(
+        self, node_class: NodeClass
+    ) -> Iterator[tuple[str, str, str, int]]:
+        """Requests for all devices that break a constraint by themselves."""
+        question = self.question
+        lists = question.features.has("DRAListTypeAttributes")
+        for number, one in enumerate(question.alternatives):
+            if not one.is_all:
+                continue
+            suitable = [
+                self._numbering.profiles[profile]
+                for profile, _, _, room in node_class.key.devices
+                if self._suits(number, profile, room)
+            ]
+            for is_match, attribute, of in question.constraints:
+                values = [set(values_of(device, attribute, lists)) for device in suitable]
+                if number in of and values and not _keeps(is_match, values):
+                    message = f"request {one.name}: all devices together break a constraint"
+                    claim = question.claims[one.claim].name
+                    yield "all_mode_constraint", claim, message, -1
+
+    def _suits(self, number: int, profile: int, room: tuple[int, ...]) -> bool:
+        offers = self._offers[profile]
+        code = offers.codes[number]
+        if code < 0:
+            return code != UNFIT
+        needs = zip(offers.capacities, offers.amounts[code:], room, strict=False)
+        return all(self._numbering.units(name, amount) <= of for name, amount, of in needs)
+
+
+def _keeps(is_match: bool, values: list[set[tuple[str, object]]]) -> bool:
+    if is_match:
+        return bool(set.intersection(*values))
+    return all(values) and sum(map(len, values)) == len(set.union(*values))
+
+
+_REASONS = {
+    1: "request {names} wants {wanted} devices, and {present} suit it that are free",
+    3: "requests {names} together want {wanted} devices, and {present} suit any of them",
+    4: "no value of an attribute has enough devices for requests {names}",
+    5: "each request could be served by itself, but not all together",
+}

@@ -1,0 +1,84 @@
+"""What claims hold: devices as wholes and in shares, and what those were charged.
+
+A device is charged the counters that it consumed when it came into use, once, however many shares
+of it there are and whatever its driver publishes later. Admin access is not booked.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from hivecore.dra.device import CounterConsumption, DeviceId
+
+__all__ = ["Book", "Entry"]
+
+
+class Entry(NamedTuple):
+    """A device, or a share of it, that a claim holds."""
+
+    device: DeviceId
+    share: str  # its id; "": the whole device
+    consumed: Mapping[str, Fraction]  # by capacity
+
+
+class Book:
+    """The devices in use."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, tuple[Entry, ...]] = {}
+        self.shares: dict[DeviceId, dict[str, Mapping[str, Fraction]]] = {}
+        self.charges: dict[tuple[str, str], dict[DeviceId, tuple[CounterConsumption, ...]]] = {}
+
+    def copy(self) -> "Book":
+        """A book of its own."""
+        copied = Book()
+        copied.owners = self.owners.copy()
+        copied.shares = {device: shares.copy() for device, shares in self.shares.items()}
+        copied.charges = {pool: devices.copy() for pool, devices in self.charges.items()}
+        return copied
+
+    def conflict(self, entries: Iterable[Entry]) -> DeviceId | None:
+        """A device of these that is not free; ``None``: all can be booked together."""
+        new: dict[DeviceId, set[str]] = {}
+        for device, share, _ in entries:
+            beside = self.shares.get(device, {}).keys() | new.setdefault(device, set())
+            if "" in beside or share in beside or (beside and not share):
+                return device
+            new[device].add(share)
+        return None
+
+    def add(
+        self,
+        owner: str,
+        entries: Iterable[Entry],
+        published: Mapping[DeviceId, tuple[CounterConsumption, ...]],
+    ) -> None:
+        """Book them; `conflict` finds none.
+
+        :param published: what each device consumes of counters.
+        """
+        entries = tuple(entries)
+        self.owners[owner] = entries
+        for device, share, consumed in entries:
+            shares = self.shares.setdefault(device, {})
+            if not shares:
+                charged = published.get(device, ())
+                self.charges.setdefault(device[:2], {})[device] = charged
+            shares[share] = consumed
+
+    def remove(self, owner: str) -> tuple[Entry, ...]:
+        """What an owner held."""
+        entries = self.owners.pop(owner)
+        for device, share, _ in entries:
+            shares = self.shares[device]
+            del shares[share]
+            if not shares:
+                del self.shares[device], self.charges[device[:2]][device]
+                if not self.charges[device[:2]]:
+                    del self.charges[device[:2]]
+        return entries
+
+    def consumed(self, device: DeviceId, capacity: str) -> Fraction:
+        """What the shares of a device take of a capacity."""
+        shares = self.shares.get(device, {}).values()
+        return sum((share.get(capacity, Fraction()) for share in shares), Fraction())

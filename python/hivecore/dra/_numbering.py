@@ -1,0 +1,88 @@
+"""Numbers for what the kernel compares: profiles of devices, values of attributes, amounts."""
+
+from collections.abc import Hashable
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+from hivecore.dra.pools import PoolDevice
+
+__all__ = ["FinerUnitError", "Numbering"]
+
+_MOST = 2**62  # an amount in units
+
+
+class FinerUnitError(Exception):
+    """An amount is no whole number of units: units have become finer, and all amounts new."""
+
+
+class Numbering:
+    """The numbers of a cluster.
+
+    Amounts are counted, for each name of a counter or capacity, in the largest unit of which all
+    are whole numbers. Devices have one profile if they are equal in all that has been looked at:
+    ``looked_at`` are the attributes whose values count, ``None`` all.
+    """
+
+    def __init__(self) -> None:
+        self.looked_at: frozenset[str] | None = frozenset()
+        self.profiles: list[PoolDevice] = []  # a device of each
+        self._profile_of: dict[Hashable, int] = {}
+        self._value_of: dict[Hashable, int] = {}
+        self._parts: dict[str, int] = {}  # of one, for each name
+        self._largest: dict[str, Fraction] = {}
+
+    def look_at(self, attributes: frozenset[str] | None) -> bool:
+        """Let the values of these attributes count; whether profiles are new by that."""
+        if self.looked_at is None or (attributes is not None and attributes <= self.looked_at):
+            return False
+        self.looked_at = None if attributes is None else self.looked_at | attributes
+        self.profiles.clear()
+        self._profile_of.clear()
+        return True
+
+    def profile(self, device: PoolDevice) -> int:
+        """The number of a device's profile."""
+        own, looked_at = device.device, self.looked_at
+        driver = device.id.driver
+        values = tuple(
+            (name, of.kind, of.value)
+            for name, of in own.attributes.items()
+            if looked_at is None
+            or (name if "/" in name else f"{driver}/{name}") in looked_at
+            or not of.kind
+        )
+        key = (
+            driver,
+            values,
+            tuple(own.capacity.items()),
+            device.taints,
+            own.allow_multiple_allocations,
+            bool(own.binding_conditions),
+            bool(own.consumes_counters),
+        )
+        number = self._profile_of.setdefault(key, len(self.profiles))
+        if number == len(self.profiles):
+            self.profiles.append(device)
+        return number
+
+    def value(self, value: tuple[str, Any]) -> int:
+        """The number of a value of an attribute, with its type."""
+        return self._value_of.setdefault(value, len(self._value_of))
+
+    def units(self, name: str, amount: Fraction) -> int:
+        """An amount of a counter or capacity of this name, as a whole number.
+
+        :raises FinerUnitError: the unit was too large for it, and no longer is.
+        :raises ValueError: beside the smallest amounts it is too large for 63 bits.
+        """
+        parts = self._parts.get(name, 1)
+        if parts % amount.denominator == 0 and abs(amount) * parts < _MOST:
+            if amount > self._largest.get(name, 0):
+                self._largest[name] = amount
+            return amount.numerator * (parts // amount.denominator)
+        finer = lcm(parts, amount.denominator)
+        if max(abs(amount), self._largest.get(name, 0)) * finer >= _MOST:
+            raise ValueError(f"{name}: {amount} exceeds 62 bits in parts of 1/{finer}")
+        self._parts[name] = finer
+        raise FinerUnitError

@@ -1,0 +1,255 @@
+"""The claims of a call in the form of the kernel, and what each kind of device offers to them.
+
+All that depends on claims and classes alone is checked once, when a `Question` is made. What a
+device offers depends on its *profile* only: all that claims can see of it but its name. So it is
+worked out once for each profile, however many devices have it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Any, NamedTuple
+
+from hivecore.dra.claim import DeviceClass, DeviceConstraint, DeviceRequest, ResourceClaim
+from hivecore.dra.device import Capacity, CapacityPolicy, Taint, Toleration
+from hivecore.dra.features import KubernetesFeatures
+from hivecore.dra.pools import PoolDevice
+
+__all__ = ["MOST_DEVICES", "UNFIT", "WHOLE", "Alternative", "Offers", "Question", "values_of"]
+
+MOST_DEVICES = 32  # of a claim
+UNFIT, WHOLE = -2, -1
+
+
+class Alternative(NamedTuple):
+    """How a request can be served."""
+
+    claim: int
+    request: int  # of the call
+    name: str  # "request", or "request/subrequest"
+    terms: Any
+    expressions: tuple[str, ...]
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it wants each device that suits it."""
+        return bool(self.terms.allocation_mode == "All")
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it may have devices that others use."""
+        return bool(self.terms.admin_access)
+
+    @property
+    def wanted(self) -> int:
+        """How many devices, for the kernel."""
+        return -1 if self.is_all else self.terms.count or 1
+
+
+class Offers(NamedTuple):
+    """What devices of a profile offer to each alternative."""
+
+    codes: tuple[int, ...]  # UNFIT, WHOLE, or where the amounts of a share begin
+    barred: tuple[bool, ...]
+    amounts: tuple[Fraction, ...]
+    capacities: tuple[str, ...]  # by name, the order of the amounts
+    problems: Mapping[int, tuple[str, str]]  # of alternatives whose selectors fail: code, message
+
+
+class _UnservableError(Exception):
+    pass
+
+
+class Question:
+    """Claims that are served together.
+
+    :param problem: why no node can serve them, as code, claim and message; ``None``: nothing is
+        known to be wrong.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        classes: Mapping[str, DeviceClass],
+        features: KubernetesFeatures,
+    ) -> None:
+        self.claims, self.features = tuple(claims), features
+        self.alternatives: list[Alternative] = []
+        self.constraints: list[tuple[bool, str, tuple[int, ...]]] = []  # match, attribute, of
+        self.problem: tuple[str, str, str] | None = None
+        try:
+            for number, claim in enumerate(claims):
+                self._add(number, claim, classes)
+        except _UnservableError as error:
+            self.problem = error.args
+
+    def _add(self, number: int, claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> None:
+        first, least = len(self.alternatives), 0
+        for request in claim.requests:
+            index = self.alternatives[-1].request + 1 if self.alternatives else 0
+            own = [
+                Alternative(number, index, *self._checked(claim, classes, name, terms))
+                for name, terms in self._terms(claim, request)
+            ]
+            self.alternatives += own
+            least += min(0 if one.is_all else one.wanted for one in own)
+        if least > MOST_DEVICES:
+            message = f"{least} devices, {MOST_DEVICES} at most"
+            raise self._stop("too_many_devices", claim, message)
+        for constraint in claim.constraints:
+            self.constraints.append(self._constraint(claim, constraint, first))
+
+    def _stop(self, code: str, claim: ResourceClaim, message: str) -> _UnservableError:
+        return _UnservableError(code, claim.name, message)
+
+    def _need(self, gate: str, claim: ResourceClaim, name: str) -> None:
+        if not self.features.has(gate):
+            raise self._stop("feature_disabled", claim, f"request {name}: {gate} is off")
+
+    def _terms(self, claim: ResourceClaim, request: DeviceRequest) -> Iterator[tuple[str, Any]]:
+        if request.exactly:
+            yield request.name, request.exactly
+        for one in request.first_available:
+            self._need("DRAPrioritizedList", claim, request.name)
+            yield f"{request.name}/{one.name}", one
+
+    def _checked(
+        self, claim: ResourceClaim, classes: Mapping[str, DeviceClass], name: str, terms: Any
+    ) -> tuple[str, Any, tuple[str, ...]]:
+        if terms.capacity is not None:
+            self._need("DRAConsumableCapacity", claim, name)
+        if terms.admin_access is not None:
+            self._need("DRAAdminAccess", claim, name)
+        class_name, mode = terms.device_class_name, terms.allocation_mode
+        if class_name not in classes:
+            code = "class_not_found" if class_name else "missing_class"
+            raise self._stop(code, claim, f"request {name}: no device class {class_name!r}")
+        selectors = (*classes[class_name].selectors, *terms.selectors)
+        expressions = tuple(one.cel.expression for one in selectors if one.cel is not None)
+        if len(expressions) < len(selectors):
+            raise self._stop("unsupported_selector", claim, f"request {name}: not of CEL")
+        if mode not in ("ExactCount", "All"):
+            raise self._stop("unsupported_mode", claim, f"request {name}: {mode!r}")
+        return name, terms, expressions
+
+    def _constraint(
+        self, claim: ResourceClaim, constraint: DeviceConstraint, first: int
+    ) -> tuple[bool, str, tuple[int, ...]]:
+        match, distinct = constraint.match_attribute, constraint.distinct_attribute
+        if not match and not (distinct and self.features.has("DRAConsumableCapacity")):
+            raise self._stop("unsupported_constraint", claim, "of unknown type, or it is off")
+        named = set(constraint.requests)
+        of = tuple(
+            number
+            for number, one in enumerate(self.alternatives[first:], first)
+            if not named or one.name in named or one.name.partition("/")[0] in named
+        )
+        return bool(match), str(match or distinct), of
+
+    def offers(self, device: PoolDevice, matches: Callable[[str, PoolDevice], bool]) -> Offers:
+        """What a device, and all of its profile, offers.
+
+        :param matches: whether a device satisfies an expression; raises `SyntaxError` for one that
+            is no CEL, and any other exception where it fails on the device.
+        """
+        capacities = tuple(sorted(device.device.capacity))
+        codes: list[int] = []
+        amounts: list[Fraction] = []
+        problems: dict[int, tuple[str, str]] = {}
+        for number, one in enumerate(self.alternatives):
+            try:
+                share = self._share(one, device, matches)
+            except Exception as error:
+                code = "cel_compile" if isinstance(error, SyntaxError) else "cel_runtime"
+                problems[number] = code, f"request {one.name}: {error}"
+                share = None
+            if share is None:
+                codes.append(UNFIT)
+            elif self.is_shared(device) and not one.is_admin:
+                codes.append(len(amounts))
+                amounts += [share[name] for name in capacities]
+            else:
+                codes.append(WHOLE)
+        barred = tuple(self._is_barred(one, device) for one in self.alternatives)
+        return Offers(tuple(codes), barred, tuple(amounts), capacities, problems)
+
+    def is_shared(self, device: PoolDevice) -> bool:
+        """Whether the device is given in shares."""
+        allows = device.device.allow_multiple_allocations
+        return allows and self.features.has("DRAConsumableCapacity")
+
+    def _share(
+        self, one: Alternative, device: PoolDevice, matches: Callable[[str, PoolDevice], bool]
+    ) -> dict[str, Fraction] | None:
+        """What a request takes of each capacity; ``None``: the device does not suit it."""
+        own, has = device.device, self.features.has
+        gates = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
+        if own.binding_conditions and not all(map(has, gates)):
+            return None
+        if one.expressions:
+            for name, attribute in own.attributes.items():
+                if not attribute.kind:
+                    raise ValueError(f"attribute {name} is of an unknown type")
+            if not all(matches(expression, device) for expression in one.expressions):
+                return None
+        if not has("DRAConsumableCapacity"):
+            return {}
+        wanted = one.terms.capacity.requests if one.terms.capacity else {}
+        if not wanted.keys() <= own.capacity.keys():
+            return None
+        amounts = {name: _consumed(wanted.get(name), of) for name, of in own.capacity.items()}
+        fits = all(
+            amounts[name] <= of.value and _is_allowed(amounts[name], of.request_policy)
+            for name, of in own.capacity.items()
+        )
+        return amounts if fits else None
+
+    def _is_barred(self, one: Alternative, device: PoolDevice) -> bool:
+        """Whether it must not be given, though it counts for a request of all devices."""
+        has = self.features.has
+        if device.device.consumes_counters and not has("DRAPartitionableDevices"):
+            return True
+        return has("DRADeviceTaints") and any(
+            taint.effect in ("NoSchedule", "NoExecute")
+            and not any(_tolerates(toleration, taint) for toleration in one.terms.tolerations)
+            for taint in device.taints
+        )
+
+
+def values_of(device: PoolDevice, attribute: str, lists: bool) -> tuple[tuple[str, Any], ...]:
+    """The values of an attribute with their type; empty: absent, or of no known type."""
+    of = device.attribute(attribute)
+    if of is None or (of.is_list and not lists):
+        return ()
+    return tuple((of.kind, value) for value in of.values)
+
+
+def _consumed(request: Fraction | None, capacity: Capacity) -> Fraction:
+    policy = capacity.request_policy
+    if request is None:
+        default = None if policy is None else policy.default
+        return capacity.value if default is None else default
+    if policy is None:
+        return request
+    if (of := policy.valid_range) is not None:
+        if of.step:
+            return of.min + max(0, ceil((request - of.min) / of.step)) * of.step
+        return max(of.min, request)
+    return next((valid for valid in policy.valid_values if valid >= request), request)
+
+
+def _is_allowed(amount: Fraction, policy: CapacityPolicy | None) -> bool:
+    if policy is None or amount == policy.default:
+        return True
+    if (of := policy.valid_range) is not None:
+        is_below = of.max is None or amount <= of.max
+        return is_below and not (of.step and (amount - of.min) % of.step)
+    return not policy.valid_values or amount in policy.valid_values
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    return (
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (toleration.operator == "Exists" or toleration.value == taint.value)
+    )

@@ -1,0 +1,643 @@
+"""The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from heapq import heappop, heappush
+from threading import RLock
+from typing import Any, Literal, NamedTuple, TypeAlias
+from uuid import uuid4
+
+from msgspec.json import encode
+from msgspec.structs import force_setattr
+
+from hivecore._arguments import as_choice, as_instance, as_int, as_name, show
+from hivecore._quantities import read_exactly
+from hivecore.dra._asked import MODES, Asked, Ranking
+from hivecore.dra._book import Book, Entry
+from hivecore.dra._node_class import (
+    ANY_GROUP,
+    FREE,
+    SHARED,
+    Change,
+    Classes,
+    NodeClass,
+    NodeView,
+    number_node,
+)
+from hivecore.dra._numbering import FinerUnitError, Numbering
+from hivecore.dra._question import Question
+from hivecore.dra.claim import DeviceClass, ResourceClaim
+from hivecore.dra.decision import Answer, ClaimDecision
+from hivecore.dra.device import CounterConsumption, DeviceId
+from hivecore.dra.features import KubernetesFeatures
+from hivecore.dra.node import Node
+from hivecore.dra.pools import PoolDevice, gather_pools, published
+from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
+from hivecore.errors import InvariantError, StaleDecisionError
+
+__all__ = ["DraCluster", "Mode", "Preference"]
+
+Mode = Literal["first", "best", "any"]
+Preference = Literal["packed", "spread", "name"]
+_Object: TypeAlias = ResourceSlice | DeviceClass | Node | DeviceTaintRule | ResourceClaim
+_PREFERENCES = ("packed", "spread", "name")
+_KINDS: dict[str, type[_Object]] = {
+    kind.__name__: kind
+    for kind in (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)
+}
+_MOST_QUESTIONS = 1024
+
+
+class DraCluster:
+    """Device claims on the nodes of a cluster: which node, which devices, and what is in use.
+
+    :param features: the gates of the cluster; ``None``: those of Kubernetes 1.36.
+    :param evaluator: whether a device satisfies an expression of CEL. It raises `SyntaxError` for
+        what is none, and any other exception where it fails on the device.
+    :param looks_at: the full names of the attributes that an expression looks at; ``None``: any.
+    :param limit: the most steps of a search on one node; beyond, the outcome is "unknown".
+    :param share_id: makes the ids of shares.
+
+    All threads may use it; calls take turns.
+    """
+
+    def __init__(
+        self,
+        features: KubernetesFeatures | None = None,
+        *,
+        evaluator: Callable[[str, PoolDevice], bool],
+        looks_at: Callable[[str], frozenset[str] | None] = lambda expression: None,
+        limit: int = 1_000_000,
+        share_id: Callable[[], object] = uuid4,
+    ) -> None:
+        if features is not None:
+            as_instance(features, "features", KubernetesFeatures)
+        self._features = features or KubernetesFeatures.of()
+        self._evaluator, self._looks_at, self._share_id = evaluator, looks_at, share_id
+        self._limit = as_int(limit, "limit", 1, 2**63 - 1)
+        self._lock = RLock()
+        self._slices: dict[str, ResourceSlice] = {}
+        self._device_classes: dict[str, DeviceClass] = {}
+        self._nodes: dict[str, Node] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
+        self._book = Book()
+        self._numbering, self._classes = Numbering(), Classes()
+        self._views: dict[str, NodeView] = {}
+        self._viewers: dict[tuple[str, str], set[str]] = {}  # of pools
+        self._local: dict[str, dict[tuple[str, str], int]] = {}  # node -> pools of its own slices
+        self._everywhere: dict[tuple[str, str], int] = {}  # pools of slices without node name
+        self._dirty: set[str] = set()
+        self._asked: dict[bytes, Asked] = {}
+        self._prototypes: dict[bytes, ResourceClaim] = {}
+
+    def __repr__(self) -> str:
+        with self._lock:
+            nodes, slices, claims = len(self.nodes), len(self._slices), len(self._book.owners)
+        return f"DraCluster({nodes} nodes, {slices} slices, {claims} claims)"
+
+    # --- what is in the cluster
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes: those that are known, and those that slices name; sorted."""
+        with self._lock:
+            return tuple(sorted(self._nodes.keys() | self._local.keys()))
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that hold devices: their uid, or ``namespace/name``; sorted."""
+        with self._lock:
+            return tuple(sorted(self._book.owners))
+
+    def update(self, *objects: _Object | Mapping[str, Any]) -> None:
+        """Add objects, or replace those of the same kind and name.
+
+        :param objects: slices, classes, nodes, taint rules, and claims, which hold what their
+            ``status.allocation`` says; as records or as Kubernetes writes them.
+        :raises ValueError: an object breaks a rule, or a claim holds what another holds; then none
+            of the objects is added.
+
+        Cost: O(size of the objects); the nodes that they concern are worked out anew when they are
+        next looked at.
+        """
+        with self._lock:
+            records = [_record(one, i) for i, one in enumerate(objects)]
+            book, touched = self._booked(records)
+            for one in records:
+                if isinstance(one, ResourceSlice):
+                    self._check_amounts(one)
+            self._book = book
+            self._touch(touched)
+            for one in records:
+                self._put(one)
+
+    def remove(self, kind: str, name: str) -> None:
+        """Remove an object other than a claim (for those see `release`). Devices stay in use.
+
+        :param kind: "ResourceSlice", "DeviceClass", "Node" or "DeviceTaintRule".
+        :raises KeyError: there is no such object.
+        """
+        kind = as_choice(kind, "kind", tuple(_KINDS)[:4])
+        with self._lock:
+            objects = self._objects(kind)
+            if name not in objects:
+                raise KeyError(f"no {kind} {show(name)}")
+            old = objects.pop(name)
+            if isinstance(old, ResourceSlice):
+                self._count_slice(old, -1)
+            self._changed(old)
+
+    def _objects(self, kind: str) -> dict[str, Any]:
+        objects: dict[str, dict[str, Any]] = {
+            "ResourceSlice": self._slices,
+            "DeviceClass": self._device_classes,
+            "Node": self._nodes,
+            "DeviceTaintRule": self._rules,
+        }
+        return objects[kind]
+
+    def _put(self, new: _Object) -> None:
+        if isinstance(new, ResourceClaim):
+            return
+        objects = self._objects(type(new).__name__)
+        old = objects.get(new.name)
+        objects[new.name] = new
+        for one, change in ((old, -1), (new, 1)):
+            if isinstance(one, ResourceSlice):
+                self._count_slice(one, change)
+            if one is not None:
+                self._changed(one)
+
+    def _count_slice(self, of: ResourceSlice, change: int) -> None:
+        pool = of.driver, of.pool.name
+        if change > 0:
+            self._pools.setdefault(pool, {})[of.name] = of
+        else:
+            del self._pools[pool][of.name]
+            if not self._pools[pool]:
+                del self._pools[pool]
+        counts = self._local.setdefault(of.node_name, {}) if of.node_name else self._everywhere
+        counts[pool] = counts.get(pool, 0) + change
+        if not counts[pool]:
+            del counts[pool]
+        if of.node_name and not counts:
+            del self._local[of.node_name]
+
+    def _changed(self, of: _Object) -> None:
+        """The nodes that an object concerns have to be worked out anew."""
+        if isinstance(of, DeviceClass):
+            self._asked.clear()
+            self._classes.forget_answers()
+        elif isinstance(of, Node):
+            self._dirty.add(of.name)
+        elif isinstance(of, ResourceSlice) and of.node_name:
+            self._dirty.add(of.node_name)
+            self._touch([(of.driver, of.pool.name)])
+        else:
+            self._dirty.update(self._nodes, self._local)
+
+    def _touch(self, pools: Iterable[tuple[str, str]]) -> None:
+        for pool in pools:
+            self._dirty |= self._viewers.get(pool, set())
+
+    def _check_amounts(self, of: ResourceSlice) -> None:
+        amounts = [
+            (name, counter.value)
+            for one in of.shared_counters
+            for name, counter in one.counters.items()
+        ]
+        for device in of.devices:
+            amounts += [(name, one.value) for name, one in device.capacity.items()]
+            for consumed in device.consumes_counters:
+                amounts += [(name, one.value) for name, one in consumed.counters.items()]
+        for name, amount in amounts:
+            try:
+                self._numbering.units(name, amount)
+            except FinerUnitError:
+                self._renumber()
+            except ValueError as error:
+                raise ValueError(f"ResourceSlice {show(of.name)}: {error}") from None
+
+    # --- claims that hold devices
+
+    def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
+        """The book with the claims among these, and the pools that they concern."""
+        claims = [one for one in records if isinstance(one, ResourceClaim)]
+        touched: set[tuple[str, str]] = set()
+        if not claims:
+            return self._book, touched
+        book = self._book.copy()
+        for one in claims:
+            owner = owner_of(one)
+            if owner in book.owners:
+                touched.update(entry.device[:2] for entry in book.remove(owner))
+        for one in claims:
+            entries = _entries(one)
+            conflict = book.conflict(entries)
+            if conflict is not None:
+                message = f"{'/'.join(conflict)} is in use"
+                raise ValueError(f"ResourceClaim {show(one.name)}: {message}")
+            if entries:
+                touched.update(entry.device[:2] for entry in entries)
+                book.add(owner_of(one), entries, self._published(entries))
+        return book, touched
+
+    def _published(
+        self, entries: Iterable[Entry]
+    ) -> dict[DeviceId, tuple[CounterConsumption, ...]]:
+        pools = {entry.device[:2] for entry in entries}
+        return {
+            device: of.consumes_counters
+            for pool in pools
+            for device, of in published(self._pools.get(pool, {}).values()).items()
+            if of.consumes_counters
+        }
+
+    def commit(self, decision: ClaimDecision) -> None:
+        """Let the claims of a decision hold its devices.
+
+        :raises ValueError: there is no allocation, or a claim holds devices already.
+        :raises StaleDecisionError: the node has changed since.
+
+        Cost: O(devices of the claims) if the change is known for this class of nodes; else
+        O(devices of the node).
+        """
+        as_instance(decision, "decision", ClaimDecision)
+        if decision.outcome != "allocated":
+            raise ValueError(f"decision: it is {decision.outcome!r}, not 'allocated'")
+        with self._lock:
+            self._refresh()
+            owners = [owner_of(one) for one in decision.claims]
+            for owner in owners:
+                if owner in self._book.owners or owners.count(owner) > 1:
+                    raise ValueError(f"decision: claim {show(owner)} has devices")
+            view = self._views.get(decision.node)
+            if view is None or not decision.holds_on(view):
+                raise StaleDecisionError(f"node {show(decision.node)} has changed since")
+            for owner, entries in zip(owners, decision.entries, strict=True):
+                own = [view.devices[view.positions[entry.device]] for entry in entries]
+                charged = {one.id: one.device.consumes_counters for one in own}
+                self._book.add(owner, entries, charged)
+            self._move(decision.node, view, decision.changes)
+
+    def release(self, claim: ResourceClaim | Mapping[str, Any] | str) -> None:
+        """The end of a claim: its devices come back.
+
+        :param claim: the claim, its uid, or ``namespace/name``.
+        :raises KeyError: it holds nothing.
+
+        Cost: as `commit`.
+        """
+        owner = claim if isinstance(claim, str) else owner_of(self._claim(claim))
+        with self._lock:
+            if owner not in self._book.owners:
+                raise KeyError(f"claim {show(owner)} holds no devices")
+            self._refresh()
+            charges = {
+                entry.device: self._book.charges[entry.device[:2]][entry.device]
+                for entry in self._book.owners[owner]
+            }
+            entries = self._book.remove(owner)
+            nodes = {node for entry in entries for node in self._viewers.get(entry.device[:2], ())}
+            if len(nodes) != 1:
+                self._dirty |= nodes
+                return
+            (node,) = nodes
+            view = self._views[node]
+            changes = self._coming_back(view, entries, charges)
+            if changes is None:
+                self._dirty.add(node)
+            else:
+                self._move(node, view, changes)
+
+    def _coming_back(
+        self,
+        view: NodeView,
+        entries: Iterable[Entry],
+        charges: Mapping[DeviceId, tuple[CounterConsumption, ...]],
+    ) -> tuple[Change, ...] | None:
+        """The changes of a node; ``None``: they do not follow from its class alone."""
+        changes = []
+        for device, share, consumed in entries:
+            position = view.positions.get(device)
+            if position is None:
+                return None
+            key, own = view.node_class.key.devices[position], view.devices[position].device
+            if charges[device] != own.consumes_counters or any(
+                groups != ANY_GROUP for _, groups, _ in key[2]
+            ):
+                return None
+            use = SHARED if device in self._book.shares else FREE
+            if not share:
+                changes.append(Change(position, None, False, use))
+                continue
+            if len(key[3]) != len(own.capacity):
+                return None
+            taken = [
+                self._numbering.units(name, consumed.get(name, read_exactly(0, name)))
+                for name in sorted(own.capacity)
+            ]
+            changes.append(Change(position, tuple(taken), False, use))
+        return tuple(changes)
+
+    def _move(self, node: str, view: NodeView, changes: tuple[Change, ...]) -> None:
+        positions = [change.position for change in changes]
+        pools = {view.devices[position].id[:2] for position in positions}
+        others = {other for pool in pools for other in self._viewers[pool]} - {node}
+        self._dirty |= others
+        if len(set(positions)) < len(positions):
+            self._dirty.add(node)  # shares of one device, which say nothing of its use in between
+        elif changes:
+            self._classes.move(node, view, self._classes.after(view.node_class, changes))
+
+    # --- questions
+
+    def allocate(
+        self,
+        claims: Sequence[ResourceClaim | Mapping[str, Any]],
+        node: str,
+        mode: Mode = "first",
+    ) -> ClaimDecision:
+        """Devices of a node for all claims together; nothing changes.
+
+        :param mode: "first": what Kubernetes' scheduler would give; "best": the same with the
+            smallest vector of alternatives, claims and requests in order; "any": any devices.
+        :raises KeyError: there is no such node.
+
+        Cost: O(claims) if the same has been asked for a node of this class; else that of a search.
+        """
+        with self._lock:
+            known = self._known(claims)
+            self._refresh_for(known)
+            view = self._views.get(as_name(node, "node"))
+            if view is None:
+                raise KeyError(f"no node {show(node)}")
+            return self._decision(known, node, view, as_choice(mode, "mode", MODES))
+
+    def fits(
+        self, claims: Sequence[ResourceClaim | Mapping[str, Any]], mode: Mode = "first"
+    ) -> dict[str, ClaimDecision]:
+        """The decision of each node that can serve the claims; nodes sorted by name."""
+        with self._lock:
+            known = self._known(claims)
+            self._refresh_for(known)
+            as_choice(mode, "mode", MODES)
+            able = [
+                node
+                for node_class in self._classes
+                if self._answer(known.asked, node_class, mode).outcome == "allocated"
+                for node in node_class.nodes
+            ]
+            return {
+                node: self._decision(known, node, self._views[node], mode) for node in sorted(able)
+            }
+
+    def schedule(
+        self,
+        claims: Sequence[ResourceClaim | Mapping[str, Any]],
+        nodes: Iterable[str] | None = None,
+        mode: Mode = "first",
+        prefer: Preference = "packed",
+    ) -> ClaimDecision | None:
+        """A node that can serve the claims, and its devices; ``None``: there is none.
+
+        :param nodes: those that may be chosen; ``None``: all.
+        :param prefer: of nodes that give equally good alternatives, "packed" prefers those with the
+            fewest free devices, "spread" those with the most, "name" none; the rest is by name.
+        :raises KeyError: there is no node of a name.
+        """
+        as_choice(prefer, "prefer", _PREFERENCES)
+        with self._lock:
+            known = self._known(claims)
+            self._refresh_for(known)
+            as_choice(mode, "mode", MODES)
+            if nodes is None:
+                node = self._best(known.asked, mode, prefer)
+            else:
+                node = self._best_of(known.asked, mode, prefer, nodes)
+            return None if node is None else self._decision(known, node, self._views[node], mode)
+
+    def _decision(self, known: "_Known", node: str, view: NodeView, mode: str) -> ClaimDecision:
+        answer = self._answer(known.asked, view.node_class, mode)
+        return ClaimDecision(
+            node,
+            known.claims,
+            answer,
+            known.asked.question,
+            view.devices,
+            view.node_class,
+            self._device_classes,
+            self._share_id,
+        )
+
+    def _answer(self, asked: Asked, node_class: NodeClass, mode: str) -> Answer:
+        return asked.answer(node_class, mode, self._limit)
+
+    def _best(self, asked: Asked, mode: str, prefer: str) -> str | None:
+        if prefer == "name":
+            able = (
+                one.first()
+                for one in self._classes
+                if self._answer(asked, one, mode).outcome == "allocated"
+            )
+            return min(able, default=None)
+        ranking = asked.rankings.setdefault((mode, prefer), Ranking())
+        log = self._classes.log
+        for one in log[ranking.seen :]:
+            answer = self._answer(asked, one, mode)
+            if answer.outcome == "allocated":
+                score = _score(answer, one, prefer)
+                heappush(ranking.heap, (score, len(ranking.heap), id(one), one))
+        ranking.seen = len(log)
+        while ranking.heap and not ranking.heap[0][-1].nodes:
+            heappop(ranking.heap)
+        return ranking.heap[0][-1].first() if ranking.heap else None
+
+    def _best_of(self, asked: Asked, mode: str, prefer: str, nodes: Iterable[str]) -> str | None:
+        able = []
+        for node in nodes:
+            view = self._views.get(node)
+            if view is None:
+                raise KeyError(f"no node {show(node)}")
+            answer = self._answer(asked, view.node_class, mode)
+            if answer.outcome == "allocated":
+                able.append((_score(answer, view.node_class, prefer), node))
+        return min(able)[1] if able else None
+
+    def _known(self, claims: Sequence[ResourceClaim | Mapping[str, Any]]) -> "_Known":
+        """The claims, with what is known of their like."""
+        given = tuple(self._claim(one) for one in claims)
+        key = b"\0".join(
+            encode((one.requests, one.constraints, one.config), enc_hook=str) for one in given
+        )
+        asked = self._asked.get(key)
+        if asked is None:
+            if len(self._asked) >= _MOST_QUESTIONS:
+                self._asked.clear()
+                self._classes.forget_answers()
+            question = Question(given, self._device_classes, self._features)
+            asked = Asked(question, self._numbering, self._evaluator)
+            if self._numbering.look_at(self._attributes(question)):
+                self._renumber()
+            self._asked[key] = asked
+        return _Known(given, asked)
+
+    def _claim(self, given: ResourceClaim | Mapping[str, Any]) -> ResourceClaim:
+        """The claim as a record; the requests of claims that are alike are read once."""
+        if isinstance(given, ResourceClaim):
+            return given
+        if not isinstance(given, Mapping):
+            raise TypeError(f"claims must be ResourceClaim or mappings, not {show(given)}")
+        try:
+            key = encode(given["spec"])
+            metadata = given["metadata"]
+            name, namespace = metadata["name"], metadata.get("namespace", "")
+            uid = metadata.get("uid", "")
+        except (KeyError, TypeError, AttributeError):
+            return ResourceClaim.of(given)
+        prototype = self._prototypes.get(key)
+        texts = type(name) is type(namespace) is type(uid) is str and name
+        if prototype is None or not texts or given.get("status"):
+            if len(self._prototypes) >= _MOST_QUESTIONS:
+                self._prototypes.clear()
+            prototype = self._prototypes[key] = ResourceClaim.of(given)
+            return prototype
+        alike = copy(prototype)
+        for field, value in (("name", name), ("namespace", namespace), ("uid", uid)):
+            force_setattr(alike, field, value)
+        return alike
+
+    def _attributes(self, question: Question) -> frozenset[str] | None:
+        """The attributes that claims look at; ``None``: any."""
+        names = {attribute for _, attribute, _ in question.constraints}
+        for expression in {one for of in question.alternatives for one in of.expressions}:
+            looked_at = self._looks_at(expression)
+            if looked_at is None:
+                return None
+            names |= looked_at
+        return frozenset(names)
+
+    # --- nodes that have changed
+
+    def _renumber(self) -> None:
+        self._classes = Classes()
+        self._views.clear()
+        self._viewers.clear()
+        self._dirty.update(self._nodes, self._local)
+        for asked in self._asked.values():
+            asked.forget_profiles()
+
+    def _refresh_for(self, known: "_Known") -> None:
+        while True:
+            self._refresh()
+            try:
+                known.asked.prepare()
+                return
+            except FinerUnitError:
+                self._renumber()
+
+    def _refresh(self) -> None:
+        while self._dirty:
+            try:
+                while self._dirty:
+                    node = self._dirty.pop()
+                    self._dirty.add(node)
+                    self._view(node)
+                    self._dirty.discard(node)
+            except FinerUnitError:
+                self._renumber()
+
+    def _view(self, node: str) -> None:
+        """Work out a node anew."""
+        old = self._views.pop(node, None)
+        if old is not None:
+            old.node_class.nodes.discard(node)
+            for pool in old.pools:
+                self._viewers[pool].discard(node)
+        if node not in self._nodes and node not in self._local:
+            return
+        of = self._nodes.get(node) or Node(node)
+        pools = frozenset([*self._local.get(node, ()), *self._everywhere])
+        slices = [one for pool in pools for one in self._pools[pool].values()]
+        gathered = gather_pools(slices, of, self._features, self._rules.values())
+        devices, key = number_node(gathered, self._book, self._numbering, self._features)
+        view = self._views[node] = NodeView(pools, devices, self._classes.of(key))
+        self._classes.enter(node, view.node_class)
+        for pool in pools:
+            self._viewers.setdefault(pool, set()).add(node)
+
+    # --- audit
+
+    def check(self) -> None:
+        """Audit the state: every node is what its slices and claims say.
+
+        :raises InvariantError: it is not. Cost: O(size of the cluster).
+        """
+        with self._lock:
+            self._refresh()
+            entries: dict[DeviceId, set[str]] = {}
+            for owner, held in self._book.owners.items():
+                for device, share, _ in held:
+                    shares = entries.setdefault(device, set())
+                    if share in shares or "" in shares or (shares and not share):
+                        raise InvariantError(f"{owner} holds {device}, as another claim does")
+                    shares.add(share)
+            if entries != {device: set(of) for device, of in self._book.shares.items()}:
+                raise InvariantError("devices in use are not those that claims hold")
+            for node, view in self._views.items():
+                of = self._nodes.get(node) or Node(node)
+                slices = [one for pool in view.pools for one in self._pools[pool].values()]
+                gathered = gather_pools(slices, of, self._features, self._rules.values())
+                _, key = number_node(gathered, self._book, self._numbering, self._features)
+                if key != view.node_class.key:
+                    raise InvariantError(f"node {node} is not what its slices and claims say")
+                if node not in view.node_class.nodes:
+                    raise InvariantError(f"node {node} is not in its class")
+
+
+class _Known(NamedTuple):
+    claims: tuple[ResourceClaim, ...]
+    asked: Asked
+
+
+def owner_of(claim: ResourceClaim) -> str:
+    """By what name a claim holds devices."""
+    return claim.uid or f"{claim.namespace}/{claim.name}"
+
+
+def _score(answer: Answer, node_class: NodeClass, prefer: str) -> tuple[Any, ...]:
+    """Smaller is better: first the alternatives, then how full the node is."""
+    alternatives = tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
+    free = node_class.free
+    return alternatives, {"packed": free, "spread": -free, "name": 0}[prefer]
+
+
+def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
+    """What the status of a claim says that it holds."""
+    if claim.allocation is None:
+        return ()
+    entries = []
+    try:
+        for one in claim.allocation["devices"].get("results") or ():
+            if one.get("adminAccess"):
+                continue
+            amounts = one.get("consumedCapacity") or {}
+            consumed = {name: read_exactly(amount, name) for name, amount in amounts.items()}
+            device = DeviceId(one["driver"], one["pool"], one["device"])
+            entries.append(Entry(device, one.get("shareID") or "", consumed))
+    except (AttributeError, KeyError, TypeError) as error:
+        where = f"ResourceClaim {show(claim.name)}: status.allocation"
+        raise ValueError(f"{where}: {type(error).__name__} {error}") from None
+    return tuple(entries)
+
+
+def _record(given: _Object | Mapping[str, Any], number: int) -> _Object:
+    if isinstance(given, (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)):
+        return given
+    if not isinstance(given, Mapping):
+        raise TypeError(f"objects[{number}] must be an object of Kubernetes, not {show(given)}")
+    kind = given.get("kind")
+    if kind not in _KINDS:
+        raise ValueError(f"objects[{number}]: kind {show(kind)} is none of {', '.join(_KINDS)}")
+    return _KINDS[kind].of(given)

@@ -1,0 +1,204 @@
+"""Answers to claims: allocations as Kubernetes writes them, or why there are none."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+from hivecore._record import Record
+from hivecore.dra._book import Entry
+from hivecore.dra._node_class import Change, NodeClass, NodeView
+from hivecore.dra._question import Question
+from hivecore.dra.claim import DeviceClass, ResourceClaim
+from hivecore.dra.device import DeviceId
+from hivecore.dra.pools import PoolDevice
+from hivecore.dra.result import DeviceResult, write_allocation
+
+__all__ = ["Answer", "ClaimDecision", "ClaimOutcome", "ClaimProblem", "Given", "Grant"]
+
+ClaimOutcome = Literal["allocated", "unsatisfiable", "unknown", "error"]
+
+
+class ClaimProblem(Record, frozen=True):
+    """Why claims, or some of their alternatives, cannot be served.
+
+    :param code: "class_not_found", "missing_class", "unsupported_selector", "unsupported_mode",
+        "unsupported_constraint", "feature_disabled", "too_many_devices", "all_mode_constraint",
+        "pool_incomplete", "pool_invalid", "invalid_pools", "cel_compile" or "cel_runtime".
+    :param claim: the claim's name; "": no single claim.
+    :param message: what is wrong.
+    """
+
+    code: str
+    claim: str
+    message: str
+
+    @property
+    def scope(self) -> Literal["node", "claims"]:
+        """Whether another node may help."""
+        node = ("pool_incomplete", "pool_invalid", "invalid_pools", "cel_compile", "cel_runtime")
+        return "node" if self.code in node else "claims"
+
+
+class Given(NamedTuple):
+    """A device for a request."""
+
+    claim: int  # its place in the call
+    request: str  # "request", or "request/subrequest"
+    device: DeviceId
+    consumed: Mapping[str, Fraction] | None  # of each capacity; None: the whole device
+
+
+class Grant(NamedTuple):
+    """A device of a node for an alternative of a request."""
+
+    alternative: int
+    position: int
+    consumed: Mapping[str, Fraction] | None
+
+
+class Answer(NamedTuple):
+    """What holds for all nodes of a class."""
+
+    outcome: ClaimOutcome
+    grants: tuple[Grant, ...] = ()
+    is_first: bool = True
+    work: int = 0
+    reason: str = ""
+    problems: tuple[tuple[str, str, str, int], ...] = ()  # code, claim, message, position or -1
+    changes: tuple[Change, ...] = ()  # of the node
+
+
+class ClaimDecision:
+    """The answer to all claims of a call on one node: an allocation for each, or none.
+
+    It is immutable; all threads may use it.
+    """
+
+    __slots__ = (
+        "_allocations",
+        "_answer",
+        "_classes",
+        "_devices",
+        "_node_class",
+        "_question",
+        "_share_ids",
+        "claims",
+        "node",
+    )
+
+    def __init__(
+        self,
+        node: str,
+        claims: tuple[ResourceClaim, ...],
+        answer: Answer,
+        question: Question,
+        devices: tuple[PoolDevice, ...],
+        node_class: NodeClass,
+        classes: Mapping[str, DeviceClass],
+        share_id: Callable[[], object],
+    ) -> None:
+        self.node, self.claims = node, claims
+        self._answer, self._question, self._classes = answer, question, classes
+        self._devices, self._node_class = devices, node_class
+        self._share_ids = tuple(
+            "" if grant.consumed is None else str(share_id()) for grant in answer.grants
+        )
+        self._allocations: tuple[dict[str, Any], ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"ClaimDecision({self.outcome!r}, node={self.node!r}, devices={len(self.devices)})"
+
+    @property
+    def outcome(self) -> ClaimOutcome:
+        """The kind of answer: "allocated"; "unsatisfiable", which is proved; "unknown", if the
+        limit of work was reached; "error", for which see ``problems``.
+        """
+        return self._answer.outcome
+
+    @property
+    def reason(self) -> str:
+        """Why the node cannot serve the claims; "": it can, or it is not known."""
+        return self._answer.reason
+
+    @property
+    def work(self) -> int:
+        """The steps that the search took, after the first few."""
+        return self._answer.work
+
+    @property
+    def is_first(self) -> bool:
+        """Whether these are the devices that the mode asks for; if not, the limit of work was
+        reached after an answer had been found.
+        """
+        return self._answer.is_first
+
+    @property
+    def problems(self) -> tuple[ClaimProblem, ...]:
+        """What is wrong with claims, pools or selectors; of an error the first is the reason."""
+        return tuple(
+            ClaimProblem(code, claim, _with_device(message, self._devices, position))
+            for code, claim, message, position in self._answer.problems
+        )
+
+    @property
+    def devices(self) -> tuple[Given, ...]:
+        """The devices, in the order of claims and requests."""
+        alternatives = self._question.alternatives
+        return tuple(
+            Given(
+                alternatives[number].claim,
+                alternatives[number].name,
+                self._devices[position].id,
+                consumed,
+            )
+            for number, position, consumed in self._answer.grants
+        )
+
+    @property
+    def allocations(self) -> tuple[dict[str, Any], ...]:
+        """``status.allocation`` of each claim; do not change them."""
+        if self._allocations is None:
+            self._allocations = tuple(self._written()) if self.outcome == "allocated" else ()
+        return self._allocations
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """How the node changes; for the cluster."""
+        return self._answer.changes
+
+    def holds_on(self, view: NodeView) -> bool:
+        """Whether the node is as it was; for the cluster."""
+        same = view.devices is self._devices or view.devices == self._devices
+        return view.node_class is self._node_class and same
+
+    @property
+    def entries(self) -> tuple[tuple[Entry, ...], ...]:
+        """What each claim then holds."""
+        entries: list[list[Entry]] = [[] for _ in self.claims]
+        for (number, position, consumed), share in zip(
+            self._answer.grants, self._share_ids, strict=True
+        ):
+            of = self._question.alternatives[number]
+            if not of.is_admin:
+                device = self._devices[position].id
+                entries[of.claim].append(Entry(device, share, consumed or {}))
+        return tuple(map(tuple, entries))
+
+    def _written(self) -> list[dict[str, Any]]:
+        results: list[list[DeviceResult]] = [[] for _ in self.claims]
+        for (number, position, consumed), share in zip(
+            self._answer.grants, self._share_ids, strict=True
+        ):
+            of = self._question.alternatives[number]
+            results[of.claim].append(
+                DeviceResult(of.name, of.terms, self._devices[position], consumed, share)
+            )
+        clears = self._question.features.clears_covering_requests
+        return [
+            write_allocation(claim, own, self._classes, self.node, clears)
+            for claim, own in zip(self.claims, results, strict=True)
+        ]
+
+
+def _with_device(message: str, devices: tuple[PoolDevice, ...], position: int) -> str:
+    return message if position < 0 else f"device {'/'.join(devices[position].id)}: {message}"
