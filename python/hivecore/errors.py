@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 __all__ = [
+    "CelRuntimeError",
+    "CelSyntaxError",
     "CertificateError",
     "CorruptStateError",
     "FullReportNeededError",
@@ -20,6 +22,21 @@ __all__ = [
 
 class HivecoreError(Exception):
     """Base class of the errors that hivecore raises for its own reasons."""
+
+
+class CelSyntaxError(HivecoreError, SyntaxError):
+    """An expression of a device selector is no CEL, or uses what hivecore does not evaluate."""
+
+    def __init__(self, what: str, at: int | None = None) -> None:
+        super().__init__(what if at is None else f"{what} (character {at + 1})")
+        self.what = what
+        """What is wrong."""
+        self.at = at
+        """How many characters stand before it; ``None``: it is the whole."""
+
+
+class CelRuntimeError(HivecoreError, ValueError):
+    """The evaluation of a device selector fails on a device."""
 
 
 class NoFreeCellError(HivecoreError):

@@ -1,6 +1,7 @@
 """Kubernetes' device claims (``resource.k8s.io/v1``): slices, claims and the pools of a node."""
 
 from hivecore.dra.attribute import Attribute, SemanticVersion
+from hivecore.dra.cel import Evaluator, Selector, compile_selector, matches
 from hivecore.dra.claim import (
     CapacityRequirements,
     CelSelector,
@@ -60,6 +61,7 @@ __all__ = [
     "DeviceSubRequest",
     "DeviceTaintRule",
     "DraCluster",
+    "Evaluator",
     "ExactDeviceRequest",
     "Given",
     "KubernetesFeatures",
@@ -73,10 +75,13 @@ __all__ = [
     "ResourceClaim",
     "ResourcePool",
     "ResourceSlice",
+    "Selector",
     "SemanticVersion",
     "Taint",
     "TaintedDevices",
     "Toleration",
+    "compile_selector",
     "gather_pools",
+    "matches",
     "published",
 ]

@@ -1,0 +1,57 @@
+"""The types that CEL knows before it evaluates; "dyn" may be any."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["BOOL", "DYN", "INT", "NULL", "STRING", "Type", "common"]
+
+
+class Type(NamedTuple):
+    """A type by its name, with those of the keys and values that it holds."""
+
+    kind: str
+    parts: "tuple[Type, ...]" = ()
+
+    @property
+    def first(self) -> "Type":
+        """What a list or an optional value holds, or the keys of a map."""
+        return self.parts[0] if self.parts else DYN
+
+    @property
+    def last(self) -> "Type":
+        """What a list or an optional value holds, or the values of a map."""
+        return self.parts[-1] if self.parts else DYN
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.parts))})" if self.parts else self.kind
+
+
+DYN, BOOL, INT, STRING, NULL = map(Type, ("dyn", "bool", "int", "string", "null"))
+
+
+def common(types: Iterable[Type]) -> Type | None:
+    """The type of values of all these types; ``None``: they have nothing in common.
+
+    >>> from hivecore.dra._cel.types import BOOL, DYN, INT, Type, common
+    >>> str(common([Type("list", (INT,)), Type("list", (DYN,))])), common([INT, BOOL])
+    ('list(dyn)', None)
+    """
+    found: Type | None = None
+    for each in types:
+        found = each if found is None else _join(found, each)
+        if found is None:
+            return None
+    return found or DYN
+
+
+def _join(a: Type, b: Type) -> Type | None:
+    if a == b:
+        return a
+    if DYN in (a, b):
+        return DYN
+    if a.kind == b.kind:
+        parts = [_join(x, y) for x, y in zip(a.parts, b.parts, strict=True)]
+        return None if None in parts else Type(a.kind, tuple(filter(None, parts)))
+    if NULL in (a, b) and {a.kind, b.kind} & {"semver", "quantity", "optional"}:
+        return a if b == NULL else b
+    return None
