@@ -370,6 +370,7 @@ ACTING = {
         None,
         lambda it: (it.request, it.outcome, it.node, it.placement, it.victims, repr(it)),
     ),
+    dra.Selector: (lambda: dra.compile_selector("device.driver == 'd'"), None, hash),
     devices.TaskMix: (lambda: devices.TaskMix.of([ASKED]), None, repr),
     gpushare.Extender: (
         lambda: gpushare.Extender(shared_gpus("first"), "MiB"),

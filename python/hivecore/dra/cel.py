@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from hivecore.dra._cel.closures import LimitError, Run
+from hivecore.dra._cel.closures import STEPS, LimitError, Run
 from hivecore.dra._cel.compiler import Compiler
 from hivecore.dra._cel.functions import KINDS
 from hivecore.dra._cel.parser import parse
@@ -28,8 +28,7 @@ from hivecore.errors import CelRuntimeError, CelSyntaxError
 
 __all__ = ["Evaluator", "Selector", "compile_selector", "matches"]
 
-_MOST_STEPS = 1_000_000
-_MOST_KEPT = 1024  # compiled expressions
+_SHORT = 512  # characters: more of the short expressions are kept than of the long ones
 
 #: Whether a device satisfies an expression; it raises `SyntaxError` for one that is no CEL, and any
 #: other exception where the evaluation fails on the device.
@@ -55,11 +54,8 @@ class Selector:
 
     def __init__(self, text: str) -> None:
         compiler = Compiler()
-        try:
-            self._run: Run = compiler.compile(parse(text))
-        except RecursionError:
-            raise CelSyntaxError("nested too deeply") from None
-        self._slots = [None] * (compiler.slots)
+        self._run: Run = compiler.compile(parse(text))
+        self._slots = [None] * compiler.slots
         self.text = text
         attributes, capacities = compiler.uses["attributes"], compiler.uses["capacity"]
         self.attributes = None if attributes is None else frozenset(attributes)
@@ -68,17 +64,17 @@ class Selector:
     def matches(self, device: PoolDevice) -> bool:
         """Whether a device satisfies it.
 
-        :raises CelRuntimeError: the evaluation fails, gives no bool, or takes more than 1,000,000
-            steps.
+        :raises CelRuntimeError: the evaluation fails, gives no bool, takes more than 1,000,000
+            steps, or makes a text or a list of more than 65,536 parts.
 
-        Cost: O(expression) without macros; in nanoseconds see `docs/subjects/dra.md`.
+        Cost: O(expression) without macros, and at most 1,000,000 steps with them.
         """
         try:
-            value = self._run([device.device, device.id.driver, _MOST_STEPS, *self._slots])
-        except LimitError:
-            raise CelRuntimeError(f"it takes more than {_MOST_STEPS:,} steps") from None
+            value = self._run([device.device, device.id.driver, STEPS, *self._slots])
+        except LimitError as error:
+            raise CelRuntimeError(str(error)) from None
         except RecursionError:
-            raise CelRuntimeError("nested too deeply") from None
+            raise CelRuntimeError("nested too deeply for the stack that is left") from None
         if value is True or value is False:
             return value
         raise CelRuntimeError(f"the result is of type {KINDS[type(value)]} instead of bool")
@@ -96,16 +92,18 @@ class Selector:
         return compile_selector, (self.text,)
 
 
-@lru_cache(_MOST_KEPT)
-def _compiled(text: str) -> Selector | tuple[str, int | None]:
+def _compile(text: str) -> Selector | tuple[str, int | None]:
     try:
         return Selector(text)
     except CelSyntaxError as error:
         return error.what, error.at
 
 
+_short, _long = lru_cache(1024)(_compile), lru_cache(16)(_compile)
+
+
 def compile_selector(text: str) -> Selector:
-    """The selector of an expression; the last 1024 are kept.
+    """The selector of an expression; the last ones are kept.
 
     :param text: an expression in CEL, at most 10 KiB and 64 levels deep.
     :raises CelSyntaxError: it is no CEL, its types do not fit, or it uses what is missing here.
@@ -120,7 +118,10 @@ def compile_selector(text: str) -> Selector:
     >>> sorted(selector.attributes)
     [('gpu.example.com', 'type')]
     """
-    compiled = _compiled(text)
+    try:
+        compiled = (_short if len(text) <= _SHORT else _long)(text)
+    except RecursionError:
+        raise CelSyntaxError("nested too deeply for the stack that is left") from None
     if isinstance(compiled, Selector):
         return compiled
     raise CelSyntaxError(*compiled)

@@ -19,6 +19,7 @@ from hivecore.errors import CelRuntimeError
 __all__ = [
     "OPTIONAL",
     "SLOTS",
+    "STEPS",
     "LimitError",
     "Loop",
     "Run",
@@ -42,11 +43,13 @@ __all__ = [
 #: A part of an expression, to be evaluated on a frame.
 Run: TypeAlias = Callable[[list[Any]], Any]
 SLOTS = 3  # where those of variables begin
+STEPS = 1_000_000
+_LARGEST = 1 << 16  # characters of a text, elements of a list
 _NUMBERS = frozenset((int, Uint, float))
 
 
 class LimitError(Exception):
-    """An evaluation takes too many steps."""
+    """An evaluation takes too many steps, or a value is too large."""
 
 
 class _Failure(NamedTuple):
@@ -66,7 +69,7 @@ KINDS[_Domains] = "map"
 def _charge(f: list[Any], steps: int) -> None:
     f[2] -= steps
     if f[2] < 0:
-        raise LimitError
+        raise LimitError(f"it takes more than {STEPS:,} steps")
 
 
 def _no_overload(name: str, *values: Any) -> CelRuntimeError:
@@ -315,9 +318,13 @@ def call(
         overload = overloads.get(tuple([KINDS[type(value)] for value in values]))
         if overload is None:
             raise _no_overload(name, *values)
-        if cost is not None and type(values[0]) in (str, tuple):
-            _charge(f, 1 + cost(*values) // 16)
-        return overload[1](*values)
+        if cost is None or type(values[0]) not in (str, tuple):
+            return overload[1](*values)
+        _charge(f, 1 + cost(*values) // 16)
+        value = overload[1](*values)
+        if type(value) in (str, tuple) and len(value) > _LARGEST:
+            raise LimitError(f"a value has more than {_LARGEST:,} parts")
+        return value
 
     return run
 

@@ -285,6 +285,8 @@ class Compiler:
         if init.path or init.constant is not ABSENT:
             return self.part(node.parts[3], {**inner, node.parts[1].name: init})
         body = self.part(node.parts[3], inner)
+        if body.constant is not ABSENT:
+            return body
         return body._replace(run=closures.binding(init.run, slot, body.run))
 
 

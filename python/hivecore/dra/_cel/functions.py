@@ -17,7 +17,7 @@ from hivecore._arguments import show
 from hivecore._quantities import read_exactly
 from hivecore.dra._cel.parser import Uint
 from hivecore.dra._cel.pattern import Pattern
-from hivecore.dra._cel.types import Type
+from hivecore.dra._cel.types import STRING, Type
 from hivecore.dra.attribute import SemanticVersion
 from hivecore.errors import CelRuntimeError
 
@@ -71,7 +71,7 @@ def version_of(text: str) -> Version:
     return Version(*SemanticVersion.of(text).precedence)
 
 
-@lru_cache(256)
+@lru_cache(64)
 def pattern_of(text: str) -> Pattern:
     """The pattern; `ValueError` if RE2 does not allow it."""
     return Pattern(text)
@@ -182,6 +182,15 @@ def _joined(values: tuple[Any, ...], separator: str = "") -> int:
     return len(values) * 16 + sum(sizes) + len(values) * len(separator)
 
 
+def _search_cost(text: str, pattern: str) -> int:
+    """A pattern is read for 30 steps a character, and a thread goes on in half a step."""
+    try:
+        threads = len(pattern_of(pattern).program)
+    except ValueError:
+        threads = 0
+    return 480 * len(pattern) + 8 * (len(text) + 1) * (threads + 8)
+
+
 # Per name, what a call costs in characters; a step is 16 of them.
 COSTS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: (len(a) + len(b)) * (1 if type(a) is str else 16),
@@ -195,16 +204,9 @@ COSTS: dict[str, Callable[..., int]] = {
     ".split": lambda a, *others: 16 * len(a),
     ".join": _joined,
     ".replace": lambda a, old, new, n=-1: len(a) + (a.count(old) if n < 0 else n) * len(new),
-    ".matches": lambda a, b: 16 * (len(a) + 1) * _size_of_pattern(b),
-    "matches": lambda a, b: 16 * (len(a) + 1) * _size_of_pattern(b),
+    ".matches": _search_cost,
+    "matches": _search_cost,
 }
-
-
-def _size_of_pattern(text: str) -> int:
-    try:
-        return 1 + len(text) // 16 + len(pattern_of(text).program) // 8
-    except ValueError:
-        return len(text)
 
 
 # --- versions and quantities
@@ -263,7 +265,8 @@ FUNCTIONS: dict[str, dict[tuple[str, ...], tuple[Type, Callable[..., Any]]]] = {
 
 
 def _add(name: str, kinds: str, result: str, function: Callable[..., Any]) -> None:
-    FUNCTIONS.setdefault(name, {})[tuple(kinds.split())] = Type(result), function
+    of = (STRING,) if result == "list" else ()
+    FUNCTIONS.setdefault(name, {})[tuple(kinds.split())] = Type(result, of), function
 
 
 for _name, _of_ints in (

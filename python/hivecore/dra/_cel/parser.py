@@ -170,9 +170,9 @@ class _Parser:
         if sign == "-" and count == 0 and self.token.kind in ("int", "double"):
             return self.member(self.number("-"))  # the least integer has no positive
         node = self.member(self.primary())
-        for _ in range(1 + count % 2 if sign else 0):
-            node = self.node("!" if sign == "!" else "negative", None, (node,), at)
-        return node
+        if not sign or count % 2:  # two signs are none
+            return node
+        return self.node("!" if sign == "!" else "negative", None, (node,), at)
 
     def member(self, node: Node) -> Node:
         while True:

@@ -40,7 +40,11 @@ class Pattern:
         self.program = self._either("")
         if self.at < len(text):
             raise self._error("unexpected ')'")
-        self.search = lru_cache(256)(self._search)
+        self._kept = lru_cache(256)(self._search)
+
+    def search(self, text: str) -> bool:
+        """Whether a part of the text matches."""
+        return self._kept(text) if len(text) <= 64 else self._search(text)
 
     def _search(self, text: str) -> bool:
         places: set[int] = set()
@@ -102,6 +106,8 @@ class Pattern:
 
     def _repeated(self, flags: str) -> list[_Step]:
         start = self.at
+        if repeat := self._next(_REPEAT):
+            raise self._error(f"nothing to repeat before {repeat[0]!r}")
         steps = self._atom(flags)
         repeat = self._next(_REPEAT)
         if repeat is None:
@@ -135,11 +141,11 @@ class Pattern:
         atom = match[0] if match else ""
         if atom in _ASSERTS:
             return [("assert", lambda text, at: _holds(atom, "m" in flags, text, at))]
-        if atom in ("*", "+", "?"):
-            raise self._error(f"nothing to repeat before {atom!r}")
         if atom in ("(", "[", "\\") or _REFUSED.search(atom):
             raise self._error(f"{self.text[self.at - len(atom) :][:4]!r} is not supported")
         if len(atom) == 1 and atom != ".":
+            if "i" not in flags:
+                return [("test", atom.__eq__)]
             atom = re.escape(atom)
         try:
             options = (re.I if "i" in flags else 0) | (re.S if "s" in flags else 0)
