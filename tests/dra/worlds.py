@@ -132,12 +132,14 @@ def allocation(*devices, driver=DRIVER, pool="p"):
 class World:
     """A cluster of which the twin can be asked."""
 
-    def __init__(self, *slices, classes=(), rules=(), features=EVERY_GATE, held=()):
+    def __init__(
+        self, *slices, classes=(), rules=(), features=EVERY_GATE, held=(), evaluator=matches
+    ):
         self.slices = [ResourceSlice.of(one) for one in slices]
         known = [device_class(), *classes]
         self.classes = {one["metadata"]["name"]: DeviceClass.of(one) for one in known}
         self.rules = [DeviceTaintRule.of(one) for one in rules]
-        self.features, self.book = features, Book()
+        self.features, self.book, self.evaluator = features, Book(), evaluator
         for number, one in enumerate(held):
             self.commit(f"held {number}", one)
 
@@ -155,7 +157,7 @@ class World:
             self.classes,
             self.book,
             self.features,
-            matches,
+            self.evaluator,
             lambda: f"share-{next(ids)}",
         )
         return twin.allocate([ResourceClaim.of(one) for one in claims], mode)

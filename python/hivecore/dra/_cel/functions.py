@@ -300,7 +300,7 @@ for _kind in ("string", "list", "map"):
     _add("size", _kind, "int", len)
     _add(".size", _kind, "int", len)
 _CONVERSIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "int": {"int": int, "uint": _int, "double": lambda a: _int(_whole(a))},
+    "int": {"int": int, "uint": lambda a: _int(int(a)), "double": lambda a: _int(_whole(a))},
     "uint": {"int": _uint, "uint": Uint, "double": lambda a: _uint(_whole(a))},
     "double": {"int": float, "uint": float, "double": float, "string": _read_double},
     "string": {"int": str, "uint": int.__repr__, "string": str},
