@@ -4,7 +4,9 @@ Values are tested by expressions that are true. Random expressions are compared 
 that walks over nested tuples and knows errors as values.
 """
 
+import inspect
 import re
+import sys
 from fractions import Fraction
 
 import pytest
@@ -85,6 +87,8 @@ OF_THE_DEVICE = r"""
     device.attributes["no.io"] == {} && device.attributes["no.io"].size() == 0
     A.?type.orValue("") == "gpu" && A.?no.orValue("none") == "none" && !A[?"no"].hasValue()
     device.attributes["no.io"].?type.orValue("none") == "none"
+    device.attributes[?"gpu.x"].?type.orValue("") == "gpu" && device.attributes[?"no"].hasValue()
+    device.attributes[?"gpu.x"].orValue(device.attributes["no.io"]).count == 8
     A.driverVersion.compareTo(semver("1.9.0")) == 1 && A.driverVersion == semver("1.10.0+build")
     A.early.isLessThan(semver("2.0.0")) && A.early.isGreaterThan(semver("1.99.9"))
     A.driverVersion.major() == 1 && A.driverVersion.minor() == 10 && A.early.patch() == 0
@@ -292,6 +296,7 @@ def test_sharing_and_attributes_of_unknown_types_are_seen():
         ('device.driver == "a"', "", ""),
         ("A.type == 'a' && device.attributes['ext.io']['f'] == 1", "gpu.x/type ext.io/f", ""),
         ("has(A.a) || 'b' in A || A.?c.hasValue() || A[?'d'].hasValue()", "abcd", ""),
+        ("device.attributes[?'gpu.x'].?a.orValue(1) == 1", "a", ""),
         ("cel.bind(a, A, a.b == 1 && a.c == 2)", "bc", ""),
         ("A.a == 1 && C.m.sign() == 1", "a", "m"),
         ("A[device.driver] == 1", None, ""),
@@ -553,6 +558,18 @@ def test_the_steps_of_a_loop_are_its_rounds_times_its_nodes(monkeypatch):
 def test_long_chains_and_many_signs_are_no_depth():
     assert matches(" || ".join(["device.driver == 'a'"] * 400 + ["true"]), DEVICE)
     assert matches("!" * 5_000 + "true", DEVICE)
+
+
+def test_an_error_of_a_stack_that_is_nearly_full_is_not_kept():
+    text = nested("true", *["[true].all(x, {})"] * 30)
+
+    def at_depth(frames):
+        return at_depth(frames - 1) if frames else outcome(text)
+
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert at_depth(room - 90) == "compile"
+    assert at_depth(0) is True
+    assert at_depth(room - 40) == "run"
 
 
 def test_selectors_are_kept_and_equal_by_their_texts():

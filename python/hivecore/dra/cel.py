@@ -64,6 +64,8 @@ class Selector:
     def matches(self, device: PoolDevice) -> bool:
         """Whether a device satisfies it.
 
+        An attribute of an unknown type is an error where it is used.
+
         :raises CelRuntimeError: the evaluation fails, gives no bool, takes more than 1,000,000
             steps, or makes a text or a list of more than 65,536 parts.
 

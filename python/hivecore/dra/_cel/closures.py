@@ -16,30 +16,6 @@ from hivecore.dra._cel.parser import Uint
 from hivecore.dra.attribute import Attribute
 from hivecore.errors import CelRuntimeError
 
-__all__ = [
-    "OPTIONAL",
-    "SLOTS",
-    "STEPS",
-    "LimitError",
-    "Loop",
-    "Run",
-    "binding",
-    "call",
-    "domains",
-    "equality",
-    "finder",
-    "inclusion",
-    "joined",
-    "map_of",
-    "membership",
-    "names",
-    "optional",
-    "required",
-    "scalar",
-    "ternary",
-    "variable",
-]
-
 #: A part of an expression, to be evaluated on a frame.
 Run: TypeAlias = Callable[[list[Any]], Any]
 SLOTS = 3  # where those of variables begin
@@ -91,14 +67,12 @@ def _value(of: Attribute) -> Any:
         return text
     if (version := of.version) is not None:
         return version_of(version)
-    value = of.bool_ if of.int_ is None else of.int_
-    if value is not None:
-        return value
-    if of.versions is not None:
-        return tuple(map(version_of, of.versions))
-    if of.value is None:
+    for value in (of.int_, of.bool_, of.strings, of.ints, of.bools):
+        if value is not None:
+            return value
+    if of.versions is None:
         raise CelRuntimeError("an attribute is of an unknown type")
-    return of.value
+    return tuple(map(version_of, of.versions))
 
 
 _READ: dict[str, Callable[[Any], Any]] = {"attributes": _value, "capacity": attrgetter("value")}

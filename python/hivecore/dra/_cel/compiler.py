@@ -109,15 +109,16 @@ class Compiler:
         """A member of a map, a list or the device: "get", "maybe" an optional value, or "has"."""
         of, is_field = self.part(node.parts[0], scope), node.kind.startswith("select")
         if of.type.kind == "device" and is_field and mode != "maybe":
-            return (
-                _constant(BOOL, self.field(node) is not None) if mode == "has" else self.field(node)
-            )
+            field = self.field(node)
+            return _constant(BOOL, True) if mode == "has" else field
         key = _constant(STRING, node.name) if is_field else self.value(node.parts[1], scope)
-        if type(key.constant) is str and len(of.path) == 1 and mode == "get":
-            which, domain = of.path[0], key.constant
-            return of._replace(
-                type=of.type.last, run=closures.names(which, domain), path=(which, domain)
-            )
+        if type(key.constant) is str and len(of.path) == 1 and mode != "has":
+            path = (of.path[0], key.constant)
+            domain = _Part(of.type.last, closures.names(*path), path=path)
+            if mode == "get":
+                return domain
+            maybe = Type("optional", (domain.type,))
+            return domain._replace(type=maybe, run=closures.optional(domain.run))
         held = of.type.last if of.type.kind == "optional" else of.type
         wanted = INT if held.kind == "list" else held.first
         if held.kind not in ("map", "list", "dyn") or (is_field and held.kind == "list"):
