@@ -16,7 +16,7 @@ from hivecore.dra.claim import (
     ResourceClaim,
 )
 from hivecore.dra.cluster import DraCluster
-from hivecore.dra.decision import ClaimDecision, ClaimProblem, Given
+from hivecore.dra.decision import ClaimDecision, ClaimFits, ClaimProblem, Given
 from hivecore.dra.device import (
     Capacity,
     CapacityPolicy,
@@ -47,6 +47,7 @@ __all__ = [
     "CapacityRequirements",
     "CelSelector",
     "ClaimDecision",
+    "ClaimFits",
     "ClaimProblem",
     "Counter",
     "CounterConsumption",

@@ -7,7 +7,7 @@ from hivecore import _dra
 from hivecore.dra._node_class import SHARED, USED, Change, NodeClass
 from hivecore.dra._numbering import Numbering
 from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, values_of
-from hivecore.dra.decision import Answer, ClaimOutcome, Grant
+from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant
 from hivecore.dra.pools import PoolDevice
 
 __all__ = ["MODES", "Asked", "Ranking"]
@@ -45,6 +45,7 @@ class Asked:
         self._offers: list[Offers] = []
         self._problem_profiles: set[int] = set()
         self._kernel: _dra.Claims | None = None
+        self.fits: dict[str, tuple[int, ClaimFits]] = {}  # by mode, with the version of the state
         self.rankings: dict[tuple[str, str], Ranking] = {}  # by mode and preference
 
     def forget_profiles(self) -> None:
@@ -53,6 +54,7 @@ class Asked:
         self._problem_profiles.clear()
         self._kernel = None
         self.rankings.clear()
+        self.fits.clear()
 
     def prepare(self) -> None:
         """Work out what all profiles offer.

@@ -110,15 +110,16 @@ class NodeClass:
 class NodeView:
     """A node: the pools that it may see, its devices in order, and its class."""
 
-    __slots__ = ("devices", "node_class", "pools", "positions")
+    __slots__ = ("devices", "gathered", "node_class", "pools", "positions")
 
     def __init__(
         self,
         pools: frozenset[tuple[str, str]],
+        gathered: tuple[Pool, ...],
         devices: tuple[PoolDevice, ...],
         node_class: NodeClass,
     ) -> None:
-        self.devices, self.node_class = devices, node_class
+        self.gathered, self.devices, self.node_class = gathered, devices, node_class
         self.positions = {one.id: position for position, one in enumerate(devices)}
         self.pools = pools
 

@@ -28,6 +28,7 @@ class Numbering:
         self.looked_at: frozenset[str] | None = frozenset()
         self.profiles: list[PoolDevice] = []  # a device of each
         self._profile_of: dict[Hashable, int] = {}
+        self._names: dict[str, frozenset[str]] = {}  # of attributes, by driver
         self._value_of: dict[Hashable, int] = {}
         self._parts: dict[str, int] = {}  # of one, for each name
         self._largest: dict[str, Fraction] = {}
@@ -39,18 +40,22 @@ class Numbering:
         self.looked_at = None if attributes is None else self.looked_at | attributes
         self.profiles.clear()
         self._profile_of.clear()
+        self._names.clear()
         return True
 
     def profile(self, device: PoolDevice) -> int:
         """The number of a device's profile."""
-        own, looked_at = device.device, self.looked_at
-        driver = device.id.driver
+        own, driver = device.device, device.id.driver
+        names = self._names.get(driver)
+        if names is None:
+            names = self._names[driver] = self._names_of(driver)
+        every = self.looked_at is None
         values = tuple(
-            (name, of.kind, of.value)
-            for name, of in own.attributes.items()
-            if looked_at is None
-            or (name if "/" in name else f"{driver}/{name}") in looked_at
-            or not of.kind
+            [
+                (name, of.kind, of.value)
+                for name, of in own.attributes.items()
+                if every or name in names or (of.string is None and not of.kind)
+            ]
         )
         key = (
             driver,
@@ -65,6 +70,12 @@ class Numbering:
         if number == len(self.profiles):
             self.profiles.append(device)
         return number
+
+    def _names_of(self, driver: str) -> frozenset[str]:
+        """What devices of a driver may call the attributes that are looked at."""
+        full = self.looked_at or frozenset()
+        domain = f"{driver}/"
+        return full | {name.removeprefix(domain) for name in full if name.startswith(domain)}
 
     def value(self, value: tuple[str, Any]) -> int:
         """The number of a value of an attribute, with its type."""

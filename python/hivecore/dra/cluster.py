@@ -26,14 +26,15 @@ from hivecore.dra._node_class import (
 )
 from hivecore.dra._numbering import FinerUnitError, Numbering
 from hivecore.dra._question import Question
+from hivecore.dra.cel import Evaluator, compile_selector, matches
 from hivecore.dra.claim import DeviceClass, ResourceClaim
-from hivecore.dra.decision import Answer, ClaimDecision
+from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.device import CounterConsumption, DeviceId
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.node import Node
-from hivecore.dra.pools import PoolDevice, gather_pools, published
+from hivecore.dra.pools import Pool, gather_pools, published
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
-from hivecore.errors import InvariantError, StaleDecisionError
+from hivecore.errors import CelSyntaxError, InvariantError, StaleDecisionError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
@@ -52,9 +53,7 @@ class DraCluster:
     """Device claims on the nodes of a cluster: which node, which devices, and what is in use.
 
     :param features: the gates of the cluster; ``None``: those of Kubernetes 1.36.
-    :param evaluator: whether a device satisfies an expression of CEL. It raises `SyntaxError` for
-        what is none, and any other exception where it fails on the device.
-    :param looks_at: the full names of the attributes that an expression looks at; ``None``: any.
+    :param evaluator: what evaluates selectors; ``None``: `matches`.
     :param limit: the most steps of a search on one node; beyond, the outcome is "unknown".
     :param share_id: makes the ids of shares.
 
@@ -65,15 +64,14 @@ class DraCluster:
         self,
         features: KubernetesFeatures | None = None,
         *,
-        evaluator: Callable[[str, PoolDevice], bool],
-        looks_at: Callable[[str], frozenset[str] | None] = lambda expression: None,
+        evaluator: Evaluator | None = None,
         limit: int = 1_000_000,
         share_id: Callable[[], object] = uuid4,
     ) -> None:
         if features is not None:
             as_instance(features, "features", KubernetesFeatures)
         self._features = features or KubernetesFeatures.of()
-        self._evaluator, self._looks_at, self._share_id = evaluator, looks_at, share_id
+        self._evaluator, self._share_id = evaluator, share_id
         self._limit = as_int(limit, "limit", 1, 2**63 - 1)
         self._lock = RLock()
         self._slices: dict[str, ResourceSlice] = {}
@@ -87,7 +85,8 @@ class DraCluster:
         self._viewers: dict[tuple[str, str], set[str]] = {}  # of pools
         self._local: dict[str, dict[tuple[str, str], int]] = {}  # node -> pools of its own slices
         self._everywhere: dict[tuple[str, str], int] = {}  # pools of slices without node name
-        self._dirty: set[str] = set()
+        self._dirty: dict[str, bool] = {}  # nodes to be worked out anew -> with their pools
+        self._version = 0  # of the state
         self._asked: dict[bytes, Asked] = {}
         self._prototypes: dict[bytes, ResourceClaim] = {}
 
@@ -128,7 +127,7 @@ class DraCluster:
                 if isinstance(one, ResourceSlice):
                     self._check_amounts(one)
             self._book = book
-            self._touch(touched)
+            self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
             for one in records:
                 self._put(one)
 
@@ -190,16 +189,18 @@ class DraCluster:
             self._asked.clear()
             self._classes.forget_answers()
         elif isinstance(of, Node):
-            self._dirty.add(of.name)
+            self._soil([of.name], True)
         elif isinstance(of, ResourceSlice) and of.node_name:
-            self._dirty.add(of.node_name)
-            self._touch([(of.driver, of.pool.name)])
+            self._soil([of.node_name], True)
+            self._soil(self._viewers.get((of.driver, of.pool.name), ()), True)
         else:
-            self._dirty.update(self._nodes, self._local)
+            self._soil(self._nodes.keys() | self._local.keys(), True)
 
-    def _touch(self, pools: Iterable[tuple[str, str]]) -> None:
-        for pool in pools:
-            self._dirty |= self._viewers.get(pool, set())
+    def _soil(self, nodes: Iterable[str], with_pools: bool) -> None:
+        """Nodes have to be worked out anew; and which devices they see, too, or not."""
+        self._version += 1
+        for node in nodes:
+            self._dirty[node] = with_pools or self._dirty.get(node, False)
 
     def _check_amounts(self, of: ResourceSlice) -> None:
         amounts = [
@@ -301,13 +302,13 @@ class DraCluster:
             entries = self._book.remove(owner)
             nodes = {node for entry in entries for node in self._viewers.get(entry.device[:2], ())}
             if len(nodes) != 1:
-                self._dirty |= nodes
+                self._soil(nodes, False)
                 return
             (node,) = nodes
             view = self._views[node]
             changes = self._coming_back(view, entries, charges)
             if changes is None:
-                self._dirty.add(node)
+                self._soil([node], False)
             else:
                 self._move(node, view, changes)
 
@@ -345,9 +346,9 @@ class DraCluster:
         positions = [change.position for change in changes]
         pools = {view.devices[position].id[:2] for position in positions}
         others = {other for pool in pools for other in self._viewers[pool]} - {node}
-        self._dirty |= others
-        if len(set(positions)) < len(positions):
-            self._dirty.add(node)  # shares of one device, which say nothing of its use in between
+        self._soil(others, False)
+        if len(set(positions)) < len(positions):  # shares of one device
+            self._soil([node], False)
         elif changes:
             self._classes.move(node, view, self._classes.after(view.node_class, changes))
 
@@ -377,21 +378,25 @@ class DraCluster:
 
     def fits(
         self, claims: Sequence[ResourceClaim | Mapping[str, Any]], mode: Mode = "first"
-    ) -> dict[str, ClaimDecision]:
-        """The decision of each node that can serve the claims; nodes sorted by name."""
+    ) -> ClaimFits:
+        """Which nodes can serve the claims together, and why others cannot.
+
+        Cost: that of a search for each class of nodes that has not been asked before, and
+        O(nodes log nodes); O(claims) if nothing has changed since the same was asked.
+        """
         with self._lock:
             known = self._known(claims)
             self._refresh_for(known)
             as_choice(mode, "mode", MODES)
-            able = [
-                node
-                for node_class in self._classes
-                if self._answer(known.asked, node_class, mode).outcome == "allocated"
-                for node in node_class.nodes
-            ]
-            return {
-                node: self._decision(known, node, self._views[node], mode) for node in sorted(able)
-            }
+            latest = known.asked.fits.get(mode)
+            if latest is None or latest[0] != self._version:
+                answers = [
+                    (self._answer(known.asked, node_class, mode), tuple(node_class.nodes))
+                    for node_class in self._classes
+                ]
+                fits = ClaimFits(answers, self._views.copy())
+                known.asked.fits[mode] = latest = self._version, fits
+            return latest[1]
 
     def schedule(
         self,
@@ -477,7 +482,7 @@ class DraCluster:
                 self._asked.clear()
                 self._classes.forget_answers()
             question = Question(given, self._device_classes, self._features)
-            asked = Asked(question, self._numbering, self._evaluator)
+            asked = Asked(question, self._numbering, self._evaluator or matches)
             if self._numbering.look_at(self._attributes(question)):
                 self._renumber()
             self._asked[key] = asked
@@ -512,7 +517,7 @@ class DraCluster:
         """The attributes that claims look at; ``None``: any."""
         names = {attribute for _, attribute, _ in question.constraints}
         for expression in {one for of in question.alternatives for one in of.expressions}:
-            looked_at = self._looks_at(expression)
+            looked_at = None if self._evaluator else _looked_at(expression)
             if looked_at is None:
                 return None
             names |= looked_at
@@ -522,9 +527,7 @@ class DraCluster:
 
     def _renumber(self) -> None:
         self._classes = Classes()
-        self._views.clear()
-        self._viewers.clear()
-        self._dirty.update(self._nodes, self._local)
+        self._soil(self._views, False)
         for asked in self._asked.values():
             asked.forget_profiles()
 
@@ -541,31 +544,38 @@ class DraCluster:
         while self._dirty:
             try:
                 while self._dirty:
-                    node = self._dirty.pop()
-                    self._dirty.add(node)
-                    self._view(node)
-                    self._dirty.discard(node)
+                    node, with_pools = next(iter(self._dirty.items()))
+                    self._view(node, with_pools)
+                    del self._dirty[node]
             except FinerUnitError:
                 self._renumber()
 
-    def _view(self, node: str) -> None:
+    def _view(self, node: str, with_pools: bool) -> None:
         """Work out a node anew."""
-        old = self._views.pop(node, None)
+        old = self._views.get(node)
+        if old is not None and not with_pools:
+            pools, gathered = old.pools, old.gathered
+        else:
+            pools = frozenset([*self._local.get(node, ()), *self._everywhere])
+            gathered = self._gathered(node, pools)
+        devices, key = number_node(gathered, self._book, self._numbering, self._features)
         if old is not None:
             old.node_class.nodes.discard(node)
             for pool in old.pools:
                 self._viewers[pool].discard(node)
+            del self._views[node]
         if node not in self._nodes and node not in self._local:
             return
-        of = self._nodes.get(node) or Node(node)
-        pools = frozenset([*self._local.get(node, ()), *self._everywhere])
-        slices = [one for pool in pools for one in self._pools[pool].values()]
-        gathered = gather_pools(slices, of, self._features, self._rules.values())
-        devices, key = number_node(gathered, self._book, self._numbering, self._features)
-        view = self._views[node] = NodeView(pools, devices, self._classes.of(key))
+        view = NodeView(pools, gathered, devices, self._classes.of(key))
+        self._views[node] = view
         self._classes.enter(node, view.node_class)
         for pool in pools:
             self._viewers.setdefault(pool, set()).add(node)
+
+    def _gathered(self, node: str, pools: Iterable[tuple[str, str]]) -> tuple[Pool, ...]:
+        of = self._nodes.get(node) or Node(node)
+        slices = [one for pool in pools for one in self._pools[pool].values()]
+        return gather_pools(slices, of, self._features, self._rules.values())
 
     # --- audit
 
@@ -586,9 +596,7 @@ class DraCluster:
             if entries != {device: set(of) for device, of in self._book.shares.items()}:
                 raise InvariantError("devices in use are not those that claims hold")
             for node, view in self._views.items():
-                of = self._nodes.get(node) or Node(node)
-                slices = [one for pool in view.pools for one in self._pools[pool].values()]
-                gathered = gather_pools(slices, of, self._features, self._rules.values())
+                gathered = self._gathered(node, view.pools)
                 _, key = number_node(gathered, self._book, self._numbering, self._features)
                 if key != view.node_class.key:
                     raise InvariantError(f"node {node} is not what its slices and claims say")
@@ -604,6 +612,15 @@ class _Known(NamedTuple):
 def owner_of(claim: ResourceClaim) -> str:
     """By what name a claim holds devices."""
     return claim.uid or f"{claim.namespace}/{claim.name}"
+
+
+def _looked_at(expression: str) -> set[str] | None:
+    """The full names of the attributes that an expression looks at; ``None``: any."""
+    try:
+        attributes = compile_selector(expression).attributes
+    except CelSyntaxError:
+        return set()
+    return None if attributes is None else {f"{domain}/{name}" for domain, name in attributes}
 
 
 def _score(answer: Answer, node_class: NodeClass, prefer: str) -> tuple[Any, ...]:

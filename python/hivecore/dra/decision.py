@@ -1,7 +1,9 @@
 """Answers to claims: allocations as Kubernetes writes them, or why there are none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from hivecore._record import Record
@@ -13,7 +15,7 @@ from hivecore.dra.device import DeviceId
 from hivecore.dra.pools import PoolDevice
 from hivecore.dra.result import DeviceResult, write_allocation
 
-__all__ = ["Answer", "ClaimDecision", "ClaimOutcome", "ClaimProblem", "Given", "Grant"]
+__all__ = ["Answer", "ClaimDecision", "ClaimFits", "ClaimOutcome", "ClaimProblem", "Given", "Grant"]
 
 ClaimOutcome = Literal["allocated", "unsatisfiable", "unknown", "error"]
 
@@ -198,6 +200,63 @@ class ClaimDecision:
             write_allocation(claim, own, self._classes, self.node, clears)
             for claim, own in zip(self.claims, results, strict=True)
         ]
+
+
+class ClaimFits(Mapping[str, ClaimOutcome]):
+    """The outcome of some claims on each node; nodes sorted by name. It is immutable."""
+
+    __slots__ = ("_able", "_answers", "_by_class", "_views")
+
+    def __init__(
+        self,
+        answers: Sequence[tuple[Answer, tuple[str, ...]]],
+        views: Mapping[str, NodeView],
+    ) -> None:
+        self._by_class, self._views = answers, views  # of which the devices never change
+        self._able: tuple[str, ...] | None = None
+        self._answers: dict[str, Answer] | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that can serve them."""
+        if self._able is None:
+            able = [nodes for answer, nodes in self._by_class if answer.outcome == "allocated"]
+            self._able = tuple(sorted(chain.from_iterable(able)))
+        return self._able
+
+    def _answer(self, node: str) -> Answer:
+        return self._of_nodes()[node]
+
+    def _of_nodes(self) -> dict[str, Answer]:
+        if self._answers is None:
+            pairs = [(node, answer) for answer, nodes in self._by_class for node in nodes]
+            self._answers = dict(sorted(pairs, key=itemgetter(0)))
+        return self._answers
+
+    def reason(self, node: str) -> str:
+        """Why a node cannot serve them; "": it can.
+
+        :raises KeyError: there is no such node.
+        """
+        answer = self._answer(node)
+        if answer.outcome == "unknown":
+            return f"not known after {answer.work} steps"
+        if answer.outcome == "error":
+            _, _, message, position = answer.problems[0]
+            return _with_device(message, self._views[node].devices, position)
+        return answer.reason
+
+    def __getitem__(self, node: str) -> ClaimOutcome:
+        return self._answer(node).outcome
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of_nodes())
+
+    def __len__(self) -> int:
+        return sum(len(nodes) for _, nodes in self._by_class)
+
+    def __repr__(self) -> str:
+        return f"ClaimFits({len(self.nodes)} of {len(self)} nodes)"
 
 
 def _with_device(message: str, devices: tuple[PoolDevice, ...], position: int) -> str:
