@@ -29,6 +29,7 @@ from hivecore.dra.device import (
     Toleration,
 )
 from hivecore.dra.features import KubernetesFeatures
+from hivecore.dra.gang import DraGangDecision
 from hivecore.dra.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from hivecore.dra.pools import Pool, PoolDevice, gather_pools, published
 from hivecore.dra.resource_slice import (
@@ -62,6 +63,7 @@ __all__ = [
     "DeviceSubRequest",
     "DeviceTaintRule",
     "DraCluster",
+    "DraGangDecision",
     "Evaluator",
     "ExactDeviceRequest",
     "Given",

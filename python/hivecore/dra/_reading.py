@@ -16,7 +16,7 @@ from hivecore._arguments import as_dict, as_name, show
 from hivecore._quantities import read_exactly
 from hivecore._record import Record
 
-__all__ = ["KubernetesRecord", "at_most", "distinct_names", "only", "read"]
+__all__ = ["KubernetesRecord", "at_most", "distinct_names", "from_plain", "only", "read"]
 
 _FINEST = 10**9  # parts of a unit
 _WIDEST = 212  # bits of a quantity that is written as a number: 64 digits
@@ -60,6 +60,11 @@ def read(
         raise ValueError(f"{where}: {error}") from None
     except RecursionError:
         raise ValueError(f"{where}: it is nested too deeply") from None
+
+
+def from_plain(value: Any, kind: Any) -> Any:
+    """The value of a type that plain data describe, in which amounts are texts such as "3/2"."""
+    return convert(value, kind, dec_hook=lambda _, of: Fraction(of))
 
 
 def _check_header(document: Mapping[str, Any], kind: str, api: Collection[str]) -> None:

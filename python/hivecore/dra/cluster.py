@@ -1,55 +1,35 @@
 """The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from threading import RLock
-from typing import Any, Literal, NamedTuple, TypeAlias
-from uuid import uuid4
+from typing import Any, Literal, NamedTuple
 
 from msgspec.json import encode
-from msgspec.structs import force_setattr
 
-from hivecore._arguments import as_choice, as_instance, as_int, as_name, show
-from hivecore._quantities import read_exactly
+from hivecore._arguments import as_choice, as_name, show
 from hivecore.dra._asked import MODES, Asked, Ranking
-from hivecore.dra._book import Book, Entry
 from hivecore.dra._node_class import (
-    ANY_GROUP,
-    FREE,
-    SHARED,
-    Change,
-    Classes,
     NodeClass,
     NodeView,
-    number_node,
 )
-from hivecore.dra._numbering import FinerUnitError, Numbering
+from hivecore.dra._numbering import FinerUnitError
 from hivecore.dra._question import Question
-from hivecore.dra.cel import Evaluator, compile_selector, matches
-from hivecore.dra.claim import DeviceClass, ResourceClaim
+from hivecore.dra.cel import compile_selector, matches
+from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
-from hivecore.dra.device import CounterConsumption, DeviceId
-from hivecore.dra.features import KubernetesFeatures
-from hivecore.dra.node import Node
-from hivecore.dra.pools import Pool, gather_pools, published
-from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
-from hivecore.errors import CelSyntaxError, InvariantError, StaleDecisionError
+from hivecore.dra.gang import DraGangDecision, share_out
+from hivecore.dra.ledger import DraLedger, owner_of
+from hivecore.errors import CelSyntaxError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
 Mode = Literal["first", "best", "any"]
 Preference = Literal["packed", "spread", "name"]
-_Object: TypeAlias = ResourceSlice | DeviceClass | Node | DeviceTaintRule | ResourceClaim
 _PREFERENCES = ("packed", "spread", "name")
-_KINDS: dict[str, type[_Object]] = {
-    kind.__name__: kind
-    for kind in (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)
-}
 _MOST_QUESTIONS = 1024
 
 
-class DraCluster:
+class DraCluster(DraLedger):
     """Device claims on the nodes of a cluster: which node, which devices, and what is in use.
 
     :param features: the gates of the cluster; ``None``: those of Kubernetes 1.36.
@@ -57,302 +37,9 @@ class DraCluster:
     :param limit: the most steps of a search on one node; beyond, the outcome is "unknown".
     :param share_id: makes the ids of shares.
 
-    All threads may use it; calls take turns.
+    Saved states have neither the evaluator nor ``share_id``. All threads may use it; calls take
+    turns.
     """
-
-    def __init__(
-        self,
-        features: KubernetesFeatures | None = None,
-        *,
-        evaluator: Evaluator | None = None,
-        limit: int = 1_000_000,
-        share_id: Callable[[], object] = uuid4,
-    ) -> None:
-        if features is not None:
-            as_instance(features, "features", KubernetesFeatures)
-        self._features = features or KubernetesFeatures.of()
-        self._evaluator, self._share_id = evaluator, share_id
-        self._limit = as_int(limit, "limit", 1, 2**63 - 1)
-        self._lock = RLock()
-        self._slices: dict[str, ResourceSlice] = {}
-        self._device_classes: dict[str, DeviceClass] = {}
-        self._nodes: dict[str, Node] = {}
-        self._rules: dict[str, DeviceTaintRule] = {}
-        self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
-        self._book = Book()
-        self._numbering, self._classes = Numbering(), Classes()
-        self._views: dict[str, NodeView] = {}
-        self._viewers: dict[tuple[str, str], set[str]] = {}  # of pools
-        self._local: dict[str, dict[tuple[str, str], int]] = {}  # node -> pools of its own slices
-        self._everywhere: dict[tuple[str, str], int] = {}  # pools of slices without node name
-        self._dirty: dict[str, bool] = {}  # nodes to be worked out anew -> with their pools
-        self._version = 0  # of the state
-        self._asked: dict[bytes, Asked] = {}
-        self._prototypes: dict[bytes, ResourceClaim] = {}
-
-    def __repr__(self) -> str:
-        with self._lock:
-            nodes, slices, claims = len(self.nodes), len(self._slices), len(self._book.owners)
-        return f"DraCluster({nodes} nodes, {slices} slices, {claims} claims)"
-
-    # --- what is in the cluster
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes: those that are known, and those that slices name; sorted."""
-        with self._lock:
-            return tuple(sorted(self._nodes.keys() | self._local.keys()))
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """The claims that hold devices: their uid, or ``namespace/name``; sorted."""
-        with self._lock:
-            return tuple(sorted(self._book.owners))
-
-    def update(self, *objects: _Object | Mapping[str, Any]) -> None:
-        """Add objects, or replace those of the same kind and name.
-
-        :param objects: slices, classes, nodes, taint rules, and claims, which hold what their
-            ``status.allocation`` says; as records or as Kubernetes writes them.
-        :raises ValueError: an object breaks a rule, or a claim holds what another holds; then none
-            of the objects is added.
-
-        Cost: O(size of the objects); the nodes that they concern are worked out anew when they are
-        next looked at.
-        """
-        with self._lock:
-            records = [_record(one, i) for i, one in enumerate(objects)]
-            book, touched = self._booked(records)
-            for one in records:
-                if isinstance(one, ResourceSlice):
-                    self._check_amounts(one)
-            self._book = book
-            self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
-            for one in records:
-                self._put(one)
-
-    def remove(self, kind: str, name: str) -> None:
-        """Remove an object other than a claim (for those see `release`). Devices stay in use.
-
-        :param kind: "ResourceSlice", "DeviceClass", "Node" or "DeviceTaintRule".
-        :raises KeyError: there is no such object.
-        """
-        kind = as_choice(kind, "kind", tuple(_KINDS)[:4])
-        with self._lock:
-            objects = self._objects(kind)
-            if name not in objects:
-                raise KeyError(f"no {kind} {show(name)}")
-            old = objects.pop(name)
-            if isinstance(old, ResourceSlice):
-                self._count_slice(old, -1)
-            self._changed(old)
-
-    def _objects(self, kind: str) -> dict[str, Any]:
-        objects: dict[str, dict[str, Any]] = {
-            "ResourceSlice": self._slices,
-            "DeviceClass": self._device_classes,
-            "Node": self._nodes,
-            "DeviceTaintRule": self._rules,
-        }
-        return objects[kind]
-
-    def _put(self, new: _Object) -> None:
-        if isinstance(new, ResourceClaim):
-            return
-        objects = self._objects(type(new).__name__)
-        old = objects.get(new.name)
-        objects[new.name] = new
-        for one, change in ((old, -1), (new, 1)):
-            if isinstance(one, ResourceSlice):
-                self._count_slice(one, change)
-            if one is not None:
-                self._changed(one)
-
-    def _count_slice(self, of: ResourceSlice, change: int) -> None:
-        pool = of.driver, of.pool.name
-        if change > 0:
-            self._pools.setdefault(pool, {})[of.name] = of
-        else:
-            del self._pools[pool][of.name]
-            if not self._pools[pool]:
-                del self._pools[pool]
-        counts = self._local.setdefault(of.node_name, {}) if of.node_name else self._everywhere
-        counts[pool] = counts.get(pool, 0) + change
-        if not counts[pool]:
-            del counts[pool]
-        if of.node_name and not counts:
-            del self._local[of.node_name]
-
-    def _changed(self, of: _Object) -> None:
-        """The nodes that an object concerns have to be worked out anew."""
-        if isinstance(of, DeviceClass):
-            self._asked.clear()
-            self._classes.forget_answers()
-        elif isinstance(of, Node):
-            self._soil([of.name], True)
-        elif isinstance(of, ResourceSlice) and of.node_name:
-            self._soil([of.node_name], True)
-            self._soil(self._viewers.get((of.driver, of.pool.name), ()), True)
-        else:
-            self._soil(self._nodes.keys() | self._local.keys(), True)
-
-    def _soil(self, nodes: Iterable[str], with_pools: bool) -> None:
-        """Nodes have to be worked out anew; and which devices they see, too, or not."""
-        self._version += 1
-        for node in nodes:
-            self._dirty[node] = with_pools or self._dirty.get(node, False)
-
-    def _check_amounts(self, of: ResourceSlice) -> None:
-        amounts = [
-            (name, counter.value)
-            for one in of.shared_counters
-            for name, counter in one.counters.items()
-        ]
-        for device in of.devices:
-            amounts += [(name, one.value) for name, one in device.capacity.items()]
-            for consumed in device.consumes_counters:
-                amounts += [(name, one.value) for name, one in consumed.counters.items()]
-        for name, amount in amounts:
-            try:
-                self._numbering.units(name, amount)
-            except FinerUnitError:
-                self._renumber()
-            except ValueError as error:
-                raise ValueError(f"ResourceSlice {show(of.name)}: {error}") from None
-
-    # --- claims that hold devices
-
-    def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
-        """The book with the claims among these, and the pools that they concern."""
-        claims = [one for one in records if isinstance(one, ResourceClaim)]
-        touched: set[tuple[str, str]] = set()
-        if not claims:
-            return self._book, touched
-        book = self._book.copy()
-        for one in claims:
-            owner = owner_of(one)
-            if owner in book.owners:
-                touched.update(entry.device[:2] for entry in book.remove(owner))
-        for one in claims:
-            entries = _entries(one)
-            conflict = book.conflict(entries)
-            if conflict is not None:
-                message = f"{'/'.join(conflict)} is in use"
-                raise ValueError(f"ResourceClaim {show(one.name)}: {message}")
-            if entries:
-                touched.update(entry.device[:2] for entry in entries)
-                book.add(owner_of(one), entries, self._published(entries))
-        return book, touched
-
-    def _published(
-        self, entries: Iterable[Entry]
-    ) -> dict[DeviceId, tuple[CounterConsumption, ...]]:
-        pools = {entry.device[:2] for entry in entries}
-        return {
-            device: of.consumes_counters
-            for pool in pools
-            for device, of in published(self._pools.get(pool, {}).values()).items()
-            if of.consumes_counters
-        }
-
-    def commit(self, decision: ClaimDecision) -> None:
-        """Let the claims of a decision hold its devices.
-
-        :raises ValueError: there is no allocation, or a claim holds devices already.
-        :raises StaleDecisionError: the node has changed since.
-
-        Cost: O(devices of the claims) if the change is known for this class of nodes; else
-        O(devices of the node).
-        """
-        as_instance(decision, "decision", ClaimDecision)
-        if decision.outcome != "allocated":
-            raise ValueError(f"decision: it is {decision.outcome!r}, not 'allocated'")
-        with self._lock:
-            self._refresh()
-            owners = [owner_of(one) for one in decision.claims]
-            for owner in owners:
-                if owner in self._book.owners or owners.count(owner) > 1:
-                    raise ValueError(f"decision: claim {show(owner)} has devices")
-            view = self._views.get(decision.node)
-            if view is None or not decision.holds_on(view):
-                raise StaleDecisionError(f"node {show(decision.node)} has changed since")
-            for owner, entries in zip(owners, decision.entries, strict=True):
-                own = [view.devices[view.positions[entry.device]] for entry in entries]
-                charged = {one.id: one.device.consumes_counters for one in own}
-                self._book.add(owner, entries, charged)
-            self._move(decision.node, view, decision.changes)
-
-    def release(self, claim: ResourceClaim | Mapping[str, Any] | str) -> None:
-        """The end of a claim: its devices come back.
-
-        :param claim: the claim, its uid, or ``namespace/name``.
-        :raises KeyError: it holds nothing.
-
-        Cost: as `commit`.
-        """
-        owner = claim if isinstance(claim, str) else owner_of(self._claim(claim))
-        with self._lock:
-            if owner not in self._book.owners:
-                raise KeyError(f"claim {show(owner)} holds no devices")
-            self._refresh()
-            charges = {
-                entry.device: self._book.charges[entry.device[:2]][entry.device]
-                for entry in self._book.owners[owner]
-            }
-            entries = self._book.remove(owner)
-            nodes = {node for entry in entries for node in self._viewers.get(entry.device[:2], ())}
-            if len(nodes) != 1:
-                self._soil(nodes, False)
-                return
-            (node,) = nodes
-            view = self._views[node]
-            changes = self._coming_back(view, entries, charges)
-            if changes is None:
-                self._soil([node], False)
-            else:
-                self._move(node, view, changes)
-
-    def _coming_back(
-        self,
-        view: NodeView,
-        entries: Iterable[Entry],
-        charges: Mapping[DeviceId, tuple[CounterConsumption, ...]],
-    ) -> tuple[Change, ...] | None:
-        """The changes of a node; ``None``: they do not follow from its class alone."""
-        changes = []
-        for device, share, consumed in entries:
-            position = view.positions.get(device)
-            if position is None:
-                return None
-            key, own = view.node_class.key.devices[position], view.devices[position].device
-            if charges[device] != own.consumes_counters or any(
-                groups != ANY_GROUP for _, groups, _ in key[2]
-            ):
-                return None
-            use = SHARED if device in self._book.shares else FREE
-            if not share:
-                changes.append(Change(position, None, False, use))
-                continue
-            if len(key[3]) != len(own.capacity):
-                return None
-            taken = [
-                self._numbering.units(name, consumed.get(name, read_exactly(0, name)))
-                for name in sorted(own.capacity)
-            ]
-            changes.append(Change(position, tuple(taken), False, use))
-        return tuple(changes)
-
-    def _move(self, node: str, view: NodeView, changes: tuple[Change, ...]) -> None:
-        positions = [change.position for change in changes]
-        pools = {view.devices[position].id[:2] for position in positions}
-        others = {other for pool in pools for other in self._viewers[pool]} - {node}
-        self._soil(others, False)
-        if len(set(positions)) < len(positions):  # shares of one device
-            self._soil([node], False)
-        elif changes:
-            self._classes.move(node, view, self._classes.after(view.node_class, changes))
-
-    # --- questions
 
     def allocate(
         self,
@@ -423,6 +110,88 @@ class DraCluster:
                 node = self._best_of(known.asked, mode, prefer, nodes)
             return None if node is None else self._decision(known, node, self._views[node], mode)
 
+    def schedule_gang(
+        self,
+        pods: Sequence[Sequence[ResourceClaim | Mapping[str, Any]]],
+        nodes: Iterable[str] | None = None,
+        mode: Mode = "first",
+        prefer: Preference = "packed",
+    ) -> DraGangDecision | None:
+        """Nodes for pods that start together, and their devices; ``None``: not all can start.
+
+        The pods of a node are served jointly, so no pod takes what another one needs.
+
+        :param pods: the claims of each.
+        :param nodes: those that may be chosen; ``None``: all.
+        :raises KeyError: there is no node of a name.
+        :raises ValueError: a claim is in two pods.
+
+        Exact as far as no search reaches the limit of work. Cost: a search for each class of nodes
+        and each number of pods of each kind that may fit a node of it.
+        """
+        with self._lock:
+            given = [[self._claim(one) for one in claims] for claims in pods]
+            owners = [owner_of(one) for claims in given for one in claims]
+            if len(set(owners)) < len(owners):
+                raise ValueError("pods: a claim is in two pods")
+            for claims in given:
+                self._refresh_for(self._known(claims))
+            chosen = set(self._views) if nodes is None else set(nodes)
+            for node in chosen - self._views.keys():
+                raise KeyError(f"no node {show(node)}")
+            kinds: dict[Asked, list[int]] = {}
+            for i, claims in enumerate(given):
+                kinds.setdefault(self._known(claims).asked, []).append(i)
+            samples = [given[numbers[0]] for numbers in kinds.values()]
+            groups = self._groups(samples, chosen, mode, prefer)
+
+            def joint(vector: tuple[int, ...]) -> _Known:
+                of = [one for i, n in enumerate(vector) for one in samples[i] * n]
+                return self._known(of)
+
+            def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
+                return self._answer(joint(vector).asked, group, mode).outcome == "allocated"
+
+            sizes = [(group, len(members)) for group, members in groups]
+            shares = share_out([len(numbers) for numbers in kinds.values()], sizes, holds)
+            if shares is None:
+                return None
+            where = [""] * len(given)
+            decisions = []
+            for (_, members), vectors in zip(groups, shares, strict=True):
+                for node, vector in zip(members, vectors, strict=False):
+                    own = [
+                        numbers.pop(0)
+                        for numbers, count in zip(kinds.values(), vector, strict=True)
+                        for _ in range(count)
+                    ]
+                    for pod in own:
+                        where[pod] = node
+                    together = self._known([one for pod in own for one in given[pod]])
+                    decisions.append(self._decision(together, node, self._views[node], mode))
+            return DraGangDecision(tuple(where), tuple(decisions))
+
+    def _groups(
+        self,
+        samples: Sequence[Sequence[ResourceClaim]],
+        nodes: set[str],
+        mode: str,
+        prefer: str,
+    ) -> list[tuple[NodeClass, list[str]]]:
+        """The nodes that can serve one of these at least, by class, those preferred first."""
+        groups = []
+        for node_class in self._classes:
+            members = sorted(node_class.nodes & nodes)
+            answers = [
+                self._answer(self._known(sample).asked, node_class, mode) for sample in samples
+            ]
+            able = [answer for answer in answers if answer.outcome == "allocated"]
+            if members and able:
+                score = min(_score(answer, node_class, prefer) for answer in able)
+                groups.append((score, members[0], node_class, members))
+        groups.sort(key=lambda group: group[:2])
+        return [(node_class, members) for _, _, node_class, members in groups]
+
     def _decision(self, known: "_Known", node: str, view: NodeView, mode: str) -> ClaimDecision:
         answer = self._answer(known.asked, view.node_class, mode)
         return ClaimDecision(
@@ -488,31 +257,6 @@ class DraCluster:
             self._asked[key] = asked
         return _Known(given, asked)
 
-    def _claim(self, given: ResourceClaim | Mapping[str, Any]) -> ResourceClaim:
-        """The claim as a record; the requests of claims that are alike are read once."""
-        if isinstance(given, ResourceClaim):
-            return given
-        if not isinstance(given, Mapping):
-            raise TypeError(f"claims must be ResourceClaim or mappings, not {show(given)}")
-        try:
-            key = encode(given["spec"])
-            metadata = given["metadata"]
-            name, namespace = metadata["name"], metadata.get("namespace", "")
-            uid = metadata.get("uid", "")
-        except (KeyError, TypeError, AttributeError):
-            return ResourceClaim.of(given)
-        prototype = self._prototypes.get(key)
-        texts = type(name) is type(namespace) is type(uid) is str and name
-        if prototype is None or not texts or given.get("status"):
-            if len(self._prototypes) >= _MOST_QUESTIONS:
-                self._prototypes.clear()
-            prototype = self._prototypes[key] = ResourceClaim.of(given)
-            return prototype
-        alike = copy(prototype)
-        for field, value in (("name", name), ("namespace", namespace), ("uid", uid)):
-            force_setattr(alike, field, value)
-        return alike
-
     def _attributes(self, question: Question) -> frozenset[str] | None:
         """The attributes that claims look at; ``None``: any."""
         names = {attribute for _, attribute, _ in question.constraints}
@@ -523,14 +267,6 @@ class DraCluster:
             names |= looked_at
         return frozenset(names)
 
-    # --- nodes that have changed
-
-    def _renumber(self) -> None:
-        self._classes = Classes()
-        self._soil(self._views, False)
-        for asked in self._asked.values():
-            asked.forget_profiles()
-
     def _refresh_for(self, known: "_Known") -> None:
         while True:
             self._refresh()
@@ -540,78 +276,10 @@ class DraCluster:
             except FinerUnitError:
                 self._renumber()
 
-    def _refresh(self) -> None:
-        while self._dirty:
-            try:
-                while self._dirty:
-                    node, with_pools = next(iter(self._dirty.items()))
-                    self._view(node, with_pools)
-                    del self._dirty[node]
-            except FinerUnitError:
-                self._renumber()
-
-    def _view(self, node: str, with_pools: bool) -> None:
-        """Work out a node anew."""
-        old = self._views.get(node)
-        if old is not None and not with_pools:
-            pools, gathered = old.pools, old.gathered
-        else:
-            pools = frozenset([*self._local.get(node, ()), *self._everywhere])
-            gathered = self._gathered(node, pools)
-        devices, key = number_node(gathered, self._book, self._numbering, self._features)
-        if old is not None:
-            old.node_class.nodes.discard(node)
-            for pool in old.pools:
-                self._viewers[pool].discard(node)
-            del self._views[node]
-        if node not in self._nodes and node not in self._local:
-            return
-        view = NodeView(pools, gathered, devices, self._classes.of(key))
-        self._views[node] = view
-        self._classes.enter(node, view.node_class)
-        for pool in pools:
-            self._viewers.setdefault(pool, set()).add(node)
-
-    def _gathered(self, node: str, pools: Iterable[tuple[str, str]]) -> tuple[Pool, ...]:
-        of = self._nodes.get(node) or Node(node)
-        slices = [one for pool in pools for one in self._pools[pool].values()]
-        return gather_pools(slices, of, self._features, self._rules.values())
-
-    # --- audit
-
-    def check(self) -> None:
-        """Audit the state: every node is what its slices and claims say.
-
-        :raises InvariantError: it is not. Cost: O(size of the cluster).
-        """
-        with self._lock:
-            self._refresh()
-            entries: dict[DeviceId, set[str]] = {}
-            for owner, held in self._book.owners.items():
-                for device, share, _ in held:
-                    shares = entries.setdefault(device, set())
-                    if share in shares or "" in shares or (shares and not share):
-                        raise InvariantError(f"{owner} holds {device}, as another claim does")
-                    shares.add(share)
-            if entries != {device: set(of) for device, of in self._book.shares.items()}:
-                raise InvariantError("devices in use are not those that claims hold")
-            for node, view in self._views.items():
-                gathered = self._gathered(node, view.pools)
-                _, key = number_node(gathered, self._book, self._numbering, self._features)
-                if key != view.node_class.key:
-                    raise InvariantError(f"node {node} is not what its slices and claims say")
-                if node not in view.node_class.nodes:
-                    raise InvariantError(f"node {node} is not in its class")
-
 
 class _Known(NamedTuple):
     claims: tuple[ResourceClaim, ...]
     asked: Asked
-
-
-def owner_of(claim: ResourceClaim) -> str:
-    """By what name a claim holds devices."""
-    return claim.uid or f"{claim.namespace}/{claim.name}"
 
 
 def _looked_at(expression: str) -> set[str] | None:
@@ -628,33 +296,3 @@ def _score(answer: Answer, node_class: NodeClass, prefer: str) -> tuple[Any, ...
     alternatives = tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
     free = node_class.free
     return alternatives, {"packed": free, "spread": -free, "name": 0}[prefer]
-
-
-def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
-    """What the status of a claim says that it holds."""
-    if claim.allocation is None:
-        return ()
-    entries = []
-    try:
-        for one in claim.allocation["devices"].get("results") or ():
-            if one.get("adminAccess"):
-                continue
-            amounts = one.get("consumedCapacity") or {}
-            consumed = {name: read_exactly(amount, name) for name, amount in amounts.items()}
-            device = DeviceId(one["driver"], one["pool"], one["device"])
-            entries.append(Entry(device, one.get("shareID") or "", consumed))
-    except (AttributeError, KeyError, TypeError) as error:
-        where = f"ResourceClaim {show(claim.name)}: status.allocation"
-        raise ValueError(f"{where}: {type(error).__name__} {error}") from None
-    return tuple(entries)
-
-
-def _record(given: _Object | Mapping[str, Any], number: int) -> _Object:
-    if isinstance(given, (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)):
-        return given
-    if not isinstance(given, Mapping):
-        raise TypeError(f"objects[{number}] must be an object of Kubernetes, not {show(given)}")
-    kind = given.get("kind")
-    if kind not in _KINDS:
-        raise ValueError(f"objects[{number}]: kind {show(kind)} is none of {', '.join(_KINDS)}")
-    return _KINDS[kind].of(given)
