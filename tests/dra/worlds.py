@@ -1,8 +1,11 @@
 """Small worlds for the tests: objects as Kubernetes writes them, and the twin's answer to them."""
 
+from itertools import count
+
 from hivecore.dra import (
     DeviceClass,
     DeviceTaintRule,
+    DraCluster,
     KubernetesFeatures,
     Node,
     ResourceClaim,
@@ -127,6 +130,28 @@ def allocation(*devices, driver=DRIVER, pool="p"):
     """A ``status.allocation`` with these devices; or results, as dicts."""
     results = [of if isinstance(of, dict) else {"request": "r", "device": of} for of in devices]
     return {"devices": {"results": [{"driver": driver, "pool": pool, **of} for of in results]}}
+
+
+def object_of(kind, document, version="v1"):
+    return document | {"kind": kind, "apiVersion": f"resource.k8s.io/{version}"}
+
+
+def holder(name, given):
+    """A claim that has been given these devices."""
+    document = claim(request("r"), name=name) | {"status": {"allocation": given}}
+    return object_of("ResourceClaim", document)
+
+
+def cluster_of(*slices, classes=(), **options):
+    """A cluster with these objects, in which selectors are those of `matches`."""
+    ids = count()
+    cluster = DraCluster(
+        EVERY_GATE, evaluator=matches, share_id=lambda: f"share-{next(ids)}", **options
+    )
+    cluster.update(*(object_of("ResourceSlice", one) for one in slices))
+    known = [device_class(), *classes]
+    cluster.update(*(object_of("DeviceClass", one) for one in known))
+    return cluster
 
 
 class World:

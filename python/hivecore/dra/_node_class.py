@@ -227,13 +227,15 @@ class _CounterSets:
         self._has_groups = features.has("DRADeviceCompatibilityGroups")
         self._sets: dict[str, int] = {}
         self._counters: dict[tuple[str, str], int] = {}
-        self._groups: dict[tuple[str, str], int] = {}  # a bit for each
+        self._groups: dict[str, dict[str, int]] = {}  # a bit for each group of a set
         for name, counters in pool.counter_sets.items():
             self._sets[name] = len(common)
             common.append(ANY_GROUP)
             for counter, amount in counters.items():
                 self._counters[name, counter] = len(left)
                 left.append(numbering.units(counter, amount))
+        for one in pool.devices if self._has_groups else ():
+            self.charges(one.device.consumes_counters)  # numbers groups in the order of devices
 
     def charges(self, consumptions: Iterable[CounterConsumption]) -> tuple[Any, ...]:
         """What a device takes, in numbers; sets and counters that the pool has not are left out."""
@@ -263,7 +265,8 @@ class _CounterSets:
             return ANY_GROUP
         bits = 0
         for group in one.compatibility_groups:
-            number = self._groups.setdefault((one.counter_set, group), len(self._groups) + 1)
+            of_set = self._groups.setdefault(one.counter_set, {})
+            number = of_set.setdefault(group, len(of_set) + 1)
             if number > 63:
                 raise ValueError(
                     f"counter set {one.counter_set!r}: more than 63 groups in its pool"

@@ -1,0 +1,392 @@
+"""`DraCluster`: its answers are the twin's, and its state is what its objects and claims say."""
+
+import copy
+import pickle
+from contextlib import contextmanager
+
+import pytest
+from dra import worlds
+from dra.test_allocator_against_all_assignments import cases
+from dra.worlds import claim, cluster_of, device, either, gpus, published_slice, request
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+
+from hivecore.dra import DraCluster, ResourceClaim, ResourceSlice, _asked
+from hivecore.errors import CorruptStateError, StaleDecisionError
+
+
+@contextmanager
+def plain_steps(number):
+    """So many steps of the plain search before the exact one."""
+    before, _asked._FEW = _asked._FEW, number
+    try:
+        yield
+    finally:
+        _asked._FEW = before
+
+
+def devices_of(decision):
+    return [
+        [
+            (of["request"], of["pool"], of["device"], of.get("consumedCapacity"))
+            for of in one["devices"]["results"]
+        ]
+        for one in decision.allocations
+    ]
+
+
+@given(cases(), st.sampled_from(["first", "best"]), st.sampled_from([512, 0]))
+@examples(1000)
+def test_decisions_are_those_of_the_twin_before_and_after_a_commit(case, mode, steps):
+    with plain_steps(steps):
+        check_against_twin(*case, mode)
+
+
+def check_against_twin(slices, claims, held, mode):
+    twin, cluster = worlds.World(*slices), cluster_of(*slices)
+    for i, ((pool, name), amounts) in enumerate(held):
+        shared = {"shareID": "1", "consumedCapacity": {"memory": "1"}} if amounts else {}
+        given = worlds.allocation({"request": "r", "device": name} | shared, pool=pool)
+        twin.commit(f"held {i}", given)
+        cluster.update(worlds.holder(f"held {i}", given))
+    for turn in "ab":
+        now = [of | {"metadata": {"name": of["metadata"]["name"] + turn}} for of in claims]
+        wanted, decision = twin.allocate(*now, mode=mode), cluster.allocate(now, "n1", mode)
+        assert decision.outcome == wanted.outcome
+        if wanted.outcome == "error":
+            assert decision.problems[0].code in {one.code for one in wanted.problems}
+        if wanted.outcome != "allocated":
+            break
+        assert devices_of(decision) == devices_of(wanted)
+        assert cluster.allocate(now, "n1", "any").outcome == "allocated"
+        cluster.commit(decision)
+        cluster.check()
+        for i, of in enumerate(decision.allocations):
+            twin.commit(f"{turn} {i}", of)
+
+
+@given(cases(), st.sampled_from([512, 0]))
+@examples(100)
+def test_any_devices_are_free_and_suit_the_requests(case, steps):
+    slices, claims, _ = case
+    cluster = cluster_of(*slices)
+    with plain_steps(steps):
+        decision = cluster.allocate(claims, "n1", "any")
+    if decision.outcome == "allocated":
+        twin = worlds.World(*slices)
+        for i, of in enumerate(decision.allocations):
+            twin.commit(f"{i}", of)  # refuses what is not free
+        assert cluster.allocate(claims, "n1", "first").outcome == "allocated"
+        counts = [sum(one.claim == i for one in decision.devices) for i in range(len(claims))]
+        assert counts == [len(of["devices"]["results"]) for of in decision.allocations]
+
+
+def two_nodes():
+    return [
+        published_slice(f"s{n}", [device(f"d{i}", {"model": m}) for i, m in enumerate(models)],
+                        nodeName=n, pool=n)
+        for n, models in (("n1", "aab"), ("n2", "bb"))
+    ]  # fmt: skip
+
+
+operations = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["commit", "commit", "commit", "release", "trial", "slice", "taint", "copy", "bytes"]
+        ),
+        st.integers(0, 5),
+    ),
+    max_size=14,
+)
+
+
+@given(operations)
+@examples(150)
+def test_a_history_leaves_what_a_cluster_with_the_same_objects_and_claims_has(steps):
+    live(cluster_of(*two_nodes(), *shared_pool()), steps, depth=0)
+
+
+def shared_pool():
+    """Of two nodes, with counters that both use."""
+    devices = [
+        worlds.shared("s0", {"memory": "4"}, nodeName="n2"),
+        device("c0", counters={"set": {"x": "2"}}, nodeName="n1"),
+        device("c1", counters={"set": {"x": "2"}}, nodeName="n2"),
+    ]
+    sets = worlds.counter_slice("sets", {"set": {"x": "3"}}, pool="both", count=2, allNodes=True)
+    return [published_slice("t", devices, pool="both", perDeviceNodeSelection=True, count=2), sets]
+
+
+def live(cluster, steps, depth):
+    for number, (what, n) in enumerate(steps):
+        name = f"c{n}"
+        if what == "commit" and f"/{name}" not in cluster.claims:
+            one = claim(
+                request("r", 1 + n % 2, **({"where": "model=a"} if n == 3 else {})), name=name
+            )
+            decision = cluster.schedule([one])
+            if decision is not None:
+                cluster.commit(decision)
+        elif what == "release" and f"/{name}" in cluster.claims:
+            cluster.release(f"/{name}")
+        elif what == "trial" and depth < 2:
+            before = cluster.to_bytes()
+            with cluster.trial():
+                live(cluster, steps[number + 1 :], depth + 1)
+            assert cluster.to_bytes() == before
+        elif what == "slice":
+            one = published_slice("sn1", [device(f"d{i}", {"model": "a"}) for i in range(n)] or (),
+                                  pool="n1", generation=2)  # fmt: skip
+            cluster.update(worlds.object_of("ResourceSlice", one))
+        elif what == "taint":
+            rule = {"metadata": {"name": name}, "spec": {
+                "deviceSelector": {"pool": "n1", "device": f"d{n}"},
+                "taint": {"key": "k", "effect": "NoSchedule"}}}  # fmt: skip
+            cluster.update(worlds.object_of("DeviceTaintRule", rule, "v1alpha3"))
+        elif what == "copy":
+            other = copy.copy(cluster)
+            assert other.to_bytes() == cluster.to_bytes()
+            if other.claims:
+                other.release(other.claims[0])
+            other.check()
+        elif what == "bytes":
+            other = pickle.loads(pickle.dumps(cluster))
+            assert other.claims == cluster.claims
+            other.check()
+        cluster.check()
+        one = claim(request("r", 2), name="new")
+        fresh = cluster.copy()
+        assert dict(cluster.fits([one])) == dict(fresh.fits([one]))
+
+
+def test_a_share_comes_back_while_others_stay():
+    cluster = cluster_of(published_slice("s", [worlds.shared("d", {"memory": "4"})]))
+    for name, amount in (("a", "1"), ("b", "2")):
+        cluster.commit(
+            cluster.allocate([claim(request("r", capacity={"memory": amount}), name=name)], "n1")
+        )
+    rest = claim(request("r", capacity={"memory": "2"}), name="c")
+    assert cluster.allocate([rest], "n1").outcome == "unsatisfiable"
+    cluster.release("/a")
+    cluster.check()
+    assert cluster.allocate([rest], "n1").outcome == "allocated"
+
+
+def test_amounts_that_are_no_whole_numbers_are_exact():
+    cluster = cluster_of(published_slice("s", [worlds.shared("d", {"cpu": "1"})]))
+    for i in range(3):
+        one = claim(request("r", capacity={"cpu": "333m"}), name=f"c{i}")
+        cluster.commit(cluster.allocate([one], "n1"))
+    cluster.check()
+    one = claim(request("r", capacity={"cpu": "1m"}), name="last")
+    cluster.commit(cluster.allocate([one], "n1"))
+    assert cluster.allocate(
+        [claim(request("r", capacity={"cpu": "1u"}), name="no")], "n1"
+    ).outcome == ("unsatisfiable")
+    cluster.check()
+
+
+def test_counters_of_a_pool_with_two_nodes_are_charged_once():
+    cluster = cluster_of(*two_nodes(), *shared_pool())
+    one = claim(request("r", 4), name="a")
+    assert cluster.allocate([one], "n1").outcome == "allocated"
+    cluster.commit(cluster.allocate([one], "n1"))
+    assert cluster.allocate([claim(request("r", 4), name="b")], "n2").outcome == "unsatisfiable"
+    assert cluster.allocate([claim(request("r", 3), name="b")], "n2").outcome == "allocated"
+
+
+def test_a_decision_is_stale_once_its_node_has_changed():
+    cluster = cluster_of(*two_nodes())
+    early, late = (cluster.allocate([claim(request("r"), name=n)], "n1") for n in "ab")
+    cluster.commit(early)
+    with pytest.raises(StaleDecisionError, match="n1"):
+        cluster.commit(late)
+    with pytest.raises(ValueError, match="has devices"):
+        cluster.commit(early)
+
+
+def test_the_fullest_or_emptiest_node_is_chosen():
+    cluster = cluster_of(*two_nodes())
+    one = [claim(request("r"))]
+    assert cluster.schedule(one).node == "n2"
+    assert cluster.schedule(one, prefer="spread").node == "n1"
+    assert cluster.schedule(one, prefer="name").node == "n1"
+    assert cluster.schedule(one, nodes=["n1"]).node == "n1"
+    assert cluster.schedule([claim(request("r", 4))]) is None
+
+
+def test_a_better_alternative_comes_before_a_fuller_node():
+    choice = either("r", first=worlds.terms(where="model=a"), second=worlds.terms())
+    assert cluster_of(*two_nodes()).schedule([claim(choice)]).node == "n1"
+
+
+def test_fits_names_nodes_and_reasons():
+    fits = cluster_of(*two_nodes()).fits([claim(request("r", 3))])
+    assert fits.nodes == ("n1",)
+    assert dict(fits) == {"n1": "allocated", "n2": "unsatisfiable"}
+    assert fits.reason("n2") == "request r wants 3 devices, and 2 suit it that are free"
+    assert fits.reason("n1") == ""
+    with pytest.raises(KeyError):
+        fits.reason("n3")
+
+
+def test_fits_stay_as_they_were():
+    cluster = cluster_of(*two_nodes())
+    one = [claim(request("r", 3), name="a")]
+    fits = cluster.fits(one)
+    cluster.commit(cluster.schedule(one))
+    assert fits.nodes == ("n1",)
+    assert cluster.fits([claim(request("r", 3), name="b")]).nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            claim(request("r", 2), request("q", 2)),
+            "requests r, q together want 4 devices, and 3 suit",
+        ),
+        (
+            claim(request("r", 3), match="gpu.x/model"),
+            "no value of an attribute has enough devices",
+        ),
+        (claim(request("r", 4)), "request r wants 4 devices, and 3 suit it that are free"),
+        (claim(request("r", 3), distinct="gpu.x/model"), "each request could be served by itself"),
+    ],
+)
+def test_a_no_has_a_reason(given, reason):
+    decision = cluster_of(*two_nodes()).allocate([given], "n1")
+    assert decision.outcome == "unsatisfiable"
+    assert decision.reason.startswith(reason)
+
+
+def test_a_limit_of_work_is_no_proof():
+    sizes = [52, 53, 54, 55, 56, 57, 58, 59, 41, 41, 42, 43, 44, 45, 46, 47]
+    slices = published_slice("s", [worlds.shared(f"d{i}", {"m": "100"}) for i in range(8)])
+    one = claim(*(request(f"r{i}", capacity={"m": str(n)}) for i, n in enumerate(sizes)))
+    cluster = cluster_of(slices, limit=600)
+    decision = cluster.allocate([one], "n1")
+    assert decision.outcome == "unknown"
+    assert cluster.fits([one]).reason("n1").startswith("not known after")
+
+
+# --- gangs
+
+
+def test_a_gang_gets_the_joint_answer_that_pod_after_pod_misses():
+    devices = [device("any"), device("b", {"model": "b"})]
+    choice = either("r", half=worlds.terms(), whole=worlds.terms(where="model=b"))
+    cluster = cluster_of(published_slice("s", devices))
+    pods = [[claim(choice, name="p0")], [claim(request("q", where="model=b"), name="p1")]]
+    decision = cluster.schedule_gang(pods)
+    assert decision.nodes == ("n1", "n1")
+    for one in decision.decisions:
+        cluster.commit(one)
+    cluster.check()
+    assert cluster.claims == ("/p0", "/p1")
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4),
+)
+@examples(100)
+def test_a_gang_is_served_exactly_if_an_assignment_exists(free, sizes):
+    slices = [gpus(n, nodeName=f"n{i}", pool=f"n{i}") for i, n in enumerate(free) if n]
+    slices = [of | {"metadata": {"name": of["spec"]["pool"]["name"]}} for of in slices]
+    if not slices:
+        return
+    cluster = cluster_of(*slices)
+    pods = [[claim(request("r", n), name=f"p{i}")] for i, n in enumerate(sizes)]
+    decision = cluster.schedule_gang(pods)
+
+    def exists(left, rest):
+        return not rest or any(
+            exists([*left[:i], n - rest[0], *left[i + 1 :]], rest[1:])
+            for i, n in enumerate(left)
+            if n >= rest[0]
+        )
+
+    assert (decision is not None) == exists(free, sizes)
+    if decision is not None:
+        for one in decision.decisions:
+            cluster.commit(one)
+        assert len(cluster.claims) == len(pods)
+        for pod, node in enumerate(decision.nodes):
+            (of,) = [one for one in decision.decisions if one.node == node]
+            assert f"p{pod}" in [one.name for one in of.claims]
+
+
+# --- errors
+
+
+def test_objects_that_break_a_rule_change_nothing():
+    cluster = cluster_of(*two_nodes())
+    cluster.commit(cluster.schedule([claim(request("r"), name="a")]))
+    before = cluster.to_bytes()
+    taken = cluster.allocate([claim(request("r", 1), name="x")], "n1").allocations[0]
+    other = worlds.holder("new", taken)
+    fine = worlds.object_of("ResourceSlice", gpus(1, pool="new"))
+    huge = worlds.object_of(
+        "ResourceSlice", published_slice("h", [worlds.shared("d", {"m": str(2**62)})], pool="h")
+    )
+    wrong = {"kind": "Pod", "metadata": {"name": "p"}}
+    negative = copy.deepcopy(other)
+    negative["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] = {"m": "-1"}
+    for objects, error, text in (
+        ([fine, other, worlds.holder("newer", taken)], ValueError, "is in use"),
+        ([fine, huge], ValueError, "exceeds 62 bits"),
+        ([fine, wrong], ValueError, r"objects\[1\]: kind 'Pod'"),
+        ([fine, 3], TypeError, r"objects\[1\]"),
+        ([fine, negative], ValueError, "negative"),
+    ):
+        with pytest.raises(error, match=text):
+            cluster.update(*objects)
+        assert cluster.to_bytes() == before
+        cluster.check()
+
+
+def test_unknown_names_and_wrong_arguments():
+    cluster = cluster_of(*two_nodes())
+    with pytest.raises(KeyError, match="n9"):
+        cluster.allocate([claim(request("r"))], "n9")
+    with pytest.raises(KeyError, match="n9"):
+        cluster.schedule([claim(request("r"))], nodes=["n1", "n9"])
+    with pytest.raises(KeyError, match="holds no devices"):
+        cluster.release("x")
+    with pytest.raises(KeyError, match="no Node"):
+        cluster.remove("Node", "n9")
+    with pytest.raises(ValueError, match="mode"):
+        cluster.allocate([claim(request("r"))], "n1", "quick")
+    with pytest.raises(TypeError, match="claims"):
+        cluster.allocate([7], "n1")
+    with pytest.raises(ValueError, match="allocated"):
+        cluster.commit(cluster.allocate([claim(request("r", 9))], "n1"))
+    with pytest.raises(ValueError, match="two pods"):
+        cluster.schedule_gang([[claim(request("r"))]] * 2)
+    with pytest.raises(CorruptStateError):
+        DraCluster.from_bytes(cluster.to_bytes()[:-1])
+
+
+def test_removed_objects_are_gone():
+    cluster = cluster_of(*two_nodes())
+    cluster.commit(cluster.allocate([claim(request("r", 2), name="a")], "n2"))
+    cluster.remove("ResourceSlice", "sn2")
+    assert cluster.nodes == ("n1",)
+    cluster.check()
+    cluster.release("/a")
+    cluster.check()
+    cluster.remove("DeviceClass", "any")
+    decision = cluster.allocate([claim(request("r"))], "n1")
+    assert decision.problems[0].code == "class_not_found"
+
+
+def test_records_and_objects_are_the_same_to_it():
+    cluster = DraCluster(worlds.EVERY_GATE, evaluator=worlds.matches)
+    cluster.update(*(ResourceSlice.of(one) for one in two_nodes()))
+    cluster.update(worlds.object_of("DeviceClass", worlds.device_class()))
+    one = claim(request("r", 2), name="a")
+    assert cluster.allocate([one], "n1").devices == (
+        cluster.allocate([ResourceClaim.of(one)], "n1").devices
+    )
