@@ -20,6 +20,7 @@ from svg import COLOURS, INK, LINE, PALE, Picture
 from hivecore.caching import expected_hit_ratio
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.dra import DraCluster
 from hivecore.gangs import Action, Coscheduler, GangSpec
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
@@ -491,6 +492,60 @@ def matching() -> Picture:
     return picture
 
 
+def claims() -> Picture:
+    """Partitions of four GPUs that claims have, each with the memory slices that it takes."""
+    sizes = {"1g": (range(7), 1), "2g": ((0, 2, 4), 2), "3g": ((0, 4), 4), "7g": ((0,), 8)}
+    sets = [
+        {"name": f"gpu{gpu}", "counters": {f"slice{i}": {"value": "1"} for i in range(8)}}
+        for gpu in range(4)
+    ]
+    parts = [
+        {
+            "name": f"{gpu}-{profile}-{start}",
+            "attributes": {"kind": {"string": profile}},
+            "consumesCounters": [
+                {
+                    "counterSet": f"gpu{gpu}",
+                    "counters": {f"slice{start + i}": {"value": "1"} for i in range(size)},
+                }
+            ],
+        }
+        for gpu in range(4)
+        for profile, (starts, size) in sizes.items()
+        for start in starts
+    ]
+    cluster = DraCluster()
+    for name, content in (("parts", {"devices": parts}), ("sets", {"sharedCounters": sets})):
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+        spec = {"driver": "gpu", "nodeName": "n1", "pool": pool, **content}
+        cluster.update({"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec})
+    for profile in sizes:
+        expression = f'device.attributes["gpu"].kind == "{profile}"'
+        spec = {"selectors": [{"cel": {"expression": expression}}]}
+        cluster.update({"kind": "DeviceClass", "metadata": {"name": profile}, "spec": spec})
+    picture = Picture(720, 250, "Claims for partitions on the GPUs of a node")
+    wanted = [("train", "7g", 1), ("serve", "3g", 3), ("notebooks", "1g", 4), ("tune", "2g", 2)]
+    for gpu in range(4):
+        picture.text(20, 50 + 44 * gpu, f"GPU {gpu}", at="start")
+        for i in range(8):
+            picture.box(90 + 46 * i, 30 + 44 * gpu, 44, 32, PALE)
+    for colour, (name, profile, count) in zip(COLOURS, wanted, strict=False):
+        request = {"name": profile, "exactly": {"deviceClassName": profile, "count": count}}
+        spec = {"devices": {"requests": [request]}}
+        decision = cluster.schedule([{"metadata": {"name": name}, "spec": spec}])
+        assert decision is not None
+        cluster.commit(decision)
+        for given in decision.devices:
+            gpu, _, start = given.device.device.split("-")
+            x, y = 90 + 46 * int(start), 30 + 44 * int(gpu)
+            picture.box(x, y, 46 * sizes[profile][1] - 2, 32, colour, colour)
+            picture.text(x + 23 * sizes[profile][1] - 1, y + 21, profile, fill="white", size=12)
+    picture.legend(490, 40, [f"{name}: {count} x {profile}" for name, profile, count in wanted])
+    words = "each row the memory slices of a GPU: a partition takes those from its place on"
+    picture.text(90, 225, words, at="start")
+    return picture
+
+
 def interleaving() -> Picture:
     """Three jobs that take turns at three resources."""
     durations = [[6.0, 2.0, 2.0], [2.0, 5.0, 2.0], [1.0, 2.0, 6.0]]
@@ -842,6 +897,7 @@ def scheduler() -> Picture:
 PICTURES: tuple[Callable[[], Picture], ...] = (
     caching,
     cells,
+    claims,
     decisions,
     devices,
     devices_curve,

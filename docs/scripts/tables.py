@@ -749,6 +749,45 @@ def _quotas_life(results: Results) -> str:
     return _table(("through Python, 4 dimensions", "hivecore"), rows)
 
 
+# --- device claims -----------------------------------------------------------------------------
+
+
+def _dra_hard(results: Results) -> str:
+    rows = [
+        (
+            row["name"],
+            "yes" if row["is served"] else "no",
+            *(_time(row[mode]) for mode in ("first", "best")),
+            *(_time(row[peer]) if row[peer] else "no end" for peer in ("twin", "HiGHS")),
+        )
+        for row in results["dra"]["hard"]
+    ]
+    return _table(("claim", "served", "first", "best", "twin", "HiGHS"), rows)
+
+
+def _dra(results: Results) -> str:
+    figures = results["dra"]["cluster"]
+    nodes = f"{figures['nodes']:,} nodes of 20 devices"
+    many = figures["many classes"]
+    rows = [
+        (f"{nodes}: read from objects", _time(figures["read"])),
+        ("the first question", _time(figures["first question"])),
+        ("which nodes fit a claim of a new kind", _time(figures["fits, new kind"])),
+        ("the same again, nothing changed", _time(figures["fits, nothing changed"])),
+        (
+            f"which nodes fit a claim of a new kind, {many['classes']} states of use",
+            _time(many["fits, new kind"]),
+        ),
+        ("schedule and commit a claim, median", _time(figures["schedule and commit"])),
+        ("release", _time(figures["release"])),
+        (
+            f"{figures['claims']:,} claims for a GPU until all are in use, allocations written",
+            _time(figures["fill"]),
+        ),
+    ]
+    return _table(("through Python", "hivecore"), rows)
+
+
 # --- queues ------------------------------------------------------------------------------------
 
 
@@ -937,6 +976,7 @@ def _speed(results: Results) -> str:
     slower = network["koordinator"]["p50"] / network["exact"]["p50"]
     sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
     replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
+    claims = results["dra"]["pairs"]
     whole = next(row for row in results["scheduler"]["decisions"] if row["gang"] == "8 GPUs")
     alone = whole["parts"]["p50"] / whole["scheduler"]["p50"]
     rows = [
@@ -964,6 +1004,12 @@ def _speed(results: Results) -> str:
             _time(four["kernel"]),
             f"NumPy, for this shape of node alone, {_times(four['numpy'] / four['kernel'])}; "
             f"readable twin {_times(four['twin'] / four['kernel'])}",
+        ),
+        (
+            "device claims",
+            "8 pairs of a GPU and a NIC by PCIe root, on a node",
+            _time(claims["first"]),
+            f"readable twin {_times(claims['twin'] / claims['first'])}",
         ),
         (
             "quotas",
@@ -1045,6 +1091,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "storage-systems": _storage_systems,
     "threads": _threads,
     "gangs": _gangs,
+    "dra": _dra,
+    "dra-hard": _dra_hard,
     "queues": _queues,
     "scheduler": _scheduler,
     "moves": _moves,

@@ -82,7 +82,13 @@ py::tuple search(const kernel::Node& node, const kernel::Claims& claims, int mod
 }  // namespace
 
 PYBIND11_MODULE(_dra, module, py::mod_gil_not_used()) {
-    module.doc() = "Kernel of device claims: `hivecore.dra` turns names and amounts into numbers.";
+    module.doc() =
+        "Kernel of device claims: `hivecore.dra` turns names and amounts into numbers.\n\n"
+        ">>> from hivecore import _dra\n"
+        ">>> node = _dra.Node([(0, 0, [], [])] * 3, [], [])  # three free devices of profile 0\n"
+        ">>> two = _dra.Claims([(0, 0, 2, False)], [], [([-1], [False], [], [])])\n"
+        ">>> _dra.search(node, two, mode=0, limit=1000, few=512)[:2]\n"
+        "(0, [(0, 0), (0, 1)])\n";
     py::class_<kernel::Node>(module, "Node",
                              "The devices of a node, its counters and its counter sets.")
         .def(py::init(&make_node), py::arg("devices"), py::arg("left"), py::arg("common"),

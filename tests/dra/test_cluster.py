@@ -202,8 +202,19 @@ def test_a_decision_is_stale_once_its_node_has_changed():
     cluster.commit(early)
     with pytest.raises(StaleDecisionError, match="n1"):
         cluster.commit(late)
+    with pytest.raises(StaleDecisionError, match="n1"):
+        cluster.commit(copy.copy(late))
     with pytest.raises(ValueError, match="has devices"):
         cluster.commit(early)
+
+
+def test_a_copied_decision_binds_where_it_still_holds():
+    cluster = cluster_of(*two_nodes())
+    decision = cluster.allocate([claim(request("r", 2), name="a")], "n1")
+    for where in (cluster.copy(), cluster):
+        where.commit(pickle.loads(pickle.dumps(decision)))
+        where.check()
+        assert where.claims == ("/a",)
 
 
 def test_the_fullest_or_emptiest_node_is_chosen():
@@ -225,7 +236,7 @@ def test_fits_names_nodes_and_reasons():
     fits = cluster_of(*two_nodes()).fits([claim(request("r", 3))])
     assert fits.nodes == ("n1",)
     assert dict(fits) == {"n1": "allocated", "n2": "unsatisfiable"}
-    assert fits.reason("n2") == "request r wants 3 devices, and 2 suit it that are free"
+    assert fits.reason("n2") == "request r wants 3; devices that suit it and are free: 2"
     assert fits.reason("n1") == ""
     with pytest.raises(KeyError):
         fits.reason("n3")
@@ -245,13 +256,13 @@ def test_fits_stay_as_they_were():
     [
         (
             claim(request("r", 2), request("q", 2)),
-            "requests r, q together want 4 devices, and 3 suit",
+            "requests r, q together want 4; ",
         ),
         (
             claim(request("r", 3), match="gpu.x/model"),
             "no value of an attribute has enough devices",
         ),
-        (claim(request("r", 4)), "request r wants 4 devices, and 3 suit it that are free"),
+        (claim(request("r", 4)), "request r wants 4; devices that suit it and are free: 3"),
         (claim(request("r", 3), distinct="gpu.x/model"), "each request could be served by itself"),
     ],
 )

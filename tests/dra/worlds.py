@@ -13,6 +13,7 @@ from hivecore.dra import (
     gather_pools,
     published,
 )
+from hivecore.dra.result import write_allocation
 from hivecore.reference.dra import Allocator, Book
 
 DRIVER = "gpu.x"
@@ -183,6 +184,7 @@ class World:
             self.book,
             self.features,
             self.evaluator,
+            write_allocation,
             lambda: f"share-{next(ids)}",
         )
         return twin.allocate([ResourceClaim.of(one) for one in claims], mode)

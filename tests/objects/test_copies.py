@@ -281,12 +281,42 @@ def speeds_of(thing):
     return copy.deepcopy(thing).speeds(2.0)
 
 
+CLAIM = {
+    "metadata": {"name": "first"},
+    "spec": {
+        "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]}
+    },
+}
+
+
+def claims_cluster():
+    made = dra.DraCluster()
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "nodeName": "n1", "pool": pool}
+    spec["devices"] = [{"name": f"gpu-{i}"} for i in range(6)]
+    made.update({"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    made.update({"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
+    made.commit(made.schedule([CLAIM]))
+    return made
+
+
 ACTING = {
     InterleavedGpus: (
         taking_turns,
         lambda it: it.end("first", 1.0),
         speeds_of,
     ),
+    dra.ClaimDecision: (
+        lambda: claims_cluster().schedule([CLAIM | {"metadata": {"name": "next"}}]),
+        None,
+        lambda it: (it.node, it.outcome, it.allocations, it.devices, it.entries, repr(it)),
+    ),
+    dra.ClaimFits: (
+        lambda: claims_cluster().fits([CLAIM]),
+        None,
+        lambda it: (it.nodes, dict(it), it.reason("n1")),
+    ),
+    dra.DraCluster: (claims_cluster, lambda it: it.release("/first"), saved),
     scheduler.Scheduler: (running, lambda it: it.finish("first", 1.0), saved),
     cells.AffinityGroup: (lambda: RUNNING, None, repr),
     cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),

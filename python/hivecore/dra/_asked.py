@@ -220,8 +220,8 @@ def _keeps(is_match: bool, values: list[set[tuple[str, object]]]) -> bool:
 
 
 _REASONS = {
-    1: "request {names} wants {wanted} devices, and {present} suit it that are free",
-    3: "requests {names} together want {wanted} devices, and {present} suit any of them",
+    1: "request {names} wants {wanted}; devices that suit it and are free: {present}",
+    3: "requests {names} together want {wanted}; devices that suit one of them: {present}",
     4: "no value of an attribute has enough devices for requests {names}",
     5: "each request could be served by itself, but not all together",
 }

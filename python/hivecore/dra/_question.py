@@ -77,6 +77,7 @@ class Question:
         self.alternatives: list[Alternative] = []
         self.constraints: list[tuple[bool, str, tuple[int, ...]]] = []  # match, attribute, of
         self.problem: tuple[str, str, str] | None = None
+        self.classes: dict[str, DeviceClass] = {}  # those that the claims name
         try:
             for number, claim in enumerate(claims):
                 self._add(number, claim, classes)
@@ -124,6 +125,7 @@ class Question:
         if class_name not in classes:
             code = "class_not_found" if class_name else "missing_class"
             raise self._stop(code, claim, f"request {name}: no device class {class_name!r}")
+        self.classes[class_name] = classes[class_name]
         selectors = (*classes[class_name].selectors, *terms.selectors)
         expressions = tuple(one.cel.expression for one in selectors if one.cel is not None)
         if len(expressions) < len(selectors):

@@ -9,6 +9,7 @@ from msgspec.json import encode
 from hivecore._arguments import as_choice, as_name, show
 from hivecore.dra._asked import MODES, Asked, Ranking
 from hivecore.dra._node_class import (
+    Change,
     NodeClass,
     NodeView,
 )
@@ -81,7 +82,10 @@ class DraCluster(DraLedger):
                     (self._answer(known.asked, node_class, mode), tuple(node_class.nodes))
                     for node_class in self._classes
                 ]
-                fits = ClaimFits(answers, self._views.copy())
+                placed = any(answer.problems for answer, _ in answers)
+                views = self._views if placed else {}
+                devices = {node: view.devices for node, view in views.items()}
+                fits = ClaimFits(answers, devices)
                 known.asked.fits[mode] = latest = self._version, fits
             return latest[1]
 
@@ -194,16 +198,21 @@ class DraCluster(DraLedger):
 
     def _decision(self, known: "_Known", node: str, view: NodeView, mode: str) -> ClaimDecision:
         answer = self._answer(known.asked, view.node_class, mode)
-        return ClaimDecision(
-            node,
-            known.claims,
-            answer,
-            known.asked.question,
-            view.devices,
-            view.node_class,
-            self._device_classes,
-            self._share_id,
+        share_ids = tuple(
+            "" if grant.consumed is None else str(self._share_id()) for grant in answer.grants
         )
+        question, devices = known.asked.question, view.devices
+        return ClaimDecision(
+            node, known.claims, mode, answer, question, devices, share_ids, view.node_class
+        )
+
+    def _changes_of(self, decision: ClaimDecision, view: NodeView) -> tuple[Change, ...] | None:
+        if decision.was_made_on(view):
+            return decision.changes
+        known = self._known(decision.claims)
+        self._refresh_for(known)
+        now = self._decision(known, decision.node, self._views[decision.node], decision.mode)
+        return now.changes if now.devices == decision.devices else None
 
     def _answer(self, asked: Asked, node_class: NodeClass, mode: str) -> Answer:
         return asked.answer(node_class, mode, self._limit)

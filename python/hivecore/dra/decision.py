@@ -1,6 +1,6 @@
 """Answers to claims: allocations as Kubernetes writes them, or why there are none."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from operator import itemgetter
@@ -10,7 +10,7 @@ from hivecore._record import Record
 from hivecore.dra._book import Entry
 from hivecore.dra._node_class import Change, NodeClass, NodeView
 from hivecore.dra._question import Question
-from hivecore.dra.claim import DeviceClass, ResourceClaim
+from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.device import DeviceId
 from hivecore.dra.pools import PoolDevice
 from hivecore.dra.result import DeviceResult, write_allocation
@@ -79,12 +79,12 @@ class ClaimDecision:
     __slots__ = (
         "_allocations",
         "_answer",
-        "_classes",
         "_devices",
         "_node_class",
         "_question",
         "_share_ids",
         "claims",
+        "mode",
         "node",
     )
 
@@ -92,20 +92,21 @@ class ClaimDecision:
         self,
         node: str,
         claims: tuple[ResourceClaim, ...],
+        mode: str,
         answer: Answer,
         question: Question,
         devices: tuple[PoolDevice, ...],
-        node_class: NodeClass,
-        classes: Mapping[str, DeviceClass],
-        share_id: Callable[[], object],
+        share_ids: tuple[str, ...],
+        node_class: NodeClass | None = None,
     ) -> None:
-        self.node, self.claims = node, claims
-        self._answer, self._question, self._classes = answer, question, classes
-        self._devices, self._node_class = devices, node_class
-        self._share_ids = tuple(
-            "" if grant.consumed is None else str(share_id()) for grant in answer.grants
-        )
+        self.node, self.claims, self.mode = node, claims, mode
+        self._answer, self._question, self._devices = answer, question, devices
+        self._share_ids, self._node_class = share_ids, node_class
         self._allocations: tuple[dict[str, Any], ...] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.node, self.claims, self.mode, self._answer, self._question, self._devices
+        return ClaimDecision, (*own, self._share_ids)
 
     def __repr__(self) -> str:
         return f"ClaimDecision({self.outcome!r}, node={self.node!r}, devices={len(self.devices)})"
@@ -168,8 +169,8 @@ class ClaimDecision:
         """How the node changes; for the cluster."""
         return self._answer.changes
 
-    def holds_on(self, view: NodeView) -> bool:
-        """Whether the node is as it was; for the cluster."""
+    def was_made_on(self, view: NodeView) -> bool:
+        """Whether the node is as it was; for the cluster. A copy of a decision does not know."""
         same = view.devices is self._devices or view.devices == self._devices
         return view.node_class is self._node_class and same
 
@@ -197,7 +198,7 @@ class ClaimDecision:
             )
         clears = self._question.features.clears_covering_requests
         return [
-            write_allocation(claim, own, self._classes, self.node, clears)
+            write_allocation(claim, own, self._question.classes, self.node, clears)
             for claim, own in zip(self.claims, results, strict=True)
         ]
 
@@ -205,14 +206,14 @@ class ClaimDecision:
 class ClaimFits(Mapping[str, ClaimOutcome]):
     """The outcome of some claims on each node; nodes sorted by name. It is immutable."""
 
-    __slots__ = ("_able", "_answers", "_by_class", "_views")
+    __slots__ = ("_able", "_answers", "_by_class", "_devices")
 
     def __init__(
         self,
         answers: Sequence[tuple[Answer, tuple[str, ...]]],
-        views: Mapping[str, NodeView],
+        devices: Mapping[str, tuple[PoolDevice, ...]],
     ) -> None:
-        self._by_class, self._views = answers, views  # of which the devices never change
+        self._by_class, self._devices = answers, devices
         self._able: tuple[str, ...] | None = None
         self._answers: dict[str, Answer] | None = None
 
@@ -243,8 +244,11 @@ class ClaimFits(Mapping[str, ClaimOutcome]):
             return f"not known after {answer.work} steps"
         if answer.outcome == "error":
             _, _, message, position = answer.problems[0]
-            return _with_device(message, self._views[node].devices, position)
+            return _with_device(message, self._devices[node], position)
         return answer.reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ClaimFits, (self._by_class, self._devices)
 
     def __getitem__(self, node: str) -> ClaimOutcome:
         return self._answer(node).outcome

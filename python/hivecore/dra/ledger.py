@@ -229,14 +229,19 @@ class DraLedger(LoggedTrials, PlainState):
                 if owner in self._book.owners or owners.count(owner) > 1:
                     raise ValueError(f"decision: claim {show(owner)} has devices")
             view = self._views.get(decision.node)
-            if view is None or not decision.holds_on(view):
+            changes = None if view is None else self._changes_of(decision, view)
+            if view is None or changes is None:
                 raise StaleDecisionError(f"node {show(decision.node)} has changed since")
             self._undo.note(self._take_out, owners, decision.node, view.node_class, self._classes)
             for owner, entries in zip(owners, decision.entries, strict=True):
                 own = [view.devices[view.positions[entry.device]] for entry in entries]
                 charged = {one.id: one.device.consumes_counters for one in own}
                 self._book.add(owner, entries, charged)
-            self._move(decision.node, view, decision.changes)
+            self._move(decision.node, view, changes)
+
+    def _changes_of(self, decision: ClaimDecision, view: NodeView) -> tuple[Change, ...] | None:
+        """What a decision makes of a node; ``None``: it no longer holds."""
+        raise NotImplementedError
 
     def release(self, claim: ResourceClaim | Mapping[str, Any] | str) -> None:
         """The end of a claim: its devices come back.
@@ -246,8 +251,8 @@ class DraLedger(LoggedTrials, PlainState):
 
         Cost: as `commit`.
         """
-        owner = claim if isinstance(claim, str) else owner_of(self._claim(claim))
         with self._lock:
+            owner = claim if isinstance(claim, str) else owner_of(self._claim(claim))
             if owner not in self._book.owners:
                 raise KeyError(f"claim {show(owner)} holds no devices")
             self._refresh()

@@ -16,7 +16,6 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-from hivecore.dra.result import DeviceResult, write_allocation
 from hivecore.reference.dra.book import Book
 from hivecore.reference.dra.rules import (
     Grant,
@@ -56,6 +55,14 @@ class Decision(NamedTuple):
     problems: tuple[Problem, ...] = ()  # of an error the first is the reason
 
 
+class _Result(NamedTuple):
+    request: str
+    terms: Any
+    device: Any
+    consumed: Any
+    share_id: str
+
+
 class _Alternative(NamedTuple):
     claim: int
     request: str
@@ -75,6 +82,7 @@ class Allocator:
     :param classes: device classes by name.
     :param matches: whether a device satisfies an expression; raises `SyntaxError` for one that is
         no CEL, and any other exception where it fails on the device.
+    :param write: writes an allocation, as `hivecore.dra.result.write_allocation` does.
     :param share_id: makes the ids of shares.
     """
 
@@ -86,10 +94,12 @@ class Allocator:
         book: Book,
         features: Any,
         matches: Callable[[str, Any], bool],
+        write: Callable[..., dict[str, Any]],
         share_id: Callable[[], object] = uuid4,
     ) -> None:
         self.node, self.pools, self.classes, self.book = node, pools, classes, book
-        self.features, self.matches, self.share_id = features, matches, share_id
+        self.features, self.matches = features, matches
+        self.write, self.share_id = write, share_id
         self.counter_sets = {(pool.driver, pool.name): pool.counter_sets for pool in pools}
 
     def allocate(self, claims: Sequence[Any], mode: Literal["first", "best"] = "first") -> Decision:
@@ -111,11 +121,11 @@ class Allocator:
         clears = self.features.clears_covering_requests
         for i, claim in enumerate(self.claims):
             own = [self._result(grant) for grant in self.grants if grant.claim == i]
-            yield write_allocation(claim, own, self.classes, self.node.name, clears)
+            yield self.write(claim, own, self.classes, self.node.name, clears)
 
-    def _result(self, grant: Grant) -> DeviceResult:
+    def _result(self, grant: Grant) -> _Result:
         share = "" if grant.consumed is None else str(self.share_id())
-        return DeviceResult(grant.request, grant.terms, grant.device, grant.consumed, share)
+        return _Result(grant.request, grant.terms, grant.device, grant.consumed, share)
 
     # --- the search
 
