@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <cstring>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -15,6 +17,24 @@ namespace kernel = hivecore::dra;
 
 namespace {
 
+// What never changes, as a capsule.
+template <class T>
+py::capsule as_capsule(T&& made, const char* name) {
+    auto* moved = new T(std::move(made));
+    return py::capsule(moved, name, [](void* p) { delete static_cast<T*>(p); });
+}
+
+template <class T>
+const T& in(const py::capsule& capsule, const char* name) {
+    if (capsule.name() == nullptr || std::strcmp(capsule.name(), name) != 0) {
+        throw py::type_error(std::string("it must be a capsule called ") + name);
+    }
+    return *capsule.get_pointer<T>();
+}
+
+constexpr const char* kNode = "hivecore._dra.node";
+constexpr const char* kClaims = "hivecore._dra.claims";
+
 using Uses = std::vector<std::pair<std::int32_t, kernel::Amount>>;
 using Charges = std::vector<std::tuple<std::int32_t, std::uint64_t, Uses>>;
 using Devices =
@@ -25,8 +45,8 @@ using Profiles =
     std::vector<std::tuple<std::vector<std::int32_t>, std::vector<bool>,
                            std::vector<kernel::Amount>, std::vector<std::vector<std::int32_t>>>>;
 
-kernel::Node make_node(const Devices& devices, std::vector<kernel::Amount> left,
-                       std::vector<std::uint64_t> common) {
+py::capsule make_node(const Devices& devices, std::vector<kernel::Amount> left,
+                      std::vector<std::uint64_t> common) {
     kernel::Node node{{}, std::move(left), std::move(common)};
     for (const auto& [profile, held, charges, room] : devices) {
         if (held > static_cast<std::uint8_t>(kernel::Held::kWhole)) {
@@ -43,11 +63,11 @@ kernel::Node make_node(const Devices& devices, std::vector<kernel::Amount> left,
         node.devices.push_back(std::move(device));
     }
     kernel::check(node);
-    return node;
+    return as_capsule(std::move(node), kNode);
 }
 
-kernel::Claims make_claims(const Alternatives& alternatives, const Constraints& constraints,
-                           const Profiles& profiles) {
+py::capsule make_claims(const Alternatives& alternatives, const Constraints& constraints,
+                        const Profiles& profiles) {
     kernel::Claims claims;
     for (const auto& [request, claim, wanted, is_admin] : alternatives) {
         claims.alternatives.push_back({request, claim, wanted, is_admin});
@@ -58,11 +78,13 @@ kernel::Claims make_claims(const Alternatives& alternatives, const Constraints& 
     for (const auto& [offers, barred, amounts, values] : profiles) {
         claims.profiles.push_back({offers, barred, amounts, values});
     }
-    return claims;
+    return as_capsule(std::move(claims), kClaims);
 }
 
-py::tuple search(const kernel::Node& node, const kernel::Claims& claims, int mode,
+py::tuple search(const py::capsule& of_node, const py::capsule& of_claims, int mode,
                  std::uint64_t limit, std::uint64_t few) {
+    const auto& node = in<kernel::Node>(of_node, kNode);
+    const auto& claims = in<kernel::Claims>(of_claims, kClaims);
     if (mode < 0 || mode > static_cast<int>(kernel::Mode::kAny)) {
         throw py::value_error("mode: 0, 1 or 2");
     }
@@ -85,22 +107,20 @@ PYBIND11_MODULE(_dra, module, py::mod_gil_not_used()) {
     module.doc() =
         "Kernel of device claims: `hivecore.dra` turns names and amounts into numbers.\n\n"
         ">>> from hivecore import _dra\n"
-        ">>> node = _dra.Node([(0, 0, [], [])] * 3, [], [])  # three free devices of profile 0\n"
-        ">>> two = _dra.Claims([(0, 0, 2, False)], [], [([-1], [False], [], [])])\n"
+        ">>> node = _dra.node([(0, 0, [], [])] * 3, [], [])  # three free devices of profile 0\n"
+        ">>> two = _dra.claims([(0, 0, 2, False)], [], [([-1], [False], [], [])])\n"
         ">>> _dra.search(node, two, mode=0, limit=1000, few=512)[:2]\n"
         "(0, [(0, 0), (0, 1)])\n";
-    py::class_<kernel::Node>(module, "Node",
-                             "The devices of a node, its counters and its counter sets.")
-        .def(py::init(&make_node), py::arg("devices"), py::arg("left"), py::arg("common"),
-             "Devices as (profile, held, charges, room), charges as (set, groups, [(counter,\n"
-             "amount), ...]); what is left of each counter; the groups of each set in use.");
-    py::class_<kernel::Claims>(module, "Claims", "Claims, and what devices of each profile offer.")
-        .def(
-            py::init(&make_claims), py::arg("alternatives"), py::arg("constraints"),
-            py::arg("profiles"),
-            "Alternatives as (request, claim, wanted or -1, admin access); constraints as (match,\n"
-            "alternatives); profiles as (offers, barred, amounts, values of each\n"
-            "constraint).");
+    module.def(
+        "node", &make_node, py::arg("devices"), py::arg("left"), py::arg("common"),
+        "A node: devices as (profile, held, charges, room), charges as (set, groups,\n"
+        "[(counter, amount), ...]); what is left of each counter; the groups of each set in\n"
+        "use.");
+    module.def("claims", &make_claims, py::arg("alternatives"), py::arg("constraints"),
+               py::arg("profiles"),
+               "Claims: alternatives as (request, claim, wanted or -1, admin access); constraints\n"
+               "as (match, alternatives); profiles as (offers, barred, amounts, values of each\n"
+               "constraint).");
     module.def(
         "search", &search, py::arg("node"), py::arg("claims"), py::arg("mode"), py::arg("limit"),
         py::arg("few"),

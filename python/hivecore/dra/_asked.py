@@ -44,7 +44,7 @@ class Asked:
         self.question, self._numbering, self._matches = question, numbering, matches
         self._offers: list[Offers] = []
         self._problem_profiles: set[int] = set()
-        self._kernel: _dra.Claims | None = None
+        self._kernel: object = None
         self.fits: dict[str, tuple[int, ClaimFits]] = {}  # by mode, with the version of the state
         self.rankings: dict[tuple[str, str], Ranking] = {}  # by mode and preference
 
@@ -107,7 +107,7 @@ class Asked:
         )
         return ", ".join(names)
 
-    def _claims(self) -> _dra.Claims:
+    def _claims(self) -> object:
         profiles, question = self._numbering.profiles, self.question
         if self._kernel is not None and len(self._offers) == len(profiles):
             return self._kernel
@@ -118,7 +118,7 @@ class Asked:
                 self._problem_profiles.add(number)
         lists = question.features.has("DRAListTypeAttributes")
         units, value = self._numbering.units, self._numbering.value
-        self._kernel = _dra.Claims(
+        self._kernel = _dra.claims(
             [(one.request, one.claim, one.wanted, one.is_admin) for one in question.alternatives],
             [(is_match, of) for is_match, _, of in question.constraints],
             [

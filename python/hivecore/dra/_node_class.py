@@ -64,13 +64,13 @@ class NodeClass:
         self.after: dict[tuple[Change, ...], NodeClass] = {}
         self.nodes: set[str] = set()
         self._by_name: list[str] = []  # a heap; names of nodes that have left are in it, too
-        self._kernel: _dra.Node | None = None
+        self._kernel: object = None
 
     @property
-    def kernel(self) -> _dra.Node:
+    def kernel(self) -> object:
         """The kernel's object."""
         if self._kernel is None:
-            self._kernel = _dra.Node(self.key.devices, self.key.left, self.key.common)
+            self._kernel = _dra.node(self.key.devices, self.key.left, self.key.common)
         return self._kernel
 
     @property
