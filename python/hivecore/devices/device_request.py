@@ -1,21 +1,14 @@
 """What a pod asks of a node's devices."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from hivecore._arguments import (
-    as_bool,
-    as_choice,
-    as_int,
-    as_mapping,
-    as_name,
-    as_text,
-    as_tuple,
-    tuple_of,
-)
-from hivecore._record import any_value, within
+from msgspec import StructMeta
+
+from hivecore._arguments import as_choice, as_int, as_mapping, as_name, as_tuple, tuple_of
+from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, within
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
@@ -117,6 +110,29 @@ class DeviceNeed(_Counted, frozen=True, kw_only=True):
 
 
 _WISHES = ("selector", "vf_selector", "exclusive", "scope", "preferred_scope", "every", "repeat")
+_WISHED = frozenset(("gpu_wishes", "nic_wishes", "fpga_wishes"))
+
+
+class _Counting(StructMeta):
+    """Makes requests of numbers of devices, which become needs and are no fields themselves."""
+
+    def __call__(cls, name: Any, gpus: Any = 0, *, needs: Any = (), **given: Any) -> Any:
+        counts = {each: given.pop(each) for each in _COUNTS.intersection(given)} if given else {}
+        try:
+            needs_of = _known_needs if _WISHED.isdisjoint(counts) else _needs_of
+            counted = needs_of(gpus, **counts)
+        except TypeError:  # an argument may be wrong, and no key of a cache
+            counted = _needs_of(gpus, **counts)
+        if counted:
+            needs = (*as_tuple(needs, "needs"), *counted) if needs else counted
+        return super().__call__(name=name, needs=needs, **given)
+
+    @property
+    def __signature__(cls) -> Signature:
+        fields: Signature = super().__signature__
+        name, *others = fields.parameters.values()
+        counts = signature(_needs_of).parameters.values()
+        return Signature([name.replace(kind=name.POSITIONAL_OR_KEYWORD), *counts, *others])
 
 
 class _Remembering:
@@ -125,8 +141,27 @@ class _Remembering:
     __slots__ = ("_query",)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class DeviceRequest(_Remembering):
+def _as_needs(value: Any, name: str) -> tuple[DeviceNeed, ...]:
+    needs = tuple_of(value, name, DeviceNeed)
+    if len(needs) < 2 and all(need.type != "host" for need in needs):
+        return needs
+    types = [need.type for need in needs]
+    if len(set(types)) != len(types):
+        raise ValueError("needs: a type is asked for twice")
+    for need in needs:
+        if need.type == "host" and (need.count != 1 or need.every):
+            raise ValueError("needs: a node has one host")
+    return tuple(sorted(needs, key=lambda need: TYPES.index(need.type)))
+
+
+def _as_joint(value: Any, name: str) -> tuple[str, ...]:
+    types = tuple([as_choice(one, name, TYPES[:3]) for one in as_tuple(value, name)])
+    if len(set(types)) != len(types):
+        raise ValueError(f"{name}={types}: a type stands there twice")
+    return types
+
+
+class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_Counting):
     """The devices of one pod, all on one node.
 
     :param name: the owner.
@@ -165,62 +200,54 @@ class DeviceRequest(_Remembering):
     [('gpu', 4, (('core', 100), ('memory_ratio', 100))), ('rdma', 1, (('share', 100),))]
     """
 
-    name: str
-    needs: tuple[DeviceNeed, ...]
-    joint: tuple[str, ...]
-    same_pcie: bool
-    partition: Literal["restricted", "best-effort"] | None
-    bandwidth: int | None
-    isolation_provider: str
-    models: tuple[str, ...]
-    priority: int
+    name: Name
+    needs: Annotated[tuple[DeviceNeed, ...], _as_needs] = ()
+    joint: Annotated[tuple[str, ...], _as_joint] = ()
+    same_pcie: bool = False
+    partition: Literal["restricted", "best-effort"] | None = None
+    bandwidth: Annotated[int, within(0, 2**62)] | None = None
+    isolation_provider: str = ""
+    models: Annotated[tuple[str, ...], sorted_names] = ()
+    priority: Annotated[int, within(-(2**31), 2**31 - 1)] = 0
 
-    def __init__(
-        self,
-        name: str,
-        gpus: int = 0,
-        *,
-        core: int | None = None,
-        memory: int | None = None,
-        memory_percent: int | None = None,
-        nics: int | Literal["all"] = 0,
-        nic_percent: int = 100,
-        fpgas: int | Literal["all"] = 0,
-        fpga_percent: int = 100,
-        cpu_milli: int = 0,
-        host_memory: int = 0,
-        gpu_wishes: Any = (),
-        nic_wishes: Any = (),
-        fpga_wishes: Any = (),
-        needs: Iterable[DeviceNeed] = (),
-        joint: Iterable[str] = (),
-        same_pcie: bool = False,
-        partition: Literal["restricted", "best-effort"] | None = None,
-        bandwidth: int | None = None,
-        isolation_provider: str = "",
-        models: Iterable[str] = (),
-        priority: int = 0,
-    ) -> None:
-        set_field = object.__setattr__
-        set_field(self, "name", as_name(name, "name"))
-        made = tuple_of(needs, "needs", DeviceNeed)
-        numbers = (gpus, core, memory, memory_percent, nics, nic_percent, fpgas, fpga_percent)
-        counted = *numbers, cpu_milli, host_memory
-        if gpu_wishes or nic_wishes or fpga_wishes:
-            made += _needs_of(*counted, wishes=(gpu_wishes, nic_wishes, fpga_wishes))
-        else:
-            try:
-                made += _known_needs(*counted)
-            except TypeError:  # an argument may be wrong, and no key of a cache
-                made += _needs_of(*counted)
-        set_field(self, "needs", _as_needs(made))
-        set_field(self, "same_pcie", as_bool(same_pcie, "same_pcie"))
-        set_field(self, "joint", self._as_joint(joint))
-        self._set_partition(partition, bandwidth)
-        set_field(self, "isolation_provider", as_text(isolation_provider, "isolation_provider"))
-        names = {as_name(model, "models") for model in as_tuple(models, "models")}
-        set_field(self, "models", tuple(sorted(names)))
-        set_field(self, "priority", as_int(priority, "priority", -(2**31), 2**31 - 1))
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            gpus: int = 0,
+            *,
+            core: int | None = None,
+            memory: int | None = None,
+            memory_percent: int | None = None,
+            nics: int | Literal["all"] = 0,
+            nic_percent: int = 100,
+            fpgas: int | Literal["all"] = 0,
+            fpga_percent: int = 100,
+            cpu_milli: int = 0,
+            host_memory: int = 0,
+            gpu_wishes: Any = (),
+            nic_wishes: Any = (),
+            fpga_wishes: Any = (),
+            needs: Iterable[DeviceNeed] = (),
+            joint: Iterable[str] = (),
+            same_pcie: bool = False,
+            partition: Literal["restricted", "best-effort"] | None = None,
+            bandwidth: int | None = None,
+            isolation_provider: str = "",
+            models: Iterable[str] = (),
+            priority: int = 0,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.joint or self.same_pcie:
+            self._choose_joint()
+        if self.partition is not None or self.bandwidth is not None:
+            need = self.need("gpu")
+            if need is None or need.shared:
+                raise ValueError("partition, bandwidth: only whole GPUs are in a partition")
+            force_setattr(self, "partition", self.partition or "best-effort")
 
     def need(self, type: str) -> DeviceNeed | None:
         """What it needs of one type; ``None``: nothing."""
@@ -246,64 +273,34 @@ class DeviceRequest(_Remembering):
         """Keep what a cluster will want to know when it is asked again."""
         _put_query(self, query)
 
-    def replace(self, **changes: object) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """The same request with other values of some fields: of those that it has."""
-        if len(changes) == 1 and "name" in changes:
-            return self._renamed(as_name(changes["name"], "name"))
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        unknown = set(changes) - set(fields)
-        if unknown:
-            raise TypeError(f"a DeviceRequest has no field {sorted(unknown)[0]!r}")
-        return self.__class__(**(fields | changes))
-
-    def _renamed(self, name: str) -> Self:
-        """The same for another owner; all else has been checked."""
-        other = object.__new__(type(self))
-        for put, get in _CONTENT:
-            put(other, get(self))
+        if changes.keys() != {"name"}:
+            return Record.replace(self, **changes)
+        other: Self = self.__copy__()  # type: ignore[attr-defined]
+        force_setattr(other, "name", as_name(changes["name"], "name"))
         query = getattr(self, "_query", None)
         if query is not None:
             other.remember(query)
-        _put_name(other, name)
         return other
 
-    def _as_joint(self, joint: object) -> tuple[str, ...]:
-        """The joint types, without those of which there is nothing to choose.
+    def _choose_joint(self) -> None:
+        """Leave out the joint types of which there is nothing to choose.
 
         Of one alone it is still known that others were to follow it.
         """
-        types = tuple(as_choice(one, "joint", TYPES[:3]) for one in as_tuple(joint, "joint"))
-        if len(set(types)) != len(types):
-            raise ValueError(f"joint={types}: a type stands there twice")
+        types = self.joint
         needs = [need for one in types if (need := self.need(one)) and not need.every]
-        chosen = tuple(need.type for need in needs)
-        if len(chosen) > 1 and any(need.repeat for need in needs):
+        if len(needs) > 1 and any(need.repeat for need in needs):
             raise ValueError(f"joint={types}: not of GPUs with repeat=True")
-        if len(chosen) < 2:
+        if len(needs) < 2:
             if self.same_pcie and not types:
                 raise ValueError("same_pcie=True: joint must say for which types")
-            object.__setattr__(self, "same_pcie", False)
-        return chosen
-
-    def _set_partition(self, partition: object, bandwidth: object) -> None:
-        set_field = object.__setattr__
-        need = self.need("gpu")
-        if partition is not None:
-            partition = as_choice(partition, "partition", ("restricted", "best-effort"))
-        if bandwidth is not None:
-            bandwidth = as_int(bandwidth, "bandwidth", 0, 2**62)
-        if partition is not None or bandwidth is not None:
-            if need is None or need.shared:
-                raise ValueError("partition, bandwidth: only whole GPUs are in a partition")
-            partition = partition or "best-effort"
-        set_field(self, "partition", partition)
-        set_field(self, "bandwidth", bandwidth)
+            force_setattr(self, "same_pcie", False)
+        force_setattr(self, "joint", tuple([need.type for need in needs]))
 
 
-#: How fields are written and read past the checks; a request is renamed for every pod.
-_FIELDS = [DeviceRequest.__dict__[name] for name in DeviceRequest.__slots__]
-_CONTENT = [(field.__set__, field.__get__) for field in _FIELDS if field.__name__ != "name"]
-_put_name = DeviceRequest.__dict__["name"].__set__
+#: How what is remembered is written past the frozen fields.
 _put_query = _Remembering.__dict__["_query"].__set__
 
 
@@ -341,10 +338,24 @@ def _devices(type: str, name: str, count: object, share: int, wishes: Any) -> li
     return [DeviceNeed(type, number, amounts, **wished)]
 
 
-def _needs_of(*counted: Any, wishes: Any = ((), (), ())) -> tuple[DeviceNeed, ...]:
+def _needs_of(
+    gpus: int = 0,
+    *,
+    core: int | None = None,
+    memory: int | None = None,
+    memory_percent: int | None = None,
+    nics: int | Literal["all"] = 0,
+    nic_percent: int = 100,
+    fpgas: int | Literal["all"] = 0,
+    fpga_percent: int = 100,
+    cpu_milli: int = 0,
+    host_memory: int = 0,
+    gpu_wishes: Any = (),
+    nic_wishes: Any = (),
+    fpga_wishes: Any = (),
+) -> tuple[DeviceNeed, ...]:
     """The needs by the arguments of a `DeviceRequest` that count, and the wishes."""
-    gpus, *shares, nics, nic_percent, fpgas, fpga_percent, cpu_milli, host_memory = counted
-    gpu_wishes, nic_wishes, fpga_wishes = wishes
+    shares = core, memory, memory_percent
     found: list[DeviceNeed] = []
     if as_int(gpus, "gpus", 0, MOST_DEVICES):
         amounts = _gpu_amounts(*shares)
@@ -364,15 +375,4 @@ def _needs_of(*counted: Any, wishes: Any = ((), (), ())) -> tuple[DeviceNeed, ..
 
 #: Clusters have few kinds of pods, and a need takes 5 us to check.
 _known_needs = lru_cache(1024, typed=True)(_needs_of)
-
-
-def _as_needs(needs: tuple[DeviceNeed, ...]) -> tuple[DeviceNeed, ...]:
-    if len(needs) == 1 and needs[0].type != "host":
-        return needs
-    types = [need.type for need in needs]
-    if len(set(types)) != len(types):
-        raise ValueError("needs: a type is asked for twice")
-    for need in needs:
-        if need.type == "host" and (need.count != 1 or need.every):
-            raise ValueError("needs: a node has one host")
-    return tuple(sorted(needs, key=lambda need: TYPES.index(need.type)))
+_COUNTS = frozenset(signature(_needs_of).parameters)

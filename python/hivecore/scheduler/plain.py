@@ -112,7 +112,7 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
     origin, inner = get_origin(option), get_args(option)
     if Decimal in _options(hint):
         return as_number, None
-    if isinstance(option, type) and (issubclass(option, Record) or option is DeviceRequest):
+    if isinstance(option, type) and issubclass(option, Record):
         return plain_record, lambda value, name: record_of_plain(option, value, name)
     if origin is Mapping:
         write, read = _ways(inner[1])
