@@ -58,9 +58,9 @@ ARROWS = {
     "__main__": ("cli",),
 }
 # Private modules of no subject.
-COMMON = tuple(
-    f"hivecore.{one}."
-    for one in ("_arguments", "_ctrl_c", "_quantities", "_sealed", "_stateful", "_thousandths")
+COMMON = (
+    *("hivecore._arguments.", "hivecore._ctrl_c.", "hivecore._quantities.", "hivecore._record."),
+    *("hivecore._sealed.", "hivecore._stateful.", "hivecore._thousandths."),
 )
 
 # Classes that answer in several turns: others go on while they bind a pod, sleep or draw.
@@ -218,7 +218,7 @@ def imports_of_foreign_bindings(root: Path) -> list[str]:
 def imports_of_private_names(root: Path) -> list[str]:
     """`sim`, `traces` and `interop` import of the others only what a user could import.
 
-    Checks of arguments, amounts and envelopes of saved states are everybody's.
+    Checks of arguments, amounts, records and envelopes of saved states are everybody's.
     """
     found = []
     for module, file in python_sources(root):

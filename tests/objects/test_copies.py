@@ -40,7 +40,7 @@ from hivecore.errors import (
     NoPerfectMatchingError,
     StaleDecisionError,
 )
-from hivecore.interop import gpushare
+from hivecore.interop import gpushare, koordinator, kueue, slurm
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
 from hivecore.sim.worlds import InterleavedGpus
 
@@ -402,6 +402,11 @@ ACTING = {
     ),
     dra.Selector: (lambda: dra.compile_selector("device.driver == 'd'"), None, hash),
     devices.TaskMix: (lambda: devices.TaskMix.of([ASKED]), None, repr),
+    slurm.SlurmTopology: (
+        lambda: slurm.SlurmTopology("block", network(), block_sizes=[2, 4]),
+        None,
+        lambda it: (it.plugin, it.network.to_bytes(), it.name, it.block_sizes),
+    ),
     gpushare.Extender: (
         lambda: gpushare.Extender(shared_gpus("first"), "MiB"),
         lambda it: it._books.release("first"),
@@ -468,6 +473,14 @@ CHECKED = {
     ),
     gangs.GangSpec: gangs.GangSpec("workers", 2, groups=["servers"]),
     gangs.RunningPod: gangs.RunningPod("pod", "n1", 3),
+    koordinator.ElasticQuotas: koordinator.ElasticQuotas(
+        (quotas.Quota("a", max={"gpu": 8}),), namespaces={"b": "a"}
+    ),
+    koordinator.GpuSharing: koordinator.GpuSharing(
+        {"huawei-310P": devices.ShareTemplates([devices.ShareTemplate("half", {"core": 50})])},
+        unshareable=[("nvidia", "H100")],
+    ),
+    kueue.TopologyAssignment: kueue.TopologyAssignment(["rack"], [(["r1"], 2), (["r2"], 1)]),
     queues.Capacity: queues.Capacity(2, [(10, 4), (5, 2)]),
     queues.QueuedJob: queues.QueuedJob("train", "a", 8, resources={"gpu": 8}),
     quotas.Quota: quotas.Quota("a", max={"gpu": 8}, min={"gpu": 0.25}),
@@ -481,8 +494,14 @@ CHECKED = {
     scheduler.Sharing: scheduler.Sharing(4, 3),
     scheduler.StoragePool: scheduler.StoragePool({"images": 9.5}, 5.0, None),
     scheduler.Where: scheduler.Where(multiple={"rack": 2}, nodes=["n1"]),
+    storage.StorageJobs: storage.StorageJobs(["a", "b"], [1.0, 2.0], running=[True, False]),
     topology.TopologyRequest: topology.TopologyRequest("train", 4, multiple={"rack": 2}),
     topology.TopologyRole: topology.TopologyRole("leader", 1, {"cpu": 0.25}),
+    traces.GpuNodes: traces.GpuNodes(["n1", "n2"], [8, 8], [4, 4], [2, 1], ["A100", "T4"]),
+    traces.GpuPods: traces.GpuPods(
+        ["a", "b"], [1, 1], [2, 2], [1, 2], [500, 1000], (frozenset(), {"T4"}), created=[1.0, 2.0]
+    ),
+    traces.Trace: traces.Trace.from_columns(["a", "b"], ["x", "y"], [0.0, 3.0], [1.0, 2.0], [1, 8]),
 }
 
 
@@ -490,7 +509,7 @@ def fields_of(thing):
     if isinstance(thing, tuple):
         return thing
     if isinstance(thing, Struct):
-        return astuple(thing)
+        return [value.tolist() if hasattr(value, "tolist") else value for value in astuple(thing)]
     return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
 
 

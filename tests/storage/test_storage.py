@@ -1,7 +1,7 @@
 """Cache and remote IO as resources: what the calls accept, answer, refuse and prove."""
 
 import math
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,7 +128,7 @@ def test_columns_are_copies_and_cannot_be_changed():
     assert jobs.rate_mbps.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
         jobs.rate_mbps[0] = 3.0
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         jobs.rate_mbps = rate
     with pytest.raises(ValueError, match="read-only"):
         allocate().cache_gb[0] = 3.0
@@ -227,7 +227,7 @@ BAD_COLUMNS = [
     ({"dataset": [True, 1, 2, 2]}, TypeError, r"dataset\[0\]=True: must be an id or a name"),
     ({"dataset": [0, 1, 2, 10**30]}, ValueError, r"too large for an id"),
     ({"dataset": np.array([2**64 - 1] * 4, np.uint64)}, ValueError, r"too large for an id"),
-    ({"colour": [1]}, TypeError, r"colour is not a column of StorageJobs"),
+    ({"colour": [1]}, TypeError, r"StorageJobs.* has no field 'colour'"),
 ]
 
 

@@ -1,12 +1,12 @@
 """The jobs that cache and remote IO are shared out to, as columns."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from hivecore._arguments import as_tuple
+from hivecore._record import Record, force_setattr
 from hivecore.storage._numbers import (
     BYTE,
     LARGEST,
@@ -23,8 +23,7 @@ from hivecore.storage._numbers import (
 __all__ = ["StorageJobs", "dataset_ids", "dataset_sizes", "per_dataset"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StorageJobs:
+class StorageJobs(Record, frozen=True, eq=False):
     """Jobs as columns of equal length; rows stand in order of arrival.
 
     :raises ValueError: columns of different lengths, or a number out of range: all are finite and
@@ -36,6 +35,8 @@ class StorageJobs:
     >>> jobs = StorageJobs(dataset=["imagenet", "imagenet", "text"], rate_mbps=[114, 69, 8])
     >>> len(jobs), jobs.rate_mbps
     (3, array([114.,  69.,   8.]))
+    >>> jobs.replace(running=[True, False, True]).running.tolist()
+    [True, False, True]
     """
 
     dataset: Any
@@ -70,16 +71,15 @@ class StorageJobs:
         if rate.ndim != 1:
             raise ValueError(f"rate_mbps must have one dimension, not {rate.ndim}")
         n = len(rate)
-        put = object.__setattr__
-        put(self, "rate_mbps", as_column(rate, "rate_mbps", n))
-        put(self, "dataset", _as_references(self.dataset, n))
+        force_setattr(self, "rate_mbps", as_column(rate, "rate_mbps", n))
+        force_setattr(self, "dataset", _as_references(self.dataset, n))
         for name in ("weight", "remaining_gb", "gpus", "effective_gb", "elapsed", "elapsed_alone"):
             column = getattr(self, name)
             if column is not None:
                 limits = (1e-6, 1e6) if name == "weight" else (0.0, LARGEST)
-                put(self, name, as_column(column, name, n, *limits))
+                force_setattr(self, name, as_column(column, name, n, *limits))
         if self.running is not None:
-            put(self, "running", as_mask(self.running, "running", n))
+            force_setattr(self, "running", as_mask(self.running, "running", n))
         if self.names is not None:
             names = as_tuple(self.names, "names")
             if len(names) != n:
@@ -91,24 +91,10 @@ class StorageJobs:
                 if name in seen:
                     raise ValueError(f"names[{row}]={name!r}: names must differ")
                 seen.add(name)
-            put(self, "names", names)
+            force_setattr(self, "names", names)
 
     def __len__(self) -> int:
         return len(self.rate_mbps)
-
-    def replace(self, **columns: Any) -> "StorageJobs":
-        """Return the jobs with other columns in place of these.
-
-        :raises TypeError: no such column.
-
-        >>> jobs = StorageJobs(dataset=[0, 1], rate_mbps=[114, 69])
-        >>> jobs.replace(running=[True, False]).running.tolist()
-        [True, False]
-        """
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in columns.keys() - known.keys():
-            raise TypeError(f"{name} is not a column of StorageJobs")
-        return StorageJobs(**{**known, **columns})
 
 
 def dataset_sizes(datasets: Any) -> tuple[Float64, tuple[Hashable, ...] | None]:

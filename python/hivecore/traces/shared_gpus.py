@@ -4,11 +4,12 @@ A GPU has 1000 thousandths ("milli"). A pod takes `gpu_milli` of each of its `gp
 memory of the host, and may name the models that it can run on. The arrays are read-only.
 """
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from hivecore._record import Record, force_setattr
 
 __all__ = ["MILLI", "GpuNodes", "GpuPods"]
 
@@ -19,8 +20,7 @@ _Integers = npt.NDArray[np.int64]
 _Names = npt.NDArray[np.str_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GpuNodes:
+class GpuNodes(Record, frozen=True, eq=False):
     """Nodes, in the order of their source.
 
     :param name: str[nodes], distinct.
@@ -60,8 +60,7 @@ class GpuNodes:
         return type(self)(*(column[keep] for column in columns))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GpuPods:
+class GpuPods(Record, frozen=True, eq=False):
     """Pods, in the order of their source.
 
     :param name: str[pods], distinct.
@@ -128,7 +127,7 @@ def _freeze(record: Any, types: dict[str, Any], integers: tuple[str, ...]) -> No
         if values.shape != (rows,):
             raise ValueError(f"{column} must have shape ({rows},) like name, not {values.shape}")
         values.setflags(write=False)
-        object.__setattr__(record, column, values)
+        force_setattr(record, column, values)
     for column in integers:
         values = getattr(record, column)
         if (values < 0).any():

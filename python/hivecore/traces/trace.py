@@ -7,17 +7,17 @@ codes into a sorted tuple of names. The arrays are read-only, because replays sh
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._record import Record, force_setattr
+
 __all__ = ["Trace"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trace:
+class Trace(Record, frozen=True, eq=False):
     """The jobs of one or more tenants, sorted by submission time.
 
     :param tenants: names, in sorted order.
@@ -44,15 +44,15 @@ class Trace:
     submit: npt.NDArray[np.float64]
     duration: npt.NDArray[np.float64]
     gpus: npt.NDArray[np.int64]
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = {}
 
     def __post_init__(self) -> None:
         for name, dtype in _COLUMNS.items():
             # A copy, so that freezing it does not freeze an array that the caller still writes to.
             column = np.array(getattr(self, name), dtype=dtype)
             column.setflags(write=False)
-            object.__setattr__(self, name, column)
-        _check(self)
+            force_setattr(self, name, column)
+        _check_columns(self)
 
     @classmethod
     def from_columns(
@@ -166,7 +166,7 @@ _COLUMNS: dict[str, type[Any]] = {
 }
 
 
-def _check(trace: Trace) -> None:
+def _check_columns(trace: Trace) -> None:
     jobs = trace.jobs
     for name in _COLUMNS:
         shape = getattr(trace, name).shape

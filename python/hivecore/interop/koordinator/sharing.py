@@ -11,10 +11,10 @@ of its plugin DeviceShare. Both hold for the whole cluster; `GpuSharing.on` give
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from hivecore._arguments import as_mapping, as_text, as_tuple
+from hivecore._arguments import as_instance, as_mapping, as_text, as_tuple
+from hivecore._record import Record
 from hivecore.devices import DeviceRequest, NodeDevices, ShareTemplate, ShareTemplates
 from hivecore.interop.koordinator.names import AMOUNTS, NPU_CORE
 from hivecore.interop.kubernetes.documents import read_yaml
@@ -26,8 +26,21 @@ _MOST = 2**48
 _NAMES = {there: name for name, there in AMOUNTS["gpu"].items()}
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSharing:
+def _by_model(value: Any, name: str) -> dict[str, ShareTemplates]:
+    return {
+        as_text(model, name): as_instance(rows, f"{name}[{model!r}]", ShareTemplates)
+        for model, rows in as_mapping(value, name).items()
+    }
+
+
+def _models(value: Any, name: str) -> frozenset[tuple[str, str]]:
+    pairs = [as_tuple(pair, name) for pair in as_tuple(value, name)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"{name} must hold pairs of a vendor and a model")
+    return frozenset((as_text(vendor, name), as_text(model, name)) for vendor, model in pairs)
+
+
+class GpuSharing(Record, frozen=True):
     """How the GPUs of each model may be shared; `read_gpu_sharing` makes it.
 
     :param templates: of each "<vendor>-<model>" that has any.
@@ -37,28 +50,12 @@ class GpuSharing:
     :raises ValueError: one of ``unshareable`` is not a pair.
     """
 
-    templates: Mapping[str, ShareTemplates] = field(default_factory=dict)
-    others: ShareTemplates = field(default_factory=ShareTemplates)
-    unshareable: frozenset[tuple[str, str]] = frozenset()
+    templates: Annotated[Mapping[str, ShareTemplates], _by_model] = {}
+    others: ShareTemplates = ShareTemplates()
+    unshareable: Annotated[frozenset[tuple[str, str]], _models] = frozenset()
 
     def __post_init__(self) -> None:
-        templates = {
-            as_text(model, "templates"): _as_templates(rows, f"templates[{model!r}]")
-            for model, rows in as_mapping(self.templates, "templates").items()
-        }
-        pairs = [
-            as_tuple(pair, "unshareable") for pair in as_tuple(self.unshareable, "unshareable")
-        ]
-        if any(len(pair) != 2 for pair in pairs):
-            raise ValueError("unshareable must hold pairs of a vendor and a model")
-        models = frozenset(
-            (as_text(vendor, "unshareable"), as_text(model, "unshareable"))
-            for vendor, model in pairs
-        )
-        set_field = object.__setattr__
-        set_field(self, "templates", templates)
-        set_field(self, "others", _as_templates(self.others, "others"))
-        set_field(self, "unshareable", models)
+        self._check()
 
     def on(self, inventory: NodeDevices) -> NodeDevices:
         """The inventory, with how its GPUs may be shared."""
@@ -82,12 +79,6 @@ class GpuSharing:
             for model in self.templates.values()
             for one in model.templates
         )
-
-
-def _as_templates(value: object, name: str) -> ShareTemplates:
-    if not isinstance(value, ShareTemplates):
-        raise TypeError(f"{name} must be ShareTemplates, not {type(value).__name__}")
-    return value
 
 
 def read_gpu_sharing(

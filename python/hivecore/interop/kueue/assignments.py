@@ -1,10 +1,10 @@
 """TopologyAssignment: how many pods of a pod set go to which domain; in and out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from hivecore._arguments import as_choice, as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._arguments import as_choice, as_int, as_mapping, as_text, as_tuple
+from hivecore._record import Names, Record
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kueue.names import HOSTNAME
 from hivecore.interop.kueue.topologies import KueueTopology
@@ -26,8 +26,16 @@ _DOMAINS = 100_000  # that a slice may have, by the API's definition
 _SLICES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyAssignment:
+def _domain(value: Any, name: str) -> tuple[tuple[str, ...], int]:
+    pair = as_tuple(value, name)
+    if len(pair) != 2:
+        raise ValueError(f"{name}: values and a count are two things, not {len(pair)}")
+    values, count = pair
+    texts = tuple([as_text(one, name) for one in as_tuple(values, name)])
+    return texts, as_int(count, name, 1, _MOST)
+
+
+class TopologyAssignment(Record, frozen=True):
     """Pods by domain of the lowest level.
 
     :param levels: labels of nodes, from wide to narrow.
@@ -40,25 +48,16 @@ class TopologyAssignment:
     ({'rack': 'r1'}, {'rack': 'r1'}, {'rack': 'r2'})
     """
 
-    levels: tuple[str, ...]
-    domains: tuple[tuple[tuple[str, ...], int], ...]
+    levels: Names
+    domains: tuple[Annotated[tuple[tuple[str, ...], int], _domain], ...]
 
     def __post_init__(self) -> None:
-        levels = tuple(as_name(one, "levels") for one in as_tuple(self.levels, "levels"))
-        domains = []
-        for domain in as_tuple(self.domains, "domains"):
-            pair = as_tuple(domain, "domains")
-            if len(pair) != 2:
-                raise ValueError(f"domains: values and a count are two things, not {len(pair)}")
-            values, count = pair
-            texts = tuple(as_text(one, "domains") for one in as_tuple(values, "domains"))
-            if len(texts) != len(levels):
-                raise ValueError(f"domains: {len(texts)} values are not those of {levels}")
-            domains.append((texts, as_int(count, "domains", 1, _MOST)))
-        if not levels:
+        self._check()
+        for values, _ in self.domains:
+            if len(values) != len(self.levels):
+                raise ValueError(f"domains: {len(values)} values are not those of {self.levels}")
+        if not self.levels:
             raise ValueError("levels: there is none")
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "domains", tuple(domains))
 
     def selectors(self, extra: Mapping[str, str] | None = None) -> tuple[dict[str, str], ...]:
         """The node selector of each pod, by rank.

@@ -1,9 +1,8 @@
 """One topology of Slurm: what a file says of a network, and the network."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
+from hivecore._record import Record, within
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Plugin", "SlurmTopology"]
@@ -12,8 +11,7 @@ __all__ = ["Plugin", "SlurmTopology"]
 Plugin = Literal["tree", "block", "flat"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlurmTopology:
+class SlurmTopology(Record, frozen=True, eq=False):
     """A network with what else Slurm says of it.
 
     :param plugin: "tree", "block" or "flat".
@@ -37,19 +35,10 @@ class SlurmTopology:
     plugin: Plugin
     network: NetworkTopology
     name: str = ""
-    block_sizes: tuple[int, ...] = ()
+    block_sizes: tuple[Annotated[int, within(1, 2**31)], ...] = ()
     cluster_default: bool = True
 
     def __post_init__(self) -> None:
-        as_choice(self.plugin, "plugin", get_args(Plugin))
-        network: object = self.network
-        as_instance(network, "network", NetworkTopology)
-        as_text(self.name, "name")
-        as_bool(self.cluster_default, "cluster_default")
-        sizes = tuple(
-            as_int(one, "block_sizes", 1, 2**31)
-            for one in as_tuple(self.block_sizes, "block_sizes")
-        )
-        if sizes and self.plugin != "block":
+        self._check()
+        if self.block_sizes and self.plugin != "block":
             raise ValueError(f"block_sizes: a topology of the plugin {self.plugin!r} has none")
-        object.__setattr__(self, "block_sizes", sizes)

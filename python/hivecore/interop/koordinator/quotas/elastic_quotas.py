@@ -1,9 +1,11 @@
 """The ElasticQuota objects of a cluster, held against each other."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from hivecore._record import Record
 from hivecore.interop.koordinator.quotas.elastic_quota import ElasticQuota, read_one
 from hivecore.interop.koordinator.quotas.names import (
     IS_PARENT,
@@ -35,8 +37,7 @@ class TreeTotal:
     carved: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ElasticQuotas:
+class ElasticQuotas(Record, frozen=True, gc=True, dict=True):
     """The quotas of a cluster, and which pods are theirs.
 
     :param quotas: in the order of the objects. The quotas for pods of the system and for those
@@ -49,13 +50,13 @@ class ElasticQuotas:
 
     quotas: tuple[Quota, ...]
     totals: tuple[TreeTotal, ...] = ()
-    namespaces: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Mapping[str, str] = {}
     parents: frozenset[str] = frozenset()
-    by_name: Mapping[str, Quota] = field(init=False, repr=False, compare=False)
-    """The quotas by their names."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_name", {one.name: one for one in self.quotas})
+    @cached_property
+    def by_name(self) -> Mapping[str, Quota]:
+        """The quotas by their names."""
+        return {one.name: one for one in self.quotas}
 
     def tree(self, total: Mapping[str, int] | None = None, **options: Any) -> QuotaTree:
         """A `QuotaTree` of these quotas.
