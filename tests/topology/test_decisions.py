@@ -1,7 +1,6 @@
 """Decisions are verified, committed and saved; forged ones change nothing."""
 
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -201,10 +200,10 @@ def test_no_decision_is_narrower_than_is_preferred():
     network.set_slots([2, 2])
     decision = network.schedule(TopologyRequest("g", 2))
     assert decision.layer == "node"
-    wider = replace(decision, request=TopologyRequest("g", 2, prefer="rack"))
+    wider = decision.replace(request=TopologyRequest("g", 2, prefer="rack"))
     for optimal in (True, False):
         with pytest.raises(CertificateError, match="'node' is narrower than 'rack'"):
-            replace(wider, optimal=optimal).verify(network)
+            wider.replace(optimal=optimal).verify(network)
 
 
 def test_a_forged_decision_is_refused_and_changes_nothing_or_can_be_saved():
@@ -306,4 +305,4 @@ def test_the_proof_names_what_a_network_does_not_have(changes, says):
     network.set_slots([2, 2])
     decision = network.schedule(TopologyRequest("g", 2))
     with pytest.raises(CertificateError, match=says):
-        replace(decision, **changes).verify(network)
+        decision.replace(**changes).verify(network)

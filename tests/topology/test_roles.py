@@ -1,7 +1,5 @@
 """Gangs with a role beside their pods: what is refused, taken, proved and saved."""
 
-import dataclasses
-
 import pytest
 
 from hivecore.errors import CertificateError, StaleDecisionError
@@ -118,7 +116,7 @@ def test_the_end_of_an_owner_of_two_roles_is_proposed():
 )
 def test_the_proof_looks_at_both_roles(placement, says):
     made = small()
-    decision = dataclasses.replace(made.schedule(led(3)), placement=placement)
+    decision = made.schedule(led(3)).replace(placement=placement)
     with pytest.raises(CertificateError, match=says):
         decision.verify(made)
 

@@ -1,6 +1,5 @@
 """Networks of domains: what they tell, what they refuse, how they are copied and saved."""
 
-import dataclasses
 import json
 import random
 
@@ -243,7 +242,7 @@ def test_decisions_of_before_are_stale():
 def lie(**changes):
     made = small()
     told = made.schedule(TopologyRequest("g", 3))
-    return dataclasses.replace(told, **changes), made
+    return told.replace(**changes), made
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_the_proof_tells_domains_of_one_name_apart():
     assert decision.layer == ""
     decision.verify(made)
     with pytest.raises(CertificateError, match="no domain of layer 'rack'"):
-        dataclasses.replace(decision, layer="rack").verify(made)
+        decision.replace(layer="rack").verify(made)
 
 
 def test_a_saved_state_whose_owners_take_what_there_is_not_is_refused():
@@ -347,7 +346,7 @@ def test_the_proof_knows_which_nodes_may_be_used():
     made = small()
     decision = made.schedule(TopologyRequest("g", 1), nodes=["n3"])
     with pytest.raises(CertificateError, match="'n3' is not one of those that may be used"):
-        dataclasses.replace(decision, nodes=("n2",)).verify(made)
+        decision.replace(nodes=("n2",)).verify(made)
     with pytest.raises(KeyError, match="no node 'x'"):
         made.schedule(TopologyRequest("g", 1), nodes=["x"])
 

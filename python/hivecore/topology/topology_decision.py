@@ -1,12 +1,12 @@
 """Where a gang would go."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from hivecore._arguments import as_int, as_name, as_tuple
+from hivecore._record import Record
 from hivecore.decisions import Outcome, Refusal
 from hivecore.errors import CertificateError
 from hivecore.topology.network_ledger import NetworkLedger
@@ -26,8 +26,7 @@ class _Marked:
     """By node, what tells it from a later one of its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyDecision(_Marked):
+class TopologyDecision(_Marked, Record, frozen=True):
     """What `NetworkTopology.schedule` would do; nothing has changed yet.
 
     :param request: what was decided on.
@@ -90,13 +89,16 @@ class TopologyDecision(_Marked):
             check_placement(self.request, *where, self.optimal, network.copy(), most)
 
 
+#: How the marks are written past the frozen fields.
+_put_marks = _Marked.__dict__["_marks"].__set__
+
+
 def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> TopologyDecision:
     """The decision, for these very nodes.
 
     :param marks: of the nodes of a network.
     """
-    mine = {one.node: marks[one.node] for one in decision.placement}
-    object.__setattr__(decision, "_marks", mine)
+    _put_marks(decision, {one.node: marks[one.node] for one in decision.placement})
     return decision
 
 
