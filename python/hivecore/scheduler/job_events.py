@@ -88,10 +88,8 @@ class JobEvents(ClusterEvents):
         :raises ValueError: it does not run, or the time goes back.
         """
         with self._lock:
-            live = self._live(job)
+            live = self._running(job)
             moment = self._state.moment(now)
-            if not live.runs:
-                raise ValueError(f"job={job!r}: it is {live.state}, not running")
             if ends_alone(self._state, live):
                 self._state.stages.check_holds(live.units[0])
                 self._state.happens(moment)
@@ -101,6 +99,12 @@ class JobEvents(ClusterEvents):
                     self._state.happens(moment)
                     end(self._state, live)
             self._note("finish", job=job)
+
+    def _running(self, name: str) -> Live:
+        live = self._live(name)
+        if not live.runs:
+            raise ValueError(f"job={name!r}: it is {live.state}, not running")
+        return live
 
     def cancel(self, job: str, now: float) -> None:
         """Remove a job, whether it runs or waits.
@@ -125,10 +129,8 @@ class JobEvents(ClusterEvents):
         :raises ValueError: it does not run, or the time goes back.
         """
         with self._lock:
-            live = self._live(job)
+            live = self._running(job)
             moment = self._state.moment(now)
-            if not live.runs:
-                raise ValueError(f"job={job!r}: it is {live.state}, not running")
             unit = None
             if pod is not None:
                 name = as_text(pod, "pod")
