@@ -28,7 +28,7 @@ from typing import Any
 
 import cachetools
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, report, save, take_turns
 
 from hivecore.caching import ClairvoyantCache, EpochShuffle, PolicyCache, simulate
 from hivecore.reference.caching import ClairvoyantCache as ClairvoyantTwin
@@ -290,13 +290,6 @@ def clairvoyant(items: int, rounds: int) -> dict[str, float]:
     assert answers == [cache.access(job) for job in turns]
     figures["4 jobs, twin, 60 items"] = len(turns) / 1e6 / seconds
     return figures
-
-
-def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
-    print(f"\n{title} [{unit}]")
-    for name, value in figures.items():
-        print(f"  {name:28} {value:14,.3f}")
-    return {"title": title, "unit": unit, **figures}
 
 
 def main() -> None:

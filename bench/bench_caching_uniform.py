@@ -26,7 +26,7 @@ from typing import Any
 
 import cachetools
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, report, save, take_turns
 
 from hivecore.caching import UniformCache, UniformMapping
 from hivecore.reference.caching import UniformCache as Twin
@@ -424,13 +424,6 @@ def memory(items: int) -> Figures:
     }
     assert totals["UniformCache, no job"] < 9 / 8 * items + 2000
     return {name: total / items for name, total in totals.items()}
-
-
-def report(title: str, unit: str, figures: Figures) -> dict[str, Any]:
-    print(f"\n{title} [{unit}]")
-    for name, value in figures.items():
-        print(f"  {name:44} {value:10,.3f}")
-    return {"title": title, "unit": unit, **figures}
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, report, save, take_turns
 from peers.heap_buddy import HeapBuddy
 
 from hivecore.cells import BuddyAllocator
@@ -201,13 +201,6 @@ def size(roots: int, rounds: int) -> dict[str, float]:
     )
     figures["bytes per leaf"] = sys.getsizeof(allocator) / (roots * LEAVES_PER_ROOT)
     return figures
-
-
-def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
-    print(f"\n{title} [{unit}]")
-    for name, value in figures.items():
-        print(f"  {name:24} {value:14,.3f}")
-    return {"title": title, "unit": unit, **figures}
 
 
 def main() -> None:

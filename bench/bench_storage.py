@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, report, save, take_turns
 from peers.float_bucket import FloatLimiter
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, vstack
@@ -350,13 +350,6 @@ def limiter_figures(jobs: int, requests: int, rounds: int) -> dict[str, float]:
     assert abs(granted["one by one"] - granted["floats"]) <= 1e-4 * granted["floats"] + 10
     assert granted["lending"] > granted["one by one"]
     return figures
-
-
-def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
-    print(f"\n{title} [{unit}]")
-    for name, value in figures.items():
-        print(f"  {name:28} {value:12,.3f}")
-    return {"title": title, "unit": unit, **figures}
 
 
 def main() -> None:

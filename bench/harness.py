@@ -78,6 +78,14 @@ def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def report(title: str, unit: str, figures: dict[str, float], width: int = 28) -> dict[str, Any]:
+    """Print a table of figures, and return it as it is saved."""
+    print(f"\n{title} [{unit}]")
+    for name, value in figures.items():
+        print(f"  {name:{width}} {value:14,.3f}")
+    return {"title": title, "unit": unit, **figures}
+
+
 def save(arguments: argparse.Namespace, subject: str, figures: Any) -> None:
     """Write the figures, and where they were measured, to <out>/<subject>.json."""
     data = {"benchmark": subject, **surroundings(arguments), "figures": figures}

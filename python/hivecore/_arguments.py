@@ -3,11 +3,19 @@
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 _Kind = TypeVar("_Kind")
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_WithName = TypeVar("_WithName", bound=_Named)
 
 
 def show(value: Any) -> str:
@@ -149,6 +157,16 @@ def tuple_of(value: Any, name: str, kind: type[_Kind]) -> tuple[_Kind, ...]:
         if not isinstance(one, kind):
             raise TypeError(f"{name} must hold {kind.__name__}, not {type(one).__name__}")
     return given
+
+
+def by_name(value: Any, argument: str, kind: type[_WithName]) -> dict[str, _WithName]:
+    """The sequence of objects of a class by their names, each once."""
+    named: dict[str, _WithName] = {}
+    for one in tuple_of(value, argument, kind):
+        if one.name in named:
+            raise ValueError(f"{argument}: {one.name!r} is there twice")
+        named[one.name] = one
+    return named
 
 
 def as_dict(value: object, name: str) -> Mapping[Any, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple, tuple_of
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple, by_name
 from hivecore._record import Name, Record, within
 from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
@@ -212,7 +212,7 @@ class _Search:
         self.waiting = sum(state in PLACED for state in states.values())
         self.nodes = sorted({as_name(one, "nodes") for one in as_tuple(nodes, "nodes")})
         self.budgets = _budgets(budgets)
-        self.running = _by_name(running)
+        self.running = by_name(running, "running", RunningPod)
         self._slots = slots
         self._place = place or _cheapest_first
         self._allows = allows
@@ -330,21 +330,12 @@ def _check_callable(given: object, name: str) -> None:
 
 def _cheapest_first(
     slots: Mapping[str, int], pods: int, costs: Mapping[str, int]
-) -> dict[str, int] | None:
+) -> dict[str, int]:
     counts = {}
-    for node in sorted(slots, key=lambda one: (costs[one], one)):
+    for node in sorted(slots, key=lambda node: costs[node]):  # at equal costs by name, as they are
         counts[node] = min(slots[node], pods)
         pods -= counts[node]
-    return None if pods else counts
-
-
-def _by_name(running: Iterable[RunningPod]) -> dict[str, RunningPod]:
-    found: dict[str, RunningPod] = {}
-    for pod in tuple_of(running, "running", RunningPod):
-        if pod.name in found:
-            raise ValueError(f"running: pod {pod.name!r} is there twice")
-        found[pod.name] = pod
-    return found
+    return counts
 
 
 def _budgets(budgets: Iterable[tuple[Iterable[str], int]]) -> list[tuple[frozenset[str], int]]:

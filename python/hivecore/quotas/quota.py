@@ -1,13 +1,11 @@
 """One quota of a tree, as it is declared."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from hivecore._arguments import tuple_of
 from hivecore._record import Named
 from hivecore.quotas._amounts import Amounts, AmountsLike, as_amounts
 
-__all__ = ["Quota", "quotas_by_name"]
+__all__ = ["Quota"]
 
 
 class Quota(Named, frozen=True, kw_only=True):
@@ -77,13 +75,3 @@ class Quota(Named, frozen=True, kw_only=True):
             raise ValueError(
                 f"{field}: is for quotas at the top, this one is below {self.parent!r}"
             )
-
-
-def quotas_by_name(quotas: Iterable[Quota]) -> dict[str, Quota]:
-    """The quotas by their names, each once."""
-    named: dict[str, Quota] = {}
-    for quota in tuple_of(quotas, "quotas", Quota):
-        if quota.name in named:
-            raise ValueError(f"quotas: {quota.name!r} is there twice")
-        named[quota.name] = quota
-    return named

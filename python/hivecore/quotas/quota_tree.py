@@ -6,13 +6,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_text, as_tuple, by_name
 from hivecore._thousandths import THOUSAND, exact
 from hivecore.decisions import Explanation
 from hivecore.quotas._amounts import Amount, AmountsLike
 from hivecore.quotas._fields import Field
 from hivecore.quotas.explanation import explain
-from hivecore.quotas.quota import Quota, quotas_by_name
+from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_admission import QuotaAdmission
 from hivecore.quotas.quota_ledger import Limit
 from hivecore.quotas.quota_request import QuotaRequest
@@ -276,7 +276,7 @@ class QuotaTree(QuotaAdmission):
 
 def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
     """The quotas so that each follows its parent, if that is among them."""
-    named = quotas_by_name(quotas)
+    named = by_name(quotas, "quotas", Quota)
     found: dict[str, Quota] = {}
     for name in sorted(named):
         path: dict[str, None] = {}

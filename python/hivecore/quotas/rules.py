@@ -6,11 +6,11 @@ find such trees before jobs wait.
 
 from collections.abc import Iterable, Mapping
 
-from hivecore._arguments import as_bool
+from hivecore._arguments import as_bool, by_name
 from hivecore._record import Record
 from hivecore._thousandths import exact
 from hivecore.quotas._amounts import Amount
-from hivecore.quotas.quota import Quota, quotas_by_name
+from hivecore.quotas.quota import Quota
 
 __all__ = ["RuleViolation", "quota_rules"]
 
@@ -63,7 +63,7 @@ def quota_rules(
     min - lab: min of gpu is 16, those below it have 20 in all: speech 8, vision 12
     """
     same = as_bool(same_dimensions, "same_dimensions")
-    named = quotas_by_name(quotas)
+    named = by_name(quotas, "quotas", Quota)
     below: dict[str, list[Quota]] = {}
     for name in sorted(named):
         below.setdefault(named[name].parent, []).append(named[name])

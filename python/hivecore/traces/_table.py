@@ -9,7 +9,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -35,6 +35,7 @@ __all__ = [
     "read_columns",
     "read_header",
     "read_text",
+    "write_columns",
 ]
 
 #: How logs say that a job has no duration or no number of GPUs.
@@ -218,3 +219,16 @@ def line_of(text: str, row: int) -> int:
         if seen == row:
             break
     return reader.line_num
+
+
+def write_columns(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns of one length below their names, packed if the name ends in .gz."""
+    target = Path(path)
+    text = io.StringIO(newline="")
+    # With the line ends of RFC 4180, because "\n" alone would leave "\r" within a name unquoted.
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    data = text.getvalue().encode()
+    # A fixed time stamp keeps equal traces equal files.
+    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)

@@ -4,13 +4,10 @@ The layout to convert other logs into: it holds just what a replay needs, and wh
 is read back as the same trace, bit for bit.
 """
 
-import csv
-import gzip
-import io
 from pathlib import Path
 
 from hivecore.traces._part import Part
-from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns
+from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns, write_columns
 from hivecore.traces.trace import Trace
 
 __all__ = ["read", "save_csv"]
@@ -50,22 +47,6 @@ def save_csv(trace: Trace, path: str | Path) -> None:
     ...     load(Path(folder) / "trace.csv", "csv").submit.tolist()
     [0.0, 0.1]
     """
-    target = Path(path)
-    text = io.StringIO(newline="")
-    # With the line ends of RFC 4180, because "\n" alone would leave "\r" within a name unquoted.
-    writer = csv.writer(text)
-    writer.writerow(_HEADER)
-    names = [trace.tenants[code] for code in trace.tenant.tolist()]
-    writer.writerows(
-        zip(
-            trace.job_id.tolist(),
-            names,
-            trace.submit.tolist(),
-            trace.duration.tolist(),
-            trace.gpus.tolist(),
-            strict=True,
-        )
-    )
-    data = text.getvalue().encode()
-    # A fixed time stamp keeps equal traces equal files.
-    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    columns = {name: getattr(trace, name).tolist() for name in _HEADER}
+    columns["tenant"] = [trace.tenants[code] for code in columns["tenant"]]
+    write_columns(path, columns)

@@ -6,9 +6,6 @@ are in GB of 1000 MB, rates in MB/s, times in seconds. What `save_storage` write
 the same trace, bit for bit.
 """
 
-import csv
-import gzip
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +26,7 @@ from hivecore.traces._table import (
     read_columns,
     read_header,
     read_text,
+    write_columns,
 )
 from hivecore.traces.errors import TraceFormatError
 
@@ -195,12 +193,4 @@ def save_storage(trace: StorageTrace, path: str | Path) -> None:
     >>> bool((again.total_gb == trace.total_gb).all())
     True
     """
-    target = Path(path)
-    text = io.StringIO(newline="")
-    # With the line ends of RFC 4180, because "\n" alone would leave "\r" within a name unquoted.
-    writer = csv.writer(text)
-    writer.writerow(_HEADER)
-    writer.writerows(zip(*(getattr(trace, name).tolist() for name in _HEADER), strict=True))
-    data = text.getvalue().encode()
-    # A fixed time stamp keeps equal traces equal files.
-    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    write_columns(path, {name: getattr(trace, name).tolist() for name in _HEADER})

@@ -18,6 +18,14 @@ cluster:
       resources: {cpu: 192, memory: 2Ti}
 """
 
+_POLICIES = """\
+# Which GPUs and NICs a pod gets: bin-pack fills devices that are in use, spread takes idle ones.
+devices: {policy: bin-pack}
+
+# immediate: yes for simulators, in which victims have stopped at once.
+scheduler: {preemption: yes, immediate: no}
+"""
+
 _NODE = f"""\
 # One machine that two teams share, GPU by GPU or in parts of a GPU.
 {_MODEL}\
@@ -35,12 +43,7 @@ tenants:
 # where a tenant says nothing; round-robin: a job of each in turn; priority: one queue for all.
 queues: {{order: weighted}}
 
-# Which GPUs and NICs a pod gets: bin-pack fills devices that are in use, spread takes idle ones.
-devices: {{policy: bin-pack}}
-
-# immediate: yes for simulators, in which who has to leave has left at once.
-scheduler: {{preemption: yes, immediate: no}}
-"""
+{_POLICIES}"""
 
 _RACK = f"""\
 # A rack of 16 machines for two teams; pods of a job are placed near to each other.
@@ -64,12 +67,7 @@ tenants:
 # of priority for each second that it waits.
 queues: {{order: weighted}}
 
-# Which GPUs and NICs a pod gets: bin-pack fills devices that are in use, spread takes idle ones.
-devices: {{policy: bin-pack}}
-
-# immediate: yes for simulators, in which who has to leave has left at once.
-scheduler: {{preemption: yes, immediate: no}}
-"""
+{_POLICIES}"""
 
 _FOUR_RACKS = f"""\
 # Four racks of 16 machines, in which each team owns cells: what it owns it gets, whole and well

@@ -6,7 +6,7 @@ pinned cells are taken, and owed what is owned besides those (HiveD, OSDI'20, se
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,14 +152,20 @@ def check_fit(
             _check_chain(name, chain, tenants, pins[name], place, problems)
 
 
+def _above(pin: Pin, chain: PhysicalChain) -> Iterator[tuple[int, int]]:
+    """The cells that a pinned one is in, by level and index."""
+    index = pin.index
+    for level, fanout in enumerate(chain.line.fanouts[pin.level :], pin.level + 1):
+        index //= fanout
+        yield level, index
+
+
 def _check_overlap(pins: Mapping[str, Pin], chain: PhysicalChain, problems: Problems) -> bool:
     taken = {(pin.level, pin.index): name for name, pin in pins.items()}
     fits = True
     for name, pin in pins.items():
-        index = pin.index
-        for level in range(pin.level, len(chain.line.fanouts)):
-            index //= chain.line.fanouts[level]
-            outer = taken.get((level + 1, index))
+        for above in _above(pin, chain):
+            outer = taken.get(above)
             if outer is not None:
                 fits = False
                 problems.add(
@@ -179,10 +185,8 @@ def _check_chain(
     levels, fanouts = chain.line.levels, chain.line.fanouts
     split: list[set[int]] = [set() for _ in levels]
     for pin in pins.values():
-        index = pin.index
-        for level in range(pin.level, len(fanouts)):
-            index //= fanouts[level]
-            split[level + 1].add(index)
+        for level, index in _above(pin, chain):
+            split[level].add(index)
     left = 0
     for level in range(len(levels) - 1, -1, -1):
         if level == len(fanouts):
