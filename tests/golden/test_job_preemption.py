@@ -143,6 +143,23 @@ def test_gangs_leave_with_those_that_start_only_with_them():
     assert victim.pods == ("a", "b")
 
 
+def test_groups_that_jobs_join_leave_or_stay_together():
+    gangs = pending(1)
+    running = []
+    for i in range(6):  # a pod of each job is in the gang before, the other in the next
+        for pod, gang in ((f"x{i}", f"g{i}"), (f"y{i}", f"g{i + 1}")):
+            if gang not in gangs.gangs:
+                gangs.define_gang(GangSpec(gang, 1), 0)
+            gangs.create_pod(pod, gang, 0, bound=True)
+            running.append((pod, "n1", 1, f"j{5 - i}"))
+    [victim] = Nodes({"n1": 12}, running).ask(gangs).victims
+    assert len(victim.pods) == 12
+    for staying in range(12):
+        pod, node, _, job = running[staying]
+        some = [*running[:staying], (pod, node, 9, job), *running[staying + 1 :]]
+        assert Nodes({"n1": 12}, some).ask(gangs).reason == "no job may leave"
+
+
 def test_what_the_own_group_starts_with_never_leaves():
     gangs = Coscheduler()
     gangs.create_pod("z", GangSpec("z", 1), 0, bound=True)
@@ -184,6 +201,25 @@ def test_who_has_nobody_pending_or_whose_victims_are_leaving_has_to_wait():
     gangs.delete_pod("u0", 1)
     assert nodes.ask(gangs).reason == "no pod is pending"
     assert nodes.ask(pending(1), priority=1).reason == "no job may leave"
+
+
+def test_a_search_in_vain_asks_each_node_three_times_and_with_budgets_four_times():
+    running = [(f"x{i}", "n1", 1, f"j{i}") for i in range(2)]
+    nodes, asked = Nodes({"n1": 2}, running), []
+
+    def slots(node, gone):
+        asked.append(sorted(gone))
+        return nodes.slots(node, gone)
+
+    def search(budgets):
+        asked.clear()
+        preempt_jobs(
+            pending(3), "urgent", nodes.running, slots, nodes=["n1"], priority=9, budgets=budgets
+        )
+        return asked
+
+    assert search([]) == [[], ["x0", "x1"], ["x0", "x1"]]
+    assert search([(["x0", "x1"], 1)]) == [[], ["x0"], ["x0", "x1"], ["x0", "x1"]]
 
 
 def test_budgets_are_kept():

@@ -368,8 +368,7 @@ class _Joined:
     def of(self, key: _Key) -> _Key:
         above = self._above
         while key in above:
-            if above[key] in above:
-                above[key] = above[above[key]]
+            above[key] = above.get(above[key], above[key])
             key = above[key]
         return key
 

@@ -193,51 +193,41 @@ def _tightest(spaces: Sequence[int], needed: int) -> list[int]:
 
     # reach[i][d]: bit c is set where, from position i on, distances can sum to c with d more of the
     # larger ones left out than of the smaller ones taken (from -slack on, as indices of a list do).
+    # Where d would pass an end of the list, c has passed the slack.
     within = (2 << slack) - 1
     here = [0] * (2 * slack + 1)
     here[0] = 1
     reach, left = [here], [0]  # left: spaces as large as the pivot, from here on
     for space in reversed(spaces):
         if space != pivot:
-            distance, step = abs(space - pivot), 1 if space > pivot else -1
+            distance = abs(space - pivot)
+            step = (space - pivot) // distance
+            before = here[-step:] + here[:-step]
             here = [
-                bits | (here[d - step] << distance & within if -slack <= d - step <= slack else 0)
-                for d, bits in _signed(here)
+                bits | more << distance & within for bits, more in zip(here, before, strict=True)
             ]
-            here = here[slack:] + here[:slack]
         reach.append(here)
         left.append(left[-1] + (space == pivot))
     reach.reverse()
     left.reverse()
 
-    def most(position: int, more: int) -> int:
-        """The largest sum of distances from here on, when `more` fillers are still to be taken."""
-        sums = [bits for d, bits in _signed(reach[position]) if 0 <= more + d <= left[position]]
-        return max((bits.bit_length() for bits in sums), default=0) - 1
+    def sums(position: int, more: int) -> Iterator[int]:
+        """What distances can sum to from here on, when `more` fillers are still to be taken."""
+        half = range(-slack, slack + 1)
+        return (reach[position][d] for d in half if 0 <= more + d <= left[position])
 
-    def possible(position: int, more: int, distance: int) -> bool:
-        return distance >= 0 and any(
-            bits >> distance & 1 and 0 <= more + d <= left[position]
-            for d, bits in _signed(reach[position])
-        )
-
-    rest = most(0, fillers)
+    rest = max(bits.bit_length() for bits in sums(0, fillers)) - 1
     chosen: list[int] = []
     for position, space in enumerate(spaces):
         # Taking or leaving this one: how many fillers are then missing, and how much distance.
         larger, smaller = max(space - pivot, 0), max(pivot - space, 0)
-        if possible(position + 1, fillers - (larger == 0), rest - smaller):
+        distance, more = rest - smaller, fillers - (larger == 0)
+        if distance >= 0 and any(bits >> distance & 1 for bits in sums(position + 1, more)):
             chosen.append(position)
-            fillers, rest = fillers - (larger == 0), rest - smaller
+            fillers, rest = more, distance
         else:
             fillers, rest = fillers + (larger > 0), rest - larger
     return chosen
-
-
-def _signed(row: list[int]) -> Iterator[tuple[int, int]]:
-    """The elements of a list of odd length with their indices from -n to n."""
-    half = len(row) // 2
-    return ((d, row[d]) for d in range(-half, half + 1))
 
 
 def _need_bandwidths(value: object) -> None:

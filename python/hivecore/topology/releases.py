@@ -53,7 +53,7 @@ class Leavers(NamedTuple):
         ``None``: even the end of all would not.
         """
         pods, gains, request = self.pods, self.gains, self.request
-        if not pods or not self.are_enough(pods):
+        if not self.are_enough(pods):
             return None
         best = None
         if request.role is None and not request.multiple:
@@ -84,7 +84,7 @@ class Leavers(NamedTuple):
         leaving = names[:high]
         for name in reversed(leaving):
             fewer = tuple(one for one in leaving if one != name)
-            if fewer and self.are_enough(fewer):
+            if self.are_enough(fewer):
                 leaving = fewer
         return sum(self.pods[name] for name in leaving), tuple(sorted(leaving))
 
@@ -104,7 +104,7 @@ def _cover(lack: int, gains: dict[str, int], pods: dict[str, int]) -> _Choice | 
     """The owners with fewest pods in all that give back so many slots; ``None``: all do not, or
     there are too many to be compared.
     """
-    names = sorted(name for name, gain in gains.items() if gain > 0)
+    names = sorted(gains)
     if sum(gains.values()) < lack or len(names) * (lack + 1) > _MOST_CELLS:
         return None
     least: npt.NDArray[np.int64] = np.full(lack + 1, 2**62)  # by slots

@@ -249,6 +249,15 @@ def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
     assert isinstance(wait, Wait) and scheduler.state("one") == "running"
 
 
+def test_the_quota_of_pods_that_join_a_job_later_counts_when_the_others_are_tried():
+    # With "one" first, its three other pods ask for the quota's minimum, and "two" has no room.
+    quotas = [Quota("a", max={"gpu": 6}, min={"gpu": 4}), Quota("b", max={"gpu": 6})]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 6}))
+    one = Job("one", "a", [Role("w", 5, gpus=1, min_pods=2)], together=["two"])
+    two = Job("two", "b", [Role("w", 2, gpus=1)], together=["one"])
+    assert started(submit(scheduler, one, two)) == ["two", "one", "one", "one"]
+
+
 def test_they_are_explained_logged_and_read_again(tmp_path):
     job = pair()[0]
     assert record_of_plain(Job, plain(job)) == job
