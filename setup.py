@@ -61,8 +61,10 @@ elif SANITIZE:
     OPTIONS["extra_compile_args"] += ["-O1", "-g1", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]
     OPTIONS["extra_link_args"] += checks
 else:
-    OPTIONS["extra_compile_args"] += ["-O3", "-g0"]
-    OPTIONS["extra_link_args"] += ["-Wl,-s"] if sys.platform == "linux" else []
+    # A module is linked with all kernels of a column, and keeps what it calls.
+    OPTIONS["extra_compile_args"] += ["-O3", "-g0", "-ffunction-sections", "-fdata-sections"]
+    linux = ["-Wl,-s", "-Wl,--gc-sections"]
+    OPTIONS["extra_link_args"] += linux if sys.platform == "linux" else ["-Wl,-dead_strip"]
 
 
 def stale(obj: str, source: str) -> bool:

@@ -1,37 +1,16 @@
 # distutils: language = c++
 """Bindings of the cell kernels: arguments are checked here once, all work is done in cells/*.cpp."""
 
-import operator
 from collections import namedtuple
 from types import MemberDescriptorType
 
-import numpy as np
+from hivecore._sealed import unseal
+from hivecore.errors import NoFreeCellError, NotAllocatedError, StaleDecisionError
 
-from hivecore._sealed import seal, unseal
-from hivecore.errors import (
-    CorruptStateError,
-    InvariantError,
-    NoFreeCellError,
-    NotAllocatedError,
-    StaleDecisionError,
-)
+from libc.stdint cimport INT64_MAX, int32_t, uint32_t
 
-cimport cython
-cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
-from libcpp.span cimport span
-from libcpp.string cimport string
-from libcpp.vector cimport vector
-
-cnp.import_array()
-
-include "arguments.pxi"
-include "checks.pxi"
-include "maker.pxi"
-include "mutex.pxi"
 include "kernel_object.pxi"
+include "maker.pxi"
 
 
 cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:
@@ -394,7 +373,6 @@ cdef class BuddyAllocator(KernelObject):
 
     def __repr__(self):
         return f"BuddyAllocator({list(self.fanouts)}, roots={self.roots})"
-
 
 include "cells/group_kernel.pxi"
 include "cells/group_plan.pxi"

@@ -4,30 +4,12 @@
 Numbers are range-checked here where they index; all work is done in quotas/*.cpp.
 """
 
-import operator
 from types import MemberDescriptorType
 
-import numpy as np
-
-from hivecore._sealed import seal
-from hivecore.errors import CorruptStateError, InvariantError
-
-cimport cython
-cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int8_t, int32_t
 from libcpp cimport bool as bool_t
-from libcpp.span cimport span
-from libcpp.string cimport string
-from libcpp.vector cimport vector
 
-cnp.import_array()
-
-include "arguments.pxi"
-include "mutex.pxi"
 include "kernel_object.pxi"
-include "checks.pxi"
 include "maker.pxi"
 include "quotas/water_fill.pxi"
 include "quotas/quota_tree.pxi"

@@ -4,27 +4,9 @@
 Each kernel has its part of this file below replicas/.
 """
 
-import operator
+from hivecore._sealed import unseal
+from hivecore.errors import FullReportNeededError
 
-import numpy as np
-
-from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
-
-cimport cython
-cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
-from libcpp.span cimport span
-from libcpp.string cimport string
-from libcpp.vector cimport vector
-
-cnp.import_array()
-
-include "arguments.pxi"
-include "mutex.pxi"
 include "kernel_object.pxi"
-include "checks.pxi"
 include "replicas/directory.pxi"
 include "replicas/cache.pxi"

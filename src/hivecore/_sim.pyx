@@ -4,23 +4,10 @@
 Arrays are those of `hivecore.sim.storage`: ids are checked where they index, amounts are not.
 """
 
-import operator
-
-import numpy as np
-
 from hivecore.errors import InvariantError
 
-cimport cython
-cimport numpy as cnp
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
-from libcpp.span cimport span
-from libcpp.string cimport string
-from libcpp.vector cimport vector
-
-cnp.import_array()
 
 include "arguments.pxi"
 include "reals.pxi"

@@ -1,7 +1,21 @@
 """What every Cython binding does with its arguments: integers, arrays of them, and their ranges.
 
-Included by the bindings as text, so each has its own copy at C speed; they import what it uses.
+Included by the bindings as text, so each has its own copy at C speed.
 """
+
+import operator
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.span cimport span
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cnp.import_array()
 
 ctypedef span[int64_t] Batch
 ctypedef span[const int64_t] Values

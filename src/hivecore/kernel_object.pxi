@@ -1,5 +1,14 @@
 """What every object over a kernel has: turns, copies, saved states, an audit, its size."""
 
+from hivecore._sealed import seal
+from hivecore.errors import CorruptStateError, InvariantError
+
+from cpython.bytes cimport PyBytes_AS_STRING
+
+include "arguments.pxi"
+include "mutex.pxi"
+include "checks.pxi"
+
 
 cdef extern from "common/state.hpp" namespace "hivecore" nogil:
     cdef cppclass StateWriter:
