@@ -19,7 +19,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from harness import command_line, save
+from harness import command_line, save, save_figure
 
 from hivecore.caching import (
     ClairvoyantCache,
@@ -110,7 +110,7 @@ def plot(folder: Path, one: list[dict[str, Any]], items: int) -> None:
     )
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(folder / "caching_hit_ratios.png", dpi=100, bbox_inches="tight")
+    save_figure(figure, folder / "caching_hit_ratios.png", bbox_inches="tight")
     plt.close(figure)
 
 

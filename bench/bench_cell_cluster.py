@@ -36,7 +36,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save
+from harness import command_line, cpu_seconds, save, save_figure
 from twin_clusters import on_the_twin
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, NodeSet
@@ -311,7 +311,7 @@ def picture(curve: list[dict[str, Any]], folder: Path) -> None:
     )
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(folder / "cell_cluster.png", dpi=100, bbox_inches="tight")
+    save_figure(figure, folder / "cell_cluster.png", bbox_inches="tight")
     pyplot.close(figure)
 
 

@@ -30,7 +30,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from harness import TRACES, command_line, cpu_seconds, hivecore_seconds, save, take_turns
+from harness import (
+    TRACES,
+    command_line,
+    cpu_seconds,
+    hivecore_seconds,
+    save,
+    save_picture,
+    take_turns,
+)
 from openb_loops import ByHand, WithQuotas
 from openb_reported import ALLOCATED, ALLOCATED_AT_100, FRAGMENTED_OF_IDLE
 
@@ -127,9 +135,7 @@ def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) 
 def draw(runs: list[DeviceReplay], reported: Any, folder: Path) -> None:
     with TemporaryDirectory() as made:
         for path in devices_report(runs, reported).save_pictures(made):
-            target = folder / f"devices_openb_{path.name}"
-            target.write_bytes(path.read_bytes())
-            print(f"wrote {target}")
+            save_picture(path, folder / f"devices_openb_{path.name}")
 
 
 def main() -> int:

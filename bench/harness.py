@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -84,6 +85,21 @@ def report(title: str, unit: str, figures: dict[str, float], width: int = 28) ->
     for name, value in figures.items():
         print(f"  {name:{width}} {value:14,.3f}")
     return {"title": title, "unit": unit, **figures}
+
+
+def save_picture(drawn: Path | BytesIO, path: Path) -> None:
+    """Write a picture in 256 colours, which takes a third of the bytes."""
+    from PIL import Image
+
+    with Image.open(drawn) as picture:
+        picture.convert("RGB").quantize(256).save(path, optimize=True)
+    print(f"wrote {path}")
+
+
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    with BytesIO() as drawn:
+        figure.savefig(drawn, format="png", dpi=100, **options)
+        save_picture(drawn, path)
 
 
 def save(arguments: argparse.Namespace, subject: str, figures: Any) -> None:

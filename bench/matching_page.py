@@ -8,6 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from harness import save_figure
 from matching_changes import worst
 
 PEERS = ["LEMON", "Boost", "rustworkx", "networkx", "twin"]
@@ -152,6 +153,6 @@ def plot(folder: Path, name: str, contests: list[Figures]) -> str:
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend()
     file = f"matching_{name.replace(' ', '_')}.png"
-    figure.savefig(folder / file, dpi=100, bbox_inches="tight")
+    save_figure(figure, folder / file, bbox_inches="tight")
     plt.close(figure)
     return file

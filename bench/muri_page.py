@@ -8,6 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from harness import save_figure
 
 #: What is compared, with what it is called.
 METRICS = {"mean_completion": "mean JCT", "makespan": "makespan", "p99_completion": "p99 JCT"}
@@ -174,9 +175,8 @@ def picture(folder: Path, number: int, rows: list[Row]) -> str:
         title(traces, policies, base, found), loc="left", fontweight="bold", fontsize=11
     )
     file = f"muri_figures_{number}.png"
-    figure.savefig(folder / file, dpi=100)
+    save_figure(figure, folder / file)
     plt.close(figure)
-    print(f"wrote {folder / file}")
     return file
 
 
