@@ -218,20 +218,25 @@ def test_variants_are_those_of_the_documentation():
 # --- saved states --------------------------------------------------------------------------------
 
 
-def test_a_payload_that_is_no_state_is_refused_or_consistent(cache):
-    """Even with a correct checksum: every byte in turn, with several values."""
-    payload = unseal(b"HCPC", 1, cache.to_bytes())
+def damaged(cache, magic):
+    """What is accepted of the states in which a byte has another value."""
+    payload = unseal(magic, 1, cache.to_bytes())
     for position in range(len(payload)):
         for value in (0, 1, 0x7F, 0xFF):
-            damaged = bytearray(payload)
-            damaged[position] = value
+            changed = payload[:position] + bytes([value]) + payload[position + 1 :]
             try:
-                restored = PolicyCache.from_bytes(seal(b"HCPC", 1, bytes(damaged)))
+                restored = type(cache).from_bytes(seal(magic, 1, changed))
             except CorruptStateError:
                 continue
             restored.check()
-            restored.access(np.arange(restored.items) % restored.items)
-            restored.check()
+            yield restored
+
+
+def test_a_payload_that_is_no_state_is_refused_or_consistent(cache):
+    """Even with a correct checksum: every byte in turn, with several values."""
+    for restored in damaged(cache, b"HCPC"):
+        restored.access(np.arange(restored.items) % restored.items)
+        restored.check()
 
 
 def test_a_payload_that_announces_too_much_is_refused():
@@ -424,19 +429,11 @@ def test_damaged_bytes_of_a_clairvoyant_cache_are_refused(shared):
         with pytest.raises(CorruptStateError):
             ClairvoyantCache.from_bytes(data)
     payload = unseal(b"HCCV", 1, saved)
-    for position in range(len(payload)):
-        for value in (0, 1, 0x7F, 0xFF):
-            damaged = bytearray(payload)
-            damaged[position] = value
-            try:
-                restored = ClairvoyantCache.from_bytes(seal(b"HCCV", 1, bytes(damaged)))
-            except CorruptStateError:
-                continue
-            restored.check()
-            for job in restored.jobs:
-                with contextlib.suppress(ValueError):
-                    restored.access(job, 3)
-            restored.check()
+    for restored in damaged(shared, b"HCCV"):
+        for job in restored.jobs:
+            with contextlib.suppress(ValueError):
+                restored.access(job, 3)
+        restored.check()
     for length in range(0, len(payload), 5):
         with pytest.raises(CorruptStateError):
             ClairvoyantCache.from_bytes(seal(b"HCCV", 1, payload[:length]))
