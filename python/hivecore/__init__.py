@@ -1,12 +1,12 @@
 """The scheduling core that other GPU-cluster schedulers embed.
 
-Begin with `hivecore.cells.CellCluster`: who may take which GPUs of a shared cluster. A part is
+Begin with `hivecore.cells.CellCluster`: which GPUs a tenant may take of a shared cluster. A part is
 loaded when it is first used, and each has its own ``help``:
 
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
 - `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
 - `dra`: Kubernetes' device claims, resource slices and pools
-- `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
+- `quotas`: elastic quota trees: what each quota may use now, and what it gives back (Koordinator)
 - `topology`: where a gang goes in a network of spines, blocks and racks (Koordinator)
 - `gangs`: pods that start together or not at all
 - `queues`: which job of which tenant is next (KubeDL)

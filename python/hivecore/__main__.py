@@ -19,7 +19,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run `hivecore.cli.main` on the arguments of the process, and return the exit status."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started this process
+        if getattr(sys, name) is None:  # closed by the process that started this one
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     plain = warnings.formatwarning
     warnings.formatwarning = lambda message, category, *rest: (

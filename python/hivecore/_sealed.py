@@ -51,7 +51,7 @@ def unseal(magic: bytes, version: int, data: object) -> bytes:
 
 @contextmanager
 def corrupt_if_it_fails() -> Iterator[None]:
-    """Turn whatever a payload that nobody wrote makes fail into a `CorruptStateError`."""
+    """Turn the errors that a damaged payload causes into a `CorruptStateError`."""
     try:
         yield
     except CorruptStateError:

@@ -1,4 +1,4 @@
-"""Cells: who may take which GPUs without breaking a neighbour's guarantee (HiveD, OSDI'20)."""
+"""Cells: which GPUs a tenant may take without breaking another's guarantee (HiveD, OSDI'20)."""
 
 from hivecore._cells import BuddyAllocator
 from hivecore.cells.affinity_group import AffinityGroup, Member

@@ -49,10 +49,10 @@ class AffinityGroup:
         they can be had on one node. It needs luck: the tenant owns no such cells together.
     :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only
         among choices that pack equally well the one that evicts the fewest leaves is taken.
-        "least": it evicts nobody if it finds a place without, and otherwise as few as it can, even
-        if that opens nodes. "private": it gets the very virtual nodes that it would get in a
-        private cluster of its tenant, so that who borrows never changes what runs later (as long
-        as nobody is preempted by priority, or confined to less than a node); only the cells that
+        "least": it evicts no group if it finds a place without, and otherwise as few as it can,
+        even if that opens nodes. "private": it gets the very virtual nodes that it would get in a
+        private cluster of its tenant, so that borrowers never change what runs later (as long as no
+        group is preempted by priority, or confined to less than a node); only the cells that
         nothing is bound to are chosen for few evictions. ``None``: what the cluster says.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.

@@ -48,18 +48,18 @@ class CellCluster(CellLedger):
     Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
     fewest leaves, level, of idle ones the most used cell around them, index; a gang in the lowest
     cell above nodes that takes it, where it opens the fewest idle nodes. A choice that evicts
-    somebody gives way to one that packs as well and harms others less: a pod on another node that
+    groups gives way to one that packs as well and harms others less: a pod on another node that
     is used as much, a gang wherever it opens no more idle nodes. The harm is the guaranteed leaves
     lost, then the leaves evicted, of whole groups, then the groups; for a single pod it is the
     least there can be, unless lazy groups are preempted, for a gang the least that was found. What
     may be preempted counts as idle, but is taken last. Asked again when its victims have gone, in
     the order named, a group binds; where that, or that there is nothing less harmful, could not be
     made sure of, `GroupDecision.cut_short` says so (but with policies and merged siblings it is not
-    looked for). Nobody is evicted for a group that would have to wait even then, since downgraded
+    looked for). No group is evicted for one that would have to wait even then, since downgraded
     ones would be promoted to all that is left. Physical cells by fewest bad leaves, fewest
-    opportunistic leaves, index. Opportunistic groups go into cells above nodes that are promised to
-    nobody, then into promised ones that are idle, at last where guaranteed work is; of these by
-    most opportunistic leaves and the highest index.
+    opportunistic leaves, index. Opportunistic groups go into cells above nodes that no tenant
+    is promised, then into promised ones that are idle, at last where guaranteed work is; of these
+    by most opportunistic leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does
@@ -107,7 +107,7 @@ class CellCluster(CellLedger):
         self._take_up(GroupBooks(spec, policies, evictions))
 
     def fits(self, group: AffinityGroup) -> bool:
-        """Whether the group could start now, nobody having to leave; as ``schedule`` says."""
+        """Whether the group could start now, without evictions; as ``schedule`` says."""
         return self.schedule(group).outcome == "bind"
 
     def schedule(
@@ -261,11 +261,11 @@ class CellCluster(CellLedger):
         """Go over to another specification; every group that runs goes on running.
 
         Nodes are known by their names, leaves by their indices; what is bad stays bad, a wholly
-        bad node with all leaves that it has then. Groups are booked anew by priority, then by their
-        first leaves, those that were downgraded last; a group whose guarantee cannot be had (any
-        more) goes on opportunistically. A leaf that is gone comes back to its group with a later
-        specification.
-        Reservations of preempting groups are given up. Policies stay with their tenants.
+        bad node with all leaves that it has then. Groups are booked again by priority, then by
+        their first leaves, those that were downgraded last; a group whose guarantee cannot be had
+        (any more) goes on opportunistically. A leaf that is gone comes back to its group with a
+        later specification. Reservations of preempting groups are given up. Policies stay with
+        their tenants.
 
         :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.
         :raises ValueError: a node has one leaf index twice in a chain.

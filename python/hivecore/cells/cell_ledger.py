@@ -51,7 +51,7 @@ class CellLedger(Trials, Stateful):
 
     @property
     def spec(self) -> ClusterSpec:
-        """What the cluster is made of and who owns which cells: a copy."""
+        """What the cluster is made of and which cells each tenant owns: a copy."""
         with self._lock:
             spec = self._books.names.spec
         return ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
@@ -194,7 +194,7 @@ class CellLedger(Trials, Stateful):
 
         Accounted over all tenants together, from the highest level down; where cells are short,
         they are charged one by one to the tenant with the most unbound ones, the last among equal
-        ones. This tells what is promised and cannot be had; whoever comes first is served.
+        ones. This tells what is promised and cannot be had; the first group to come is served.
         """
         with self._lock:
             return doomed_cells(self._books)
@@ -249,13 +249,13 @@ class CellLedger(Trials, Stateful):
         return users, reservers
 
     def leaf_group_numbers(self, chain: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """What ``leaf_groups`` says as two int64 arrays: places in ``groups()``, -1 for nobody."""
+        """What ``leaf_groups`` says as int64 arrays: places in ``groups()``, -1 for no group."""
         with self._lock:
             number, core = self._chain(chain), self._books.core
             self._books.groups.sort()
             handles = np.array([live.handle for live in self._books.live.values()], np.int64)
             users, reservers = core.leaf_users(number), core.leaf_reservers(number)
-        places = np.full(handles.max(initial=-1) + 2, -1)  # the last one is for nobody
+        places = np.full(handles.max(initial=-1) + 2, -1)  # the last one is for no group
         places[handles] = np.arange(len(handles))
         return places[users], places[reservers]
 

@@ -1,4 +1,4 @@
-"""What a cluster is made of and who owns which cells: plain data."""
+"""What a cluster is made of and which cells each tenant owns: plain data."""
 
 from collections.abc import Mapping, Sequence
 

@@ -99,7 +99,7 @@ class GroupDecision:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """The chains that were tried in vain, in their order, and why."""
+        """The chains that were tried without success, in their order, and why."""
         reasons = _IDLE_REASONS if self.request.priority < 0 else _REASONS
         return tuple(
             Refusal(_STAGE, code, reasons[code], self._names.chains[chain])

@@ -12,9 +12,9 @@ __all__ = ["NodeSet"]
 
 @final
 class NodeSet:
-    """A set of node names for ``suggested_nodes``, for who suggests the same ones often.
+    """A set of node names for ``suggested_nodes``, for callers that suggest the same ones often.
 
-    :param nodes: the names; those that a cluster does not know are somebody else's.
+    :param nodes: the names; those that a cluster does not know belong to others.
     :raises TypeError: they are not names.
 
     It never changes, and may be used with any clusters and by several threads: what a cluster makes

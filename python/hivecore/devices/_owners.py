@@ -1,4 +1,4 @@
-"""Who has devices: names of owners to the kernel's numbers, and reservations with their users.
+"""The owners of devices: their names to the kernel's numbers, and reservations with their users.
 
 A reservation is an owner that holds devices for others. What its users have of them is theirs: the
 reservation is charged for the rest alone, and gets it back when they go. So at any time the charges
@@ -99,7 +99,7 @@ class Owners:
         self.priorities.pop(name, None)
 
     def reserve(self, name: str, held: Held) -> None:
-        """An owner is a reservation from now on; who was to use another of its name does not."""
+        """An owner is a reservation from now on, without users of an earlier one of its name."""
         if self.undo.is_on:
             self._keep(name)
             self.undo.keep(self.through, *held.users)
@@ -167,7 +167,7 @@ class Owners:
             self.settle(reservation)
 
     def rename(self, name: str, new: str) -> None:
-        """An owner that is no reservation has a name that nobody has."""
+        """An owner that is no reservation has a name that is free."""
         owner = self.numbers[name]
         if self.undo.is_on:
             self._keep(name, new)
@@ -201,7 +201,7 @@ class Owners:
 
 
 def entry(of: Mapping[str, _Entry], name: str, argument: str) -> _Entry | None:
-    """That of an owner; a TypeError that names the argument if nobody can have such a name."""
+    """That of an owner; a TypeError that names the argument if no owner can have such a name."""
     try:
         return of.get(name)
     except TypeError:

@@ -28,7 +28,7 @@ class Queries:
             query = self._numbers.query(request)
             most = min(_MOST_QUERIES, max(_MOST_KEPT // (nodes + 1), 32))
             if len(self._known) >= most:
-                # A new dict, so that nobody remembers what is forgotten here.
+                # A new dict, so that no request remembers what is forgotten here.
                 self._known = dict(list(self._known.items())[most // 2 :])
         self._known[request.content] = query  # the latest last
         request.remember((self._known, query))

@@ -116,8 +116,8 @@ class DeviceDecision:
         :raises CertificateError: it breaks a rule, which the message names.
         :raises ValueError: it is not a decision to bind.
 
-        The check is plain Python and shares nothing with what decided. Who asks for every device of
-        a type, on some NUMA nodes only or through a restricted reservation, may have some of the
+        The check is plain Python and shares nothing with what decided. A request for every device
+        of a type, on some NUMA nodes only or through a restricted reservation, may have some of the
         node's. Cost: O(devices * held).
         """
         if self.outcome != "bind":

@@ -190,7 +190,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
     :param bandwidth: of a ring in the partition, at least, in bytes per second.
     :param isolation_provider: what the node must have where GPUs are shared; "": anything.
     :param models: of GPUs that will do; none: all.
-    :param priority: of the owner; who is lower is named first where others would have to go.
+    :param priority: of the owner; where owners have to go, lower ones are named first.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 
@@ -258,7 +258,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
 
     @property
     def content(self) -> tuple[object, ...]:
-        """All but whose it is: requests of equal content are served alike."""
+        """All but the owner and its priority: requests of equal content are served alike."""
         return (
             self.needs,
             self.joint,

@@ -55,8 +55,8 @@ class DeviceExplanation(Explanation, frozen=True):
     ``changes`` names the cheapest owners to release on one node: those whose highest priority is
     the lowest, then those that hold least, counted in hundredths of devices; of equals those on the
     node that was added first. None of them can be left out. Up to 256 nodes are looked at, those
-    that come nearest first; where a search of 10,000 steps does not settle who holds least, the
-    least that was found is named.
+    that come nearest first; where a search of 10,000 steps does not settle which hold the least,
+    the least that was found is named.
 
     Where no owner's end would do, they name the fewest devices of a node that would have to be
     healthy again ("health"; cost: their number), and what the request could give up ("relax"): one

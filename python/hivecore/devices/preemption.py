@@ -1,13 +1,13 @@
-"""Whose end would let a request start on a node, as unimportant and as few as can be.
+"""The owners on a node that have to end for a request: of low priority, and as few as possible.
 
-On each node owners are thought away by rising priority until the request fits; then, the most
-important first, those are taken back without whom it fits as well. What is left is irreducible:
-each of them is needed. The most important of them has the lowest priority that will do, but they
-need not hold the least: four pods with a GPU each may be named where one with two would do. So on
-the nodes that got by with the lowest priority all sets are searched for one that holds less, by
-branch and bound: as nobody's leaving is in the way of the request, what does not fit without an
-owner and all who are undecided never will. The search ends after so many questions to the kernel;
-the best set that was found until then is named.
+On each node the search removes owners by rising priority until the request fits; then, the most
+important first, it keeps those that the request fits beside. The rest is irreducible: the request
+needs the end of each. The most important of them has the lowest possible priority, but they need
+not hold the least: the search may name four pods with a GPU each where one with two would do. So on
+the nodes with the lowest priority it looks for the set that holds the least, by branch and bound:
+an owner that ends is never in the way of the request, so a request that does not fit without the
+chosen and all undecided owners never will. The search ends after a fixed number of questions to the
+kernel, with the best set so far.
 """
 
 from collections.abc import Collection, Iterable
@@ -41,10 +41,10 @@ def cheapest_leavers(
     nodes: Iterable[int],
     allowed: Collection[str] | None = None,
 ) -> Leavers | None:
-    """Those whose highest priority is the lowest, then who hold least, then on the first node;
-    ``None``: nobody's end would do.
+    """The owners with the lowest highest priority, then that hold the least, then on the first
+    node; ``None``: the request does not fit on any node even if all of them end.
 
-    :param allowed: the only owners who may have to leave; ``None``: all.
+    :param allowed: the only owners that may have to end; ``None``: all.
     """
     node, leavers = _Search(owners, query, policy, allowed).cheapest(nodes)
     if not leavers:
@@ -53,7 +53,7 @@ def cheapest_leavers(
 
 
 class _Search:
-    """For the cheapest owners without whom one of some nodes serves a request."""
+    """The search for the cheapest owners to end on one of some nodes."""
 
     def __init__(
         self, owners: Owners, query: Any, policy: int, allowed: Collection[str] | None
@@ -63,17 +63,17 @@ class _Search:
         self.left = _QUESTIONS
 
     def cheapest(self, nodes: Iterable[int]) -> tuple[int, list[_Owner]]:
-        """A node and the owners by rising priority; none: nobody's end would do."""
-        found = []
+        """A node and the owners by rising priority; no owners: no node has room."""
+        candidates = []
         for node in nodes:
             owners = self._on(node)
             gone = self._first_to_fit(node, owners)
             if gone:
-                found.append((gone[-1][0], _cost(gone), node, gone, owners))
-        if not found:
+                candidates.append((gone[-1][0], _cost(gone), node, gone, owners))
+        if not candidates:
             return -1, []
-        priority, cost, at, best, _ = min(found)
-        for own_priority, _, node, _, owners in sorted(found):
+        priority, cost, at, best, _ = min(candidates)
+        for own_priority, _, node, _, owners in sorted(candidates):
             if own_priority == priority:
                 able = [owner for owner in owners if owner[0] <= priority]
                 # Of equal costs the first node counts.
@@ -83,7 +83,7 @@ class _Search:
         return at, best
 
     def _on(self, node: int) -> list[_Owner]:
-        """Those who may leave; what a user of a reservation has would go back there."""
+        """The owners that may end; not users of reservations, whose devices would go back there."""
         owners = self.owners
         return sorted(
             (owners.priority(name), _held(owners.charges(name)), name)
@@ -103,19 +103,19 @@ class _Search:
         return []
 
     def _needed(self, node: int, gone: list[_Owner]) -> list[_Owner]:
-        """Those who are left when as many as can stay, the most important first."""
+        """The owners that have to end even if the others stay, the most important first."""
         left = list(gone)
-        for one in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
-            rest = [owner for owner in left if owner != one]
+        for kept in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
+            rest = [owner for owner in left if owner != kept]
             if self._fits_without(node, rest):
                 left = rest
         return sorted(left)
 
     def _cheaper(self, node: int, owners: list[_Owner], limit: int) -> list[_Owner]:
-        """The owners without whom it fits that hold least, if that is below the limit."""
+        """The owners that have to end and hold the least, if that is below the limit."""
         best: list[_Owner] = []
         large_first = sorted(owners, key=lambda owner: (-owner[1], owner[0], owner[2]))
-        # (gone, undecided, whether the last decision was that somebody leaves)
+        # (ended, undecided, whether the last decision was that an owner ends)
         open_: list[tuple[list[_Owner], list[_Owner], bool]] = [([], large_first, False)]
         while open_ and self.left > 0:
             gone, undecided, has_left = open_.pop()

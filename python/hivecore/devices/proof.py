@@ -157,7 +157,7 @@ def _check_company(
     others: tuple[DeviceAllocation, ...],
     devices: dict[tuple[str, int], Device],
 ) -> None:
-    """Who wants to be alone is."""
+    """An exclusive owner is alone."""
     for other in others:
         if other.type != device.type:
             continue
@@ -202,7 +202,7 @@ def _check_need(
 def _check_every(
     need: DeviceNeed, given: tuple[DeviceAllocation, ...], inventory: NodeDevices, of_all: bool
 ) -> None:
-    """All that the selectors let through and that have enough, were nobody on them."""
+    """All that the selectors let through and that have enough, without owners."""
     meant = set()
     for device in inventory.of_type(need.type):
         has, asked = dict(device.amounts), amounts_of(device, need)

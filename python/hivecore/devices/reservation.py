@@ -1,4 +1,4 @@
-"""Devices that are held for others, and who asks for them."""
+"""Devices that are held for others, and the requests for them."""
 
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -32,7 +32,7 @@ _WHEN = get_args(Reserved)
 
 
 class DeviceReservation(Record, frozen=True):
-    """What a reservation of a `DeviceCluster` holds, and who uses it.
+    """What a reservation of a `DeviceCluster` holds, and its users.
 
     :param name: of the owner that holds it.
     :param node: the node that it is on.
@@ -40,7 +40,7 @@ class DeviceReservation(Record, frozen=True):
         Otherwise they may have others of the node beside them.
     :param held: all that it holds, its users' part included.
     :param left: what its users have left of it.
-    :param users: the owners who use it, sorted by name.
+    :param users: the owners that use it, sorted by name.
     """
 
     name: str

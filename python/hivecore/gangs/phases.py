@@ -29,7 +29,7 @@ def gang_phase(
 ) -> str:
     """The phase that a gang has come to.
 
-    :param before: its phase until now; "": it is new. "Finished" and "Failed" are for good.
+    :param before: its phase until now; "": it is new. "Finished" and "Failed" are final.
     :param min_members: with how many pods it starts.
     :param pods: how many there are, ended ones included; none at all is "Pending" again.
     :param bound: how many have a node, running and ended ones included.

@@ -31,7 +31,7 @@ _WORTH_IT = 8  # edges; below, networkx is done before a graph is converted
 
 
 class GraphView:
-    """A networkx graph as this backend sees it: the graph itself, read anew at every call.
+    """A networkx graph as this backend sees it: the graph itself, read again at every call.
 
     networkx keeps converted graphs and does not notice ``G[u][v]["weight"] = 2``; a copy of the
     weights would go stale.

@@ -5,8 +5,8 @@ line gain the same in the same time. A rank, such as the run time, counts among 
 priority. Tenants whose lines offer a job are in a heap by a tag:
 
     weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
-                  on by size / weight. Virtual time, V, is the tag of who was served last, if that
-                  is later; a tenant that becomes busy starts at max(its own, V).
+                  on by size / weight. Virtual time, V, is the tag of the tenant served last, if
+                  that is later; a tenant that becomes busy starts at max(its own, V).
     round-robin   the round in which it is next: of the last tenant's round for those behind it
     key           the caller's
     by job        the place of its first job that is not parked, among all jobs: "arrival", "sjf",
@@ -15,7 +15,8 @@ priority. Tenants whose lines offer a job are in a heap by a tag:
 Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
 2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
 
-A tenant all of whose jobs are parked leaves the heap and keeps its tag, as if asked in vain.
+A tenant all of whose jobs are parked leaves the heap and keeps its tag, as if none of them could
+leave.
 """
 
 from collections.abc import Callable, Iterator
@@ -161,7 +162,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @property
     def offers(self) -> bool:
-        """Whether some tenant offers a job: `next` has one, if nobody but the queues is asked."""
+        """Whether some tenant offers a job: `next` has one, if it asks nothing but the queues."""
         with self._lock:
             return bool(self._ring)
 
@@ -441,7 +442,7 @@ class QueueLedger(LoggedTrials, PlainState):
         while ring and not (ring[0][2].offers and ring[0][2].tag == ring[0][0]):
             heappop(ring)
         if len(ring) > 2 * len(self._tenants) + 16:
-            # Who comes and goes at the same tag is in it more than once.
+            # A tenant that comes and goes at the same tag is in it more than once.
             self._gather_ring()
 
 

@@ -31,15 +31,15 @@ class TenantQueues(QueueLedger):
     """A queue of jobs for each tenant, and which job is next.
 
     :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
-        while they have jobs; who has none saves nothing up. For any two tenants that have had jobs
-        all the time, and could start them, size per weight since then differs by at most one job of
-        each over its weight. "round-robin": a job per tenant in turn, in the order in which tenants
-        came up; who cannot start one loses the turn. "key": the tenant with the lowest key
-        (`set_key`). "arrival": the tenant whose first job is the most urgent of all, and of equals
-        the one that came first. Ties: the tenant that came up first. The others are as "arrival",
-        but of jobs of one priority first come those of the least ``run_time`` ("sjf"), of the least
-        size times ``run_time`` ("srsf"; in both the unknown ones last), or of the least size times
-        ``attained`` ("2d-las"), and of equals the one that came first.
+        while they have jobs; a tenant without jobs saves nothing up. For any two tenants that have
+        had jobs all the time, and could start them, size per weight since then differs by at most
+        one job of each over its weight. "round-robin": a job per tenant in turn, in the order in
+        which tenants came up; a tenant that cannot start one loses the turn. "key": the tenant with
+        the lowest key (`set_key`). "arrival": the tenant whose first job is the most urgent of all,
+        and of equals the one that came first. Ties: the tenant that came up first. The others are
+        as "arrival", but of jobs of one priority first come those of the least ``run_time``
+        ("sjf"), of the least size times ``run_time`` ("srsf"; in both the unknown ones last), or of
+        the least size times ``attained`` ("2d-las"), and of equals the one that came first.
     :param ageing: by how much of priority a job gains per unit of time: an int or a Fraction, 0 to
         2**31 with a denominator of at most 2**31; 0 for "sjf", "srsf" and "2d-las". Ties: the
         earlier arrival.
@@ -135,7 +135,7 @@ class TenantQueues(QueueLedger):
             entry: Entry | None
             passed: list[Tenant] = []
             if plugins == () and fits is None and capacity is None:
-                # Nobody has to be asked: the first of the first.
+                # No plug-in has to be asked: the first job of the first tenant.
                 if not self._ring:
                     self._now = moment
                     return None

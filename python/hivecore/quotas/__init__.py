@@ -1,4 +1,4 @@
-"""Elastic quotas: what each tenant may use now, who is admitted, who has to give back."""
+"""Elastic quotas: what each tenant may use now, which owners are admitted, and which give back."""
 
 from hivecore.quotas.explanation import LimitChange
 from hivecore.quotas.overuse_monitor import OveruseMonitor

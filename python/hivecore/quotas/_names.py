@@ -112,7 +112,7 @@ class Names:
         if number is None:
             raise ValueError(f"dimension {name!r}: there are 64 already")
         for other in [one for one, known in self.dimensions.items() if known == number]:
-            del self.dimensions[other]  # nobody speaks of it any more
+            del self.dimensions[other]  # no call names it any more
         self.dimensions[name] = number
         self.width = self.core.dimensions
 

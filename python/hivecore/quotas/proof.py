@@ -1,4 +1,4 @@
-"""A decision is checked by the owners and quotas alone: sums are added up anew, by name.
+"""A decision is checked by the owners and quotas alone: sums are added up again, by name.
 
 What is compared with is what the tree says of its limits, runtimes and total. What owners ask for
 is what the tree knows of them; of those it does not know yet, what the decision says, as if they

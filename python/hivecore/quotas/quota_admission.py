@@ -113,8 +113,8 @@ class QuotaAdmission(QuotaLedger):
         """Decide whether an owner is admitted at the cost of owners of lower priority in the same
         quota; nothing changes.
 
-        :param budgets: how many of some owners may go, as (names, number); who is beyond one leaves
-            only if nobody else will do.
+        :param budgets: how many of some owners may go, as (names, number); an owner beyond one
+            leaves only if no other will do.
         :raises ValueError: as of ``schedule``, or a budget is below 0.
 
         As few leave as can be: all are thought away, then come back if it still fits, those beyond
@@ -220,7 +220,7 @@ class QuotaAdmission(QuotaLedger):
         return found[::-1]
 
     def _plain(self, request: _Asked) -> int | None:
-        """The number of one owner who was submitted as meant; ``None``: it is not as simple."""
+        """The number of one owner that was submitted as meant; ``None``: it is not as simple."""
         if isinstance(request, str):
             return self._number(request)
         if isinstance(request, QuotaRequest):

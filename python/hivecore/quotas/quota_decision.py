@@ -57,7 +57,7 @@ class QuotaDecision:
 
     @property
     def placement(self) -> tuple[QuotaGrant, ...]:
-        """Who gets how many members admitted; empty unless it binds."""
+        """By owner how many members are admitted; empty unless it binds."""
         if self.outcome != "bind":
             return ()
         return tuple(QuotaGrant(one.name, one.quota, members) for one, members, _ in self._asks)

@@ -134,7 +134,8 @@ class QuotaTree(QuotaAdmission):
         amounts: npt.ArrayLike,
         dimensions: Iterable[str],
     ) -> npt.NDArray[np.bool_]:
-        """Whether quotas could use so much more by one of the limits, for whoever has many waiting.
+        """Whether quotas could use so much more by one of the limits, for callers with many
+        waiting.
 
         :param limit: "runtime" and "max": a quota's own; "total": what its tree has left.
         :param quotas: int64[n], by their places in ``quotas``; more than once for several demands.
@@ -197,10 +198,10 @@ class QuotaTree(QuotaAdmission):
         return found
 
     def overusers(self, name: str) -> tuple[str, ...]:
-        """The owners of a quota who have to go so that it uses no more than its runtime.
+        """The owners of a quota that have to go so that it uses no more than its runtime.
 
-        Those of lower priority leave first, then those admitted last; who turns out not to be
-        needed stays. The most important first. If the quota is over even without all that can go,
+        Those of lower priority leave first, then those admitted last; an owner that need not go
+        stays. The most important first. If the quota is over even without all that can go,
         all of them.
         """
         with self._lock:
@@ -221,8 +222,8 @@ class QuotaTree(QuotaAdmission):
         """Why an owner would have to wait, and what would admit it; nothing changes.
 
         Refusals are those of all parts of the path, from the top down. Changes are tried on copies:
-        who would be reclaimed or preempted ("preempt"), whose end would do ("release", cost: their
-        members), and which limits would have to be raised ("limits", see `LimitChange`), with the
+        the owners to reclaim or preempt ("preempt"), or to end ("release", cost: their members),
+        and which limits would have to be raised ("limits", see `LimitChange`), with the
         total, or with minimums.
 
         :raises ValueError: as of ``schedule``.

@@ -38,7 +38,7 @@ class UsageHistory(Branching):
     :raises TypeError: it is no integer.
 
     What is used is told when it changes; what counts at a time follows from that alone, in
-    integers, whatever was asked in between and in whatever order it was told. Somebody who has
+    integers, whatever was asked in between and in whatever order it was told. A quota that has
     always used the same counts with that. Changes of more than 62 half-lives ago count nothing and
     are forgotten. It may be used by one thread at a time. Source: time-based fair share of KAI and
     Kueue.
@@ -49,7 +49,7 @@ class UsageHistory(Branching):
     >>> history.record("vision", 3600, 0)
     >>> history.usage("vision", 3600), history.usage("vision", 7200)
     (32, 16)
-    >>> history.weights({"vision": 1, "speech": 1}, 3600)       # who used least gets most
+    >>> history.weights({"vision": 1, "speech": 1}, 3600)       # the least used gets most
     {'vision': 0, 'speech': 1000000}
     """
 

@@ -202,13 +202,13 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     """Pods that start together or not at all, and what they need of every stage.
 
     :param name: unique among the jobs that the scheduler knows; without "/".
-    :param tenant: whose queue it is in, and whose cells it uses.
+    :param tenant: that of its queue, and of the cells that it uses.
     :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs,
         for a single pod.
     :param priority: the higher, the sooner, -1000 to 1000; cells know 0 to 1000.
     :param preemptible: whether it may have to leave for others at all.
     :param guaranteed: whether it uses what its tenant is promised; else it is opportunistic, uses
-        what is idle, and leaves for everybody who is guaranteed.
+        what is idle, and leaves for guaranteed jobs.
     :param quota: where it counts; "": the quota with the tenant's name.
     :param where: where its pods may be.
     :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
@@ -220,7 +220,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     :param together: jobs that have to start in the same round of decisions, if they do not run yet:
         all of them or none, with those that they name themselves. Those that the scheduler does not
         know do not count, so they are all submitted before it decides. They are lent no idle cells,
-        and nobody leaves for them unless victims stop at once.
+        and no job leaves for them unless victims stop at once.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 

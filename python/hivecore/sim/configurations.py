@@ -85,7 +85,7 @@ def _quotas(owned: Mapping[str, int]) -> QuotaTree:
 def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
     """The jobs of a workload, named by their rows.
 
-    Under quotas nobody is promised any cells, so that all are opportunistic there.
+    Under quotas no tenant is promised any cells, so that all are opportunistic there.
     """
     names = work.trace.tenants
     guaranteed = policy != "quota"

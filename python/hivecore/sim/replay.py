@@ -34,7 +34,7 @@ class Borrowing:
     :param gpu_hours: work done on borrowed cells, lost work not included.
     :param promotions: runs that moved to their tenant's own cells.
     :param preemptions: runs that lost their cells to a guaranteed job.
-    :param lost_gpu_hours: work of those runs, done in vain.
+    :param lost_gpu_hours: work of those runs, which was lost.
     """
 
     gpu_hours: float

@@ -2,7 +2,7 @@
 
 Time jumps from event to event. At each instant first jobs end, then what fails does so, then others
 come, then the scheduler decides. When jobs end, and what is left of one that stops, is the business
-of whoever keeps their progress.
+of the object that keeps their progress.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Outcome:
         ran to its end.
     :param end: float64[jobs], seconds; inf alike.
     :param preemptions: int64[jobs], how often each was preempted.
-    :param lost: float64[jobs], seconds of work that each did in vain, where jobs that stop begin
+    :param lost: float64[jobs], seconds of work that each lost, where jobs that stop begin
         again.
     :param lent: float64[jobs], seconds of work on idle cells that were not lost.
     :param promotions: how many runs went on from idle cells to those of their tenants.
@@ -71,8 +71,8 @@ def simulate(
     :param duration: seconds that each has to run when nothing slows it, positive.
     :param world: how fast jobs run; ``None``: at full speed, whatever they share.
     :param watch: is called with a time before the events of that time, or of a later one.
-    :param order: who comes first, for policies that stop and start jobs as they go: asked before
-        each decision, for `Scheduler.reorder`; ``None``: the scheduler's own queues say it.
+    :param order: which jobs come first, for policies that stop and start jobs as they go: asked
+        before each decision, for `Scheduler.reorder`; ``None``: the scheduler's own queues say it.
     :param progress: what jobs have done, what they keep of it when they stop, and what fails;
         ``None``: they go as the world says, begin again when they stop, and nothing fails.
     :param may_refuse: whether jobs may be rejected, or wait for ever: `Outcome.refused` says why.
@@ -123,7 +123,7 @@ class _Loop:
         self.start, self.end = [inf] * count, [inf] * count
         self.preemptions = [0] * count
         self.lost, self.lent = [0.0] * count, [0.0] * count
-        #: who runs on idle cells
+        #: jobs on idle cells
         self.borrowers: set[int] = set()
         self.promotions = 0
         self.refused: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Many replays at once, spread over processes or machines by joblib: loads by seeds by policies and
 specs.
 
-Whoever calls chooses where: inside `joblib.parallel_config(backend=...)` the same sweep runs in
+The caller chooses where: inside `joblib.parallel_config(backend=...)` the same sweep runs in
 threads, in local processes, or on a Dask or Ray cluster. A replay is one task; only its figures
 come back.
 """

@@ -180,7 +180,7 @@ def allocate_storage(
     :raises KeyError: a dataset name that ``datasets_gb`` does not have.
 
     Ties break by lowest id. Cost: O(jobs + datasets log datasets) for "greedy" and "fifo", a few
-    such rounds for "max_min"; "sjf" computes keys anew where they have changed.
+    such rounds for "max_min"; "sjf" computes keys again where they have changed.
     Source: SiloD (EuroSys'23); Gavel (OSDI'20) for "max_min".
 
     >>> jobs = StorageJobs(dataset=["a", "b"], rate_mbps=[100.0, 50.0])

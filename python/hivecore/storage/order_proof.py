@@ -76,7 +76,7 @@ def prove_shortest_first(
     begin = 0
     while begin < steps:
         if np.isinf(taken[begin]) and (np.diff(order[begin:]) < 0).any():
-            # From here on nobody gets ahead, with ever less: all that are left are alike.
+            # From here on no job gets ahead, with ever less: all that are left are alike.
             raise CertificateError("order: of jobs that never end the lowest id is first")
         late = np.flatnonzero(wanted & (turn > begin) & (gpus <= free[begin] + slack))
         now = seconds(late, cached[dataset[late]], room[begin], flow[begin])

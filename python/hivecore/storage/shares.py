@@ -78,7 +78,7 @@ class Shares:
     demand_mbps: Float64
     """float64[jobs], MB/s of remote reads with which the job would never stall, with this cache."""
     running: Bool
-    """bool[jobs], who runs; with a ``gpu_capacity``, "fifo" and "sjf" leave some waiting."""
+    """bool[jobs], which run; with a ``gpu_capacity``, "fifo" and "sjf" leave some waiting."""
     reference_mbps: Float64 | None
     """float64[jobs], MB/s with equal shares, where fairness asked for it."""
     bound_mbps: float

@@ -16,7 +16,7 @@ _MOST = 2**62
 
 
 class Owner(NamedTuple):
-    """Who is placed: what its pods take, what those of its other role take, and where they are."""
+    """A placed owner: what its pods take, what those of its other role take, and where they are."""
 
     amounts: Amounts
     more: Amounts
@@ -44,7 +44,7 @@ def together(amounts: Amounts, pods: int, more: Amounts, others: int) -> dict[st
 
 
 class Free:
-    """Amounts of 0 to 2**62; what nobody has named is 0 everywhere.
+    """Amounts of 0 to 2**62; a resource that no call has named is 0 everywhere.
 
     A resource is counted in thousandths if a fraction of it has been named. Of a node that is not
     usable nothing is free, whatever its amounts are.

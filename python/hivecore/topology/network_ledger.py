@@ -128,7 +128,7 @@ class NetworkLedger(LoggedTrials, PlainState):
                 self._free.set(resource, self._numbers((name,)), np.array([number]))
 
     def remove_node(self, name: str) -> tuple[str, ...]:
-        """Remove a node and all owners with pods on it, who give back what they have elsewhere.
+        """Remove a node and all owners with pods on it, which give back what they have elsewhere.
 
         :returns: the names of these owners, sorted.
 
@@ -264,7 +264,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             return {name: told(resource, n) for name, n in zip(self.nodes, numbers, strict=True)}
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
+        """Mark a node as unhealthy, so that no pod is placed there, or as healthy again; owners
         stay.
         """
         usable = as_bool(healthy, "healthy")

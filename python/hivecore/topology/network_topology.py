@@ -49,8 +49,8 @@ class NetworkTopology(NetworkLedger):
     rack is used, and an idle rack stays idle.
 
     What is free on nodes is told by ``set_slots`` or ``set_free``, in whole units or thousandths,
-    and counted exactly; of a resource with fractions up to 2**62 thousandths. Who is committed
-    takes of it, who is released gives it back. Changes inside of ``with network.trial()`` are
+    and counted exactly; of a resource with fractions up to 2**62 thousandths. A committed
+    owner takes of it, a released one gives it back. Changes inside of ``with network.trial()`` are
     undone at its end. One object may be used by several threads: calls take turns.
 
     Cost: a change is O(layers x log nodes) for each kind of pod that was asked for lately. A

@@ -23,7 +23,7 @@ _MOST_CELLS = 10**7  # of a table of owners and slots
 _MOST_COVERS = 16  # that are tried
 _MOST_SETS = 1000  # of few owners, that are tried
 
-#: What owners have together, and who they are.
+#: How many pods owners have together, and their names.
 _Choice = tuple[int, tuple[str, ...]]
 #: By domain and owner.
 Gains = dict[int, dict[str, int]]

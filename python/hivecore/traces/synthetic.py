@@ -57,7 +57,7 @@ _TRAINER = _Mix(
 
 
 def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0) -> Trace:
-    """Return a random trace of tenants who each keep `load` of their own GPUs busy on average.
+    """Return a random trace of tenants that each keep `load` of their own GPUs busy on average.
 
     :param tenants: nodes of 8 GPUs that each tenant owns, at least 1. The first, third, ... are
         trainers, the others experimenters; no job is larger than its tenant.

@@ -44,7 +44,7 @@ class _Model:
 
 @dataclass(frozen=True, slots=True)
 class _Tenant:
-    """Who owns nodes, and what its jobs are like."""
+    """An owner of nodes, and what its jobs are like."""
 
     nodes: int
     #: of all jobs
@@ -113,7 +113,7 @@ _TENANTS: Mapping[str, _Tenant] = {
 class TenantsTrace:
     """Jobs of several tenants, with their stages and what they read.
 
-    :param trace: who submits what, when, and how long each runs if nothing slows it.
+    :param trace: what each tenant submits, when, and how long each runs if nothing slows it.
     :param nodes: nodes of 8 GPUs that each tenant owns; together they are the cluster.
     :param stages: float64[jobs, 3], seconds that an iteration keeps storage and CPU, the GPU, and
         the network busy.

@@ -1,6 +1,6 @@
 """Training jobs as columns: what one iteration costs, for policies that preempt and interleave.
 
-A `Trace` says how long a job runs, whoever its neighbours are. Here a job is a number of equal
+A `Trace` says how long a job runs, whatever its neighbours are. Here a job is a number of equal
 iterations, each of one stage per resource, so that its pace may change while it runs. Source of
 the format: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
 """

@@ -1,4 +1,4 @@
-"""Whether what a scheduler tells to do keeps every rule, counted anew in plain Python.
+"""Whether what a scheduler tells to do keeps every rule, counted again in plain Python.
 
 Nothing here decides anything: it reads what the parts and the scheduler say in public, and adds up
 who has what. Stages and kernels are not asked whether something fits; of quotas alone, what they

@@ -1,4 +1,4 @@
-"""Each pod gets the devices that it asks for, and nobody else has them."""
+"""Each pod gets the devices that it asks for, and no other owner has them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _Key = tuple[str, int]
 
 
 def check_devices(action: Start | Promote, job: Job, state: State, part: DeviceCluster) -> None:
-    """All pods have what they ask for, of good devices, and nobody has more than there is."""
+    """All pods have what they ask for, of good devices, and no device gives more than it has."""
     for pod in action.pods:
         request, name = asked_of(job, pod), pod_name(job, pod)
         if request is None:
@@ -73,7 +73,7 @@ def _used(
                     use(type, minor, amounts)
             given = [one.function for one in pod.devices] if asked is not None else ()
             functions.update(one.bus_id for one in given if one is not None)
-    for owner in part.owners(node):  # who is not of this scheduler
+    for owner in part.owners(node):  # an owner that is not of this scheduler
         if job_of(owner) not in state.before:
             for one in part.allocations(owner):
                 use(one.type, one.minor, one.amounts)

@@ -66,7 +66,7 @@ def check_topology(action: Start | Promote, job: Job, network: NetworkTopology) 
 
 
 def check_sharing(action: Start, job: Job, state: State) -> None:
-    """Who shares has the pods of all that it shares with, who run and stay."""
+    """A job that shares has the pods of all jobs that it shares with; these run and stay."""
     others = action.shares_with
     for name in others:
         right = name in state.has and name not in state.stopping

@@ -23,7 +23,7 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
         for name, (one, pods) in state.has.items()
         if state.holds(name)
     ]
-    for name in tree.owners:  # who is not of this scheduler
+    for name in tree.owners:  # an owner that is not of this scheduler
         if job_of(name) not in state.before:
             one, times = tree.request(name), tree.members(name)
             amounts = Counter({what: times * amount for what, amount in one.amounts})
@@ -39,7 +39,7 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
             firm += mine
     *above, own = reversed(_path(tree, job.quota))
     for place in [own, *(above if tree.check_ancestors else ())]:
-        # Who came below it since then was not held up by what it is promised.
+        # Quotas that came below it since then were not held up by what it is promised.
         if tree.check_ancestors or not was_admitted:
             _compare(f"max of {place!r}", used[place], dict(tree.quota(place).max), wanted)
         if tree.limit == "runtime" and not was_admitted:

@@ -1,4 +1,4 @@
-"""Who has what, action by action."""
+"""What each job has, action by action."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -51,14 +51,14 @@ def group_of(owner: str, tenant: str, pin: str | None, placement: Any, mine: boo
 
 
 class State:
-    """Who has what, action by action."""
+    """What each job has, action by action."""
 
     def __init__(self, before: Scheduler) -> None:
         self.before = before
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.told: dict[str, list[str]] = defaultdict(list)
-        #: who asks for nothing any more when he has left
+        #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()
         #: what has been taken of each node since
         self.taken: dict[str, Counter[str]] = defaultdict(Counter)
@@ -69,24 +69,24 @@ class State:
                 tenant, pin = one.group.virtual_cluster, one.group.pinned_cell
                 self.groups.append(group_of(name, tenant, pin, one.placement, one.guaranteed))
         of = {name: before.status(name) for name in before}
-        #: who may have to start before others
+        #: jobs that others may have to start after
         self.known = set(of)
-        #: who has to stop, and has not started again
+        #: jobs that have to stop, and have not started again
         self.stopping = {name for name, one in of.items() if one.for_job}
-        #: who shares with whom; the first has what they share
+        #: by job those that it shares with; the first has what they share
         self.together = {
             name: list(one.shares) for name, one in of.items() if one.pods and one.shares
         }
         for shared in list(self.together.values()):
             self.together.update(dict.fromkeys(shared, shared))
-        #: those that were admitted when others were told to stop for them, all of whom have
+        #: jobs that quotas admitted before their victims stopped, all of which have stopped
         self.admitted_before: set[str] = set()
         self.has = {name: Has(before.job(name), list(one.pods)) for name, one in of.items()}
         for winner, status in of.items():
             if status.state != "reserved":
                 continue
             self.has.pop(winner)
-            # Those for whom all have stopped may start with what is held for them.
+            # A job may start with what is held for it once all of its victims have stopped.
             if all(of[name].has_stopped for name in status.victims):
                 if status.pods:
                     self.admitted_before.add(winner)
@@ -109,7 +109,7 @@ class State:
         self.together[name].append(name)
 
     def holds(self, name: str) -> bool:
-        """Whether a job has its pods by itself: who shares has what the first one has."""
+        """Whether a job has its pods by itself: jobs that share have what the first of them has."""
         return self.together.get(name, [name])[0] == name
 
     def vacate(self, name: str) -> None:

@@ -28,10 +28,11 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
     *nodes*: only where the job may be, within what is free. *devices*: no device twice, or beyond
     what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
     table. *topology*: one domain holds all, in multiples. *guarantee*: each tenant keeps to its
-    cells, and what is still promised to others fits beside them (S >= 0); who is lent idle cells
-    or has to stop uses none of its tenant. *sharing*: who shares has the pods of those that it
-    shares with. *quota*: sums along the path are within max, runtime and total, firm ones within
-    min; runtimes may have moved since others were told to stop for it. Cost: O(jobs, nodes, GPUs).
+    cells, and what is still promised to others fits beside them (S >= 0); a job that is lent idle
+    cells or has to stop uses none of its tenant. *sharing*: a job that shares has the pods of those
+    that it shares with. *quota*: sums along the path are within max, runtime and total, firm ones
+    within min; runtimes may have moved since others were told to stop for it. Cost: O(jobs, nodes,
+    GPUs).
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start

@@ -273,7 +273,7 @@ class ClusterNames:
         return [limits[positions] for positions in self.positions]
 
     def suggested(self, nodes: frozenset[str]) -> Suggested:
-        """Per chain the nodes with these names; names of no chain are somebody else's nodes."""
+        """Per chain the nodes with these names; names of no chain are other clusters' nodes."""
         if self.names_in is None:
             self.names_in = tuple(map(frozenset, self.node_names))
         # To compare sets is quick, and mostly all nodes are suggested.

@@ -71,7 +71,7 @@ class GroupBooks:
         return self.core.group(live.handle).virtual is not None
 
     def downgraded_by(self, live: _cells.LiveGroup) -> str | None:
-        """For whose sake it holds no virtual cells now."""
+        """The group for which it holds no virtual cells now."""
         return None if self.is_guaranteed(live) else live.downgraded_by
 
     def placement(self, live: _cells.LiveGroup) -> tuple[PodPlacement, ...]:
@@ -165,7 +165,7 @@ class GroupBooks:
         group: AffinityGroup,
         suggested: Suggested | None,
     ) -> GroupDecision | None:
-        """The answer for a live group; None: what it has reserved is no good, decide anew."""
+        """The answer for a live group; None: what it has reserved is no good, decide again."""
         if live.group is not group and live.group != group:
             raise ValueError(f"group: another live group has the name {group.name!r}")
         victims: tuple[str, ...] = ()

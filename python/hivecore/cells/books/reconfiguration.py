@@ -1,4 +1,4 @@
-"""A new specification under running groups: each is booked anew where it is.
+"""A new specification under running groups: each is booked again where it is.
 
 Those that hold cells of their tenants come first; those that are downgraded take what is left.
 
@@ -77,7 +77,7 @@ def _carry_health(books: GroupBooks, fresh: GroupBooks) -> None:
 
 
 def _owners(books: GroupBooks, names: ClusterNames, running: list[str]) -> dict[int, str]:
-    """Whose each leaf of the new specification is: who holds it, before who has lost it."""
+    """The group of each leaf of the new specification: its holder, before one that has lost it."""
     claims = []
     for name in running:
         live = books.live[name]

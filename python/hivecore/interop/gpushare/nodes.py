@@ -27,7 +27,7 @@ def read_node(
     """The cards of a node; none if it has no memory to share.
 
     :param node: the object of Kubernetes as plain data: ``aliyun.com/gpu-mem`` and ``gpu-count``
-        of ``status.capacity``. A remainder of the division of memory by cards is nobody's.
+        of ``status.capacity``. A remainder of the division of memory by cards is on no card.
     :param unit: of gpu-mem, "MiB" or "GiB".
     :param unhealthy: cards that take no new pods, see `read_unhealthy`.
     :param cards: the memory of each card in the unit, where they differ; else all are equal.

@@ -42,7 +42,7 @@ class Catalog:
     def hopeless(self, request: PodRequest) -> str:
         """Why not even the empty, healthy cluster would serve the group; "": it would.
 
-        Answers are remembered by what is asked, whoever asks.
+        Answers are remembered by the request without its owner.
         """
         shape = request._replace(gang="anybody", ignore_suggested=True)
         possible = self._possible.get(shape)

@@ -26,7 +26,7 @@ def with_default_shared(pod: Mapping[str, Any]) -> dict[str, Any]:
     :raises ValueError: something that is read is no amount.
 
     Source: Koordinator, ``webhook/pod/mutating/device_resource_spec.go``, which adds it to whole
-    NPUs as well, whom its scheduler refuses then.
+    NPUs as well, and its scheduler refuses them then.
 
     >>> from hivecore.interop.koordinator import with_default_shared
     >>> pod = {"spec": {"containers": [{"resources": {"limits": {"koordinator.sh/gpu": "200"}}}]}}

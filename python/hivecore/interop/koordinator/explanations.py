@@ -13,7 +13,7 @@ _PLUGINS = {"quotas": "ElasticQuota", "devices": "DeviceShare"}
 
 
 def _key(job: str) -> str:
-    """What is in front of namespace and name tells only who has submitted the job."""
+    """What is in front of namespace and name tells only the user that submitted the job."""
     return "/".join(object_name(job).split("/")[-2:])
 
 
@@ -118,7 +118,7 @@ def _lines(explanation: JobExplanation) -> list[str]:
 
 
 def _may_leave(explanation: JobExplanation, scheduler: Scheduler) -> tuple[str, ...]:
-    """Who would have to end for it, if all of them may be preempted at all."""
+    """The jobs that would have to end for it, if all of them may be preempted at all."""
     for change in explanation.changes:
         if change.kind == "release" and all(scheduler.job(one).preemptible for one in change.jobs):
             return change.jobs

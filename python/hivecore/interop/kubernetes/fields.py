@@ -1,6 +1,6 @@
 """A value somewhere in a document, together with its path: mistakes are said with both.
 
-Null and absence are the same, and what nobody asks for is never looked at, as Kubernetes has it.
+Null and absence are the same, and what no code asks for is never looked at, as Kubernetes has it.
 A wrong type is a TypeError, a wrong value a ValueError; nothing else is raised, whatever the
 document holds.
 """

@@ -1,4 +1,4 @@
-"""Values of somebody's document, as a message names them."""
+"""Values of a user's document, as a message names them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One YAML file for a whole cluster: what it is made of, who is promised what, and who is next."""
+"""One YAML file for a whole cluster: its nodes, what tenants are promised, and which is next."""
 
 from hivecore.interop.scheduler_file.shapes import SHAPES, shape_text
 from hivecore.interop.scheduler_file.spec import SchedulerSpec

@@ -26,7 +26,7 @@ def read_cells(
     evictions: Evictions,
     reader: Reader,
 ) -> CellCluster | None:
-    """The cells with who owns which; None: there is a mistake.
+    """The cells and what tenants own of them; None: there is a mistake.
 
     :param tenants: by name the fields of `tenants`.
     :param evictions: as of `CellCluster`.

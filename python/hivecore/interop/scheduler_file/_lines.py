@@ -1,7 +1,7 @@
 """The line of each part of a YAML text, by the path that messages name.
 
 The text is read as a stream of events, with a stack instead of recursion, so that no depth is too
-deep. It is done only for who has a mistake to report: what is found up to a damaged place counts.
+deep. It is done only to report a mistake: what is found up to a damaged place counts.
 """
 
 import re

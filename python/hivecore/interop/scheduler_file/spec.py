@@ -56,7 +56,7 @@ class SchedulerSpec:
     :param tenants: their names.
     :param queues: with the tenants' weights; ``None``: one queue for all, by priority.
     :param quotas: those of the tenants; ``None``: there are none. So for all parts.
-    :param cells: what there is, and who is promised which.
+    :param cells: what there is, and which each tenant is promised.
     :param topology: the network with what is free on its nodes.
     :param devices: of all nodes.
     :param sharing: on which terms they share GPUs; ``None``: they do not.

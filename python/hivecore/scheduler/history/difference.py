@@ -86,8 +86,8 @@ class LogDifference(Record, frozen=True):
     :param endless: how many jobs that start under the other configuration have no end, since the
         log does not tell for how long they run.
     :param skipped: how many events say nothing to the other configuration: of nodes, quotas or
-        cells that it does not have, changes of a part from outside, orders that say who runs, moves
-        and regroupings.
+        cells that it does not have, changes of a part from outside, orders that say which jobs run,
+        moves and regroupings.
     """
 
     begin: float

@@ -1,9 +1,9 @@
 """Running a decision log again, and going on with it after a crash.
 
-What the scheduler says is compared with the log as text: it is written anew, by the same code. Only
-where the texts differ, as those of another release may, are the data compared. Most lines are of
-few forms and need not be read as JSON: of jobs that differ only in their names and estimates one is
-read.
+What the scheduler says is compared with the log as text: it is written again, by the same code.
+Only where the texts differ, as those of another release may, are the data compared. Most lines are
+of few forms and need not be read as JSON: of jobs that differ only in their names and estimates one
+is read.
 """
 
 import json

@@ -24,7 +24,7 @@ class DemoFigures:
     :param later: jobs that start later than alone: broken guarantees.
     :param max_excess: by how much, at most; 0 if none does.
     :param ends_later: jobs that end later than alone.
-    :param lost_gpu_hours: work of runs that were preempted, in vain.
+    :param lost_gpu_hours: work that preempted runs lost.
     """
 
     jobs: Annotated[int, columns.count()]

@@ -1,4 +1,4 @@
-"""Who ran when, and which GPUs were held meanwhile: a world that notes down what it is told."""
+"""When each job ran, and which GPUs were held meanwhile: a world that notes down what it is told."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +117,7 @@ class Ledger:
             self._held[line] = (*self._held[line][:4], now)
 
     def books(self) -> Books:
-        """What was noted down; nobody runs any more."""
+        """What was noted down; no job runs any more."""
         runs = np.array(self._runs, dtype=np.float64).reshape(-1, 3)
         held = np.array(self._held, dtype=np.float64).reshape(-1, 5)
         return Books(

@@ -8,7 +8,7 @@ cells      each tenant owns whole node cells instead (HiveD).
 + sharing  that, and jobs that find no GPUs may join others of their tenant on theirs, if one keeps
            the network or the storage busy while the other one computes (Muri).
 + data     that, and cache and remote IO are allotted to jobs, too (SiloD). Until here nobody does
-           that: one LRU cache for all, and a network that is fair to whoever reads.
+           that: one LRU cache for all, and a network that is fair to all readers.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class DemoRun:
     :param start: float64[jobs], seconds, when each began the run that it completed.
     :param end: float64[jobs], seconds.
     :param lost: float64[jobs], seconds of runs that were preempted.
-    :param books: who ran and held what; ``None`` for tenants that are alone.
+    :param books: what jobs ran and held; ``None`` for tenants that are alone.
     """
 
     start: Floats

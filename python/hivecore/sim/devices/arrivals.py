@@ -2,7 +2,7 @@
 
 As in the simulator of FGD (USENIX ATC'23, section 6.1): all pods of the list in random order; after
 them pods drawn from the list again and again, until all that came ask for so many times the GPUs of
-the cluster. Nobody goes. A list that asks for more than that by itself is cut off.
+the cluster. No pod ends. A list that asks for more than that by itself is cut off.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The replay: pods come one after the other, each is placed or turned away, and nobody goes.
+"""The replay: pods come one after the other, each is placed or turned away, and none ends.
 
 A policy is a `Scheduler` with nothing but devices. Each pod is a job of its own, which is cancelled
 if it does not start at once.
@@ -44,7 +44,8 @@ class DeviceReplay:
     :param order: int64[nodes], the rows of the nodes in the order that breaks ties.
     :param rows: int64[arrivals], which pod of the list came.
     :param node: int64[arrivals], where it was placed, as a row of the nodes; -1: turned away.
-    :param arrived: int64[arrivals], thousandths of a GPU that all asked for who had come by then.
+    :param arrived: int64[arrivals], thousandths of a GPU that all pods asked for that had come by
+        then.
     :param allocated: int64[arrivals], thousandths of a GPU that were allocated then.
     :param sampled: int64[samples], the arrivals after which fragmentation was measured: the last
         one within each percent of the load.

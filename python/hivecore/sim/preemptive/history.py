@@ -1,4 +1,4 @@
-"""Who ran where and when, put together from what the policy chose at each event."""
+"""Where and when each job ran, put together from what the policy chose at each event."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Recorder:
         """Take down what runs from now on.
 
         :param now: seconds, not earlier than before.
-        :param placed: who runs where.
+        :param placed: the running jobs and their nodes.
         :param stopped: jobs that a failure has stopped; their spans end even if they go on at once.
         """
         before, self._open = self._open, {}

@@ -84,7 +84,7 @@ class Incidents:
 
         :param now: seconds.
         :param running: jobs that ran until now and have not ended.
-        :param placed: tells who shares GPUs, and where; may name jobs that have ended.
+        :param placed: tells which jobs share GPUs, and where; may name jobs that have ended.
         :raises ValueError: 1,000 incidents during which no job got ahead.
         """
         if not self._due(now):

@@ -49,11 +49,11 @@ def schedule(
     the policy chooses, and every `report_interval` after that until it chooses again. Then they
     wait as other jobs do, with the priority of what they have left, and may run again at once.
     The time that they had GPUs counts in full, as attained service too. Failures of running jobs,
-    and of nodes, and the return of nodes are instants at which the policy chooses anew. A failure
+    and of nodes, and the return of nodes are instants at which the policy chooses again. A failure
     of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
     Jobs whose sizes are powers of two run as if each event placed all of them anew on the first
-    nodes that can hold them. But they stay where they are while that harms nobody, and node
+    nodes that can hold them. But they stay where they are while that harms no other job, and node
     failures hit them there. Under "fifo" they are on the first nodes that can hold them when they
     start, and stay there in any case; nothing but a failure costs a restart, and only the jobs that
     it stops.

@@ -43,9 +43,9 @@ class JobOutcome:
     :param held: per job, seconds with GPUs, restarts included.
     :param events: instants at which the policy chose.
     :param preemptions: how often the policy stopped a running job.
-    :param lost: per job, iterations that were done in vain, because a failure came before a report.
+    :param lost: per job, iterations that it lost, because a failure came before a report.
     :param interruptions: how often a failure stopped a running job.
-    :param history: who ran where and when, in order of ends, if it was recorded.
+    :param history: where and when each job ran, in order of ends, if it was recorded.
     """
 
     start: list[float]
@@ -59,7 +59,7 @@ class JobOutcome:
 
 
 class Policy(Protocol):
-    """Who comes first, and how fast those go that run."""
+    """Which jobs come first, and how fast running jobs go."""
 
     #: A submission and a completion that are as near as this (seconds) are one event.
     same_event: float
@@ -83,10 +83,10 @@ class Policy(Protocol):
         """A job has run: what is left of it, in iterations, and its seconds on GPUs."""
 
     def order(self) -> Iterable[Sequence[int]]:
-        """Return who comes first, those together that share GPUs; others do not run."""
+        """Return the jobs in order, those together that share GPUs; others do not run."""
 
     def chosen(self, running: set[int]) -> list[int]:
-        """Note who runs from now on; returns them in the order in which their ends are compared."""
+        """Note which jobs run from now on; return them in the order in which ends are compared."""
 
     def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
         """Return those together that share GPUs, in the order of the first of each."""
@@ -159,7 +159,7 @@ class Training:
         self._policy, self._interval = policy, report_interval
         self._names = [str(job) for job in range(count)]
         self._gpus = jobs.gpus
-        #: whether whoever comes first has a place if there are as many GPUs
+        #: whether the first job has a place wherever there are as many GPUs
         self._fill_up = len(policy.idle) == 1 or all(map(_is_power_of_two, set(jobs.gpus)))
         self._remaining, self._attained = list(jobs.iterations), [0.0] * count
         self._start, self._end, self._lost = [inf] * count, [inf] * count, [0.0] * count
@@ -231,7 +231,7 @@ class Training:
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
-        """Return who comes first, of those who may find a place."""
+        """Return the jobs in order, without those that have no place for certain."""
         names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
         found: list[str | Sequence[str]] = []
         for entry in self._policy.order():

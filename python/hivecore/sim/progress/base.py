@@ -1,4 +1,4 @@
-"""What a simulation asks of whoever keeps the progress of its jobs."""
+"""What a simulation asks of the object that keeps the progress of its jobs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -51,7 +51,7 @@ class Progress(Protocol):
         """
 
     def completed(self, now: float) -> Sequence[str]:
-        """Who completes at this instant, which is that of `next_end`, and runs no more."""
+        """The jobs that complete at this instant, which is that of `next_end`, and run no more."""
 
     def happen(self, now: float) -> Sequence[Incident]:
         """What happens by itself at this instant, in order."""

@@ -1,4 +1,4 @@
-"""Amounts for people: cores, bytes in powers of 1024, and numbers that nobody has to count.
+"""Amounts for people: cores, bytes in powers of 1024, and numbers whose digits need no counting.
 
 Resources go by their names in Kubernetes: ``cpu`` is in thousandths of a core, memory in bytes.
 """

@@ -57,7 +57,7 @@ class SpecFigures:
         that it does not lose: GPUs times seconds at full speed, spread evenly over the run that it
         completed. NaN: it is not known how many GPUs there are.
     :param preemptions: how often jobs were preempted.
-    :param lost_gpu_hours: work of runs that were preempted, in vain.
+    :param lost_gpu_hours: work that preempted runs lost.
     """
 
     jobs: Annotated[int, columns.count()]

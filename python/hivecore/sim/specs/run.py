@@ -64,10 +64,10 @@ def replay_specs(
         other sizes.
 
     Jobs that a scheduler rejects, or lets wait for ever, are named in `Outcome.refused`. Those that
-    stop begin again. Who shares GPUs takes turns on them (`InterleavedGpus`). Jobs with datasets
-    read as the spec's storage allots it; where some of the specs have storage, the others have one
-    LRU cache and a fair network of the same size as the first that has; where none has, nobody
-    waits for data. Deterministic. Cost: see `hivecore.sim.simulate`.
+    stop begin again. Jobs that share GPUs take turns on them (`InterleavedGpus`). Jobs with
+    datasets read as the spec's storage allots it; where some of the specs have storage, the others
+    have one LRU cache and a fair network of the same size as the first that has; where none has,
+    nobody waits for data. Deterministic. Cost: see `hivecore.sim.simulate`.
 
     >>> from hivecore.interop.scheduler_file import SchedulerSpec
     >>> from hivecore.traces import generate

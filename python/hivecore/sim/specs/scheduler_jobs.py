@@ -1,8 +1,8 @@
 """The jobs of a trace as one cluster's scheduler is asked for them.
 
 A job of more GPUs than a node has is one pod for each whole node and one for the rest. Its run time
-is known to the scheduler beforehand. Who is promised no cells asks for idle ones. What a cluster
-does not have, such as stages or processors, is not asked for.
+is known to the scheduler beforehand. A tenant that is promised no cells asks for idle ones. What a
+cluster does not have, such as stages or processors, is not asked for.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def scheduler_jobs(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -
     """Return the jobs of a trace, named by their places in it.
 
     :param trace: any jobs.
-    :param scheduler: whom to ask, with or without jobs.
+    :param scheduler: the one to ask, with or without jobs.
     :param resources: how many stages an iteration has where jobs share GPUs; 0: they do not.
     :raises ValueError: the jobs have more stages than there are resources, or are pods that share
         GPUs, and the scheduler has no devices.

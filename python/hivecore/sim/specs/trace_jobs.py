@@ -1,4 +1,4 @@
-"""The jobs of any trace in no cluster's terms yet: who asks when for how many GPUs, how long."""
+"""The jobs of any trace in no cluster's terms yet: when each asks for GPUs, how many, how long."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ OTHERS = "*"
 class TraceJobs:
     """Jobs in the order in which they come.
 
-    :param tenant: whose each is.
+    :param tenant: the tenant of each.
     :param submit: float64[jobs], seconds, rising.
     :param duration: float64[jobs], seconds at full speed, positive.
     :param gpus: float64[jobs], how many each holds; of pods that share GPUs the parts together.
@@ -82,7 +82,7 @@ class TraceJobs:
         """Return the jobs of a trace in Muri's format: alone they take all their iterations.
 
         :param trace: any such trace.
-        :param tenant: whose all of them are.
+        :param tenant: the tenant of all of them.
         """
         return cls(
             (tenant,) * trace.jobs,
@@ -98,7 +98,7 @@ class TraceJobs:
         """Return the jobs of a trace with datasets: at full speed they never wait for data.
 
         :param trace: any such trace.
-        :param tenant: whose all of them are.
+        :param tenant: the tenant of all of them.
         """
         names, sizes = trace.dataset.tolist(), trace.dataset_gb.tolist()
         rates, totals = trace.rate_mbps.tolist(), trace.total_gb.tolist()
@@ -117,7 +117,7 @@ class TraceJobs:
         """Return a job for each pod of a list with times; those that never ran are left out.
 
         :param pods: of which it is told when they came and went.
-        :param tenant: whose all of them are.
+        :param tenant: the tenant of all of them.
         :raises ValueError: the list has no times, or no pod that ran.
         """
         if pods.created is None or pods.deleted is None:
@@ -143,7 +143,7 @@ class TraceJobs:
         """Return the same jobs as those of other tenants.
 
         :param names: by the name in the trace the other one; `OTHERS` stands for all that are not
-            named. Who is not named keeps his name.
+            named. A tenant that is not named keeps its name.
         :raises ValueError: there is no such tenant in the trace.
 
         >>> trace = Trace.from_columns(["a", "b"], ["x", "y"], [0, 0], [60, 60], [1, 1])

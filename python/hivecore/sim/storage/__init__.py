@@ -2,10 +2,10 @@
 
 `schedule_storage` runs jobs that read a dataset again and again under FIFO, SJF, SRTF, LAS or
 max-min fairness, with SiloD's joint allocation of cache and remote IO, or with a storage system
-that acts for itself: Alluxio's LRU, CoorDL or Quiver. `hivecore.scheduler.Scheduler` says who runs,
-and what SiloD caches, in the one event loop of the simulator; amounts of data are a fluid in it.
-`storage_figures` turns the outcome into completion times, utilisation and fairness. Jobs of any
-scheduler read by the same model with `reading_from`.
+that acts for itself: Alluxio's LRU, CoorDL or Quiver. `hivecore.scheduler.Scheduler` says which
+jobs run, and what SiloD caches, in the one event loop of the simulator; amounts of data are a fluid
+in it. `storage_figures` turns the outcome into completion times, utilisation and fairness. Jobs of
+any scheduler read by the same model with `reading_from`.
 """
 
 from hivecore.sim.storage.history import StorageHistory

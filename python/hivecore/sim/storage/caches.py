@@ -1,4 +1,4 @@
-"""Who gets how much cache: as the scheduler says, or by systems that act for themselves."""
+"""How much cache jobs get: as the scheduler says, or by systems that act for themselves."""
 
 from typing import Protocol
 
@@ -68,7 +68,7 @@ class Allotted:
         """Return what the scheduler has said.
 
         :param situation: of this instant.
-        :param grants: who runs.
+        :param grants: those of the running jobs.
         """
         quota = situation.allotted.copy()
         return quota, _reclaimed(situation, grants, quota)
@@ -88,7 +88,7 @@ class WholeDatasets:
         """Return quotas of all or nothing.
 
         :param situation: of this instant.
-        :param grants: who runs.
+        :param grants: those of the running jobs.
         """
         work, jobs = situation.work, grants.jobs
         full = work.rate_mbps[jobs] * grants.share
@@ -108,7 +108,7 @@ class WholeDatasets:
 
 
 class PerGpu:
-    """CoorDL (VLDB'21): a cache per job, in proportion to its GPUs, which nobody else uses."""
+    """CoorDL (VLDB'21): a cache per job, in proportion to its GPUs, which no other job uses."""
 
     private, lru = True, False
 
@@ -116,7 +116,7 @@ class PerGpu:
         """Return quotas by GPUs.
 
         :param situation: of this instant.
-        :param grants: who runs.
+        :param grants: those of the running jobs.
         """
         work, jobs = situation.work, grants.jobs
         quota = np.zeros(len(work))
@@ -136,7 +136,7 @@ class SharedLru:
         """Return nothing of meaning.
 
         :param situation: of this instant.
-        :param grants: who runs.
+        :param grants: those of the running jobs.
         """
         return np.zeros(len(situation.work.size_mb)), np.empty(0, dtype=np.int64)
 

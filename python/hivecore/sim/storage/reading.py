@@ -1,10 +1,10 @@
 """What jobs have read that share GPUs, cache and remote IO, between the decisions of a scheduler.
 
 Jobs come and end, and at each such instant (and when the order of jobs asks for it) the scheduler
-decides anew who runs, and with it how much cache everyone may have. Between these instants there
-are events at which only the rates change: an epoch ends, a cache has reached its quota, a warm-up
-is done. At each event remote IO is shared out by what the jobs miss at that moment, not by what
-they will miss when their caches are filled, and all rates are constant until the next one.
+decides again which jobs run, and with it how much cache everyone may have. Between these instants
+there are events at which only the rates change: an epoch ends, a cache has reached its quota, a
+warm-up is done. At each event remote IO is shared out by what the jobs miss at that moment, not by
+what they will miss when their caches are filled, and all rates are constant until the next one.
 
 What happens between two decisions is the business of the contents, in native code.
 """
@@ -35,7 +35,7 @@ class Reading:
 
     :param work: jobs that read, in order of submission. Others never wait for data.
     :param cluster: what they share.
-    :param rules: who gets what.
+    :param rules: what jobs get.
     :param contents: empty caches.
     :param scheduler: under which they run; its storage is told what is cached, where the rules
         leave the cache to it.
@@ -65,7 +65,7 @@ class Reading:
         self._row = {name: row for row, name in enumerate(work.jobs)}
         self._attained, self._pace = np.zeros(count), np.ones(count)
         self._start, self._end = np.full(count, inf), np.full(count, inf)
-        #: who runs or waits, in order of arrival; whether each job runs; who has just ended
+        #: jobs that run or wait, in order of arrival; whether each runs; jobs that have just ended
         self._present, self._ended = NOBODY.jobs, NOBODY.jobs
         self._runs = np.zeros(count, dtype=np.bool_)
         #: what was decided last, and when that has to be done again
@@ -79,7 +79,7 @@ class Reading:
         self._has_ended, self._is_stale = False, True
 
     def next_end(self, before: float) -> float:
-        """See `Progress`: jobs read until some end, others come, or it is to be decided anew."""
+        """See `Progress`: jobs read until some end, others come, or a decision is due."""
         contents, others = self._contents, self._others.next_end()
         until, since = self.next_change(min(before, others)), contents.now
         if since < until and (until < inf or len(self._grants.jobs)):

@@ -1,4 +1,4 @@
-"""Who gets what of GPUs, cache and remote IO, by names of policies or a scheduler's storage."""
+"""What jobs get of GPUs, cache and remote IO, by names of policies or a scheduler's storage."""
 
 from dataclasses import dataclass
 

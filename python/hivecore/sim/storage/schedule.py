@@ -153,7 +153,7 @@ def run_through(
     if largest > cluster.gpus:
         raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")
     network, pool = None, None
-    if not rules.order.takes_turns:  # else nobody waits for GPUs
+    if not rules.order.takes_turns:  # else no job waits for GPUs
         network = NetworkTopology([], {"all": {}})
         network.set_free("all", {"gpu": cluster.gpus})
     if isinstance(rules.cache, Allotted):

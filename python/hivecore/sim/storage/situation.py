@@ -108,12 +108,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grants:
-    """Who runs.
+    """Which jobs run.
 
     :param jobs: int64[running], the most urgent first.
     :param share: float64[running], of the time that a job has its GPUs; below 1 it takes turns.
     :param reference: float64[running], MB/s that fairness compares the jobs' rates with.
-    :param again: seconds until the scheduler wants to decide anew, whatever happens.
+    :param again: seconds until the scheduler wants to decide again, whatever happens.
     """
 
     jobs: Indices
@@ -122,7 +122,7 @@ class Grants:
     again: float
 
 
-#: Nobody runs, and nobody asks for another decision.
+#: No job runs, and no further decision is due.
 NOBODY = Grants(np.empty(0, dtype=np.int64), np.empty(0), None, inf)
 
 

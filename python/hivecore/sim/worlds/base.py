@@ -23,4 +23,4 @@ class World(Protocol):
         """
 
     def next_change(self) -> float:
-        """When speeds will be others though nobody comes, starts or ends; inf: never."""
+        """When speeds will be others though no job comes, starts or ends; inf: never."""

@@ -12,7 +12,7 @@ __all__ = ["InterleavedGpus"]
 
 
 class InterleavedGpus:
-    """Who shares GPUs makes one iteration in each round of its group, by `Job.stages`.
+    """A job that shares GPUs makes one iteration in each round of its group, by `Job.stages`.
 
     :param jobs: all that may run.
 

@@ -1,7 +1,7 @@
 """YAML text to plain data, with every scalar as it is written.
 
 HiveD decodes into typed fields: an address ``010`` keeps its zero and a tenant may be called
-``on``. So scalars stay text (nothing stays None) and whoever needs a number reads it as one.
+``on``. So scalars stay text (nothing stays None) and code that needs a number reads it as one.
 
 The text is read as a stream of events and built here, with a stack instead of recursion: that is
 several times faster than PyYAML's constructors, and depth, aliases and double keys are in our

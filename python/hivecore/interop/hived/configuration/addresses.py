@@ -2,7 +2,7 @@
 
 A cell's address is its parent's, a slash and its own part. The own part is what the configuration
 says, or a default number: a top-level cell's place in ``physicalCells``; then child i of a cell
-with the number d is d * fanout + i, where counting starts anew inside each node. So at and above
+with the number d is d * fanout + i, where counting starts again inside each node. So at and above
 the node level, the number of cell i of a level is the place of its top-level cell times the cells
 that one has of this level, plus its rank among those; below, its rank within its node.
 

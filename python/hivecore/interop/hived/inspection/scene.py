@@ -7,8 +7,9 @@ One row of four numbers per cell says all that is drawn of it beside what never 
     partner   number of the cell that it is bound to, -1: it is not bound
     its look
 
-Two trees with equal rows are drawn alike. Everything is derived from facts of the cluster: who uses
-and who has reserved each leaf cell, what each virtual cell is bound to, and which nodes are bad.
+Two trees with equal rows are drawn alike. Everything is derived from facts of the cluster: which
+groups use and have reserved each leaf cell, what each virtual cell is bound to, and which nodes are
+bad.
 """
 
 from collections.abc import Iterable, Mapping

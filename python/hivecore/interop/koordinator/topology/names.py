@@ -25,7 +25,7 @@ DEFAULT_NAME = "default"
 CLUSTER_LAYER = "ClusterTopologyLayer"
 NODE_LAYER = "NodeTopologyLayer"
 
-# Annotations: of a gang what it asks for; of a pod its index, and whom it wants to be near to.
+# Annotations: of a gang what it asks for; of a pod its index, and which pods it is to be near.
 SPEC = "gang.scheduling.koordinator.sh/network-topology-spec"
 POD_INDEX = "gang.scheduling.koordinator.sh/network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
