@@ -63,8 +63,8 @@ elif SANITIZE:
 else:
     # A module is linked with all kernels of a column, and keeps what it calls.
     OPTIONS["extra_compile_args"] += ["-O3", "-g0", "-ffunction-sections", "-fdata-sections"]
-    linux = ["-Wl,-s", "-Wl,--gc-sections"]
-    OPTIONS["extra_link_args"] += linux if sys.platform == "linux" else ["-Wl,-dead_strip"]
+    slim = {"linux": ["-Wl,-s", "-Wl,--gc-sections"], "darwin": ["-Wl,-dead_strip"]}
+    OPTIONS["extra_link_args"] += slim.get(sys.platform, [])
 
 
 def stale(obj: str, source: str) -> bool:

@@ -203,20 +203,20 @@ def test_who_has_nobody_pending_or_whose_victims_are_leaving_has_to_wait():
     assert nodes.ask(pending(1), priority=1).reason == "no job may leave"
 
 
-def test_a_search_in_vain_asks_each_node_three_times_and_with_budgets_four_times():
+def test_a_search_without_success_looks_at_each_node_three_times_or_four_with_budgets():
     running = [(f"x{i}", "n1", 1, f"j{i}") for i in range(2)]
-    nodes, asked = Nodes({"n1": 2}, running), []
+    nodes, calls = Nodes({"n1": 2}, running), []
 
     def slots(node, gone):
-        asked.append(sorted(gone))
+        calls.append(sorted(gone))
         return nodes.slots(node, gone)
 
     def search(budgets):
-        asked.clear()
+        calls.clear()
         preempt_jobs(
             pending(3), "urgent", nodes.running, slots, nodes=["n1"], priority=9, budgets=budgets
         )
-        return asked
+        return calls
 
     assert search([]) == [[], ["x0", "x1"], ["x0", "x1"]]
     assert search([(["x0", "x1"], 1)]) == [[], ["x0"], ["x0", "x1"], ["x0", "x1"]]
