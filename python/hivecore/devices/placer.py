@@ -75,13 +75,13 @@ class DevicePlacer(DeviceLedger):
             wish.check(self._owners)
             if names is None:
                 names = self._nodes.in_order
-                asked = self._nodes.asked
+                looked = self._nodes.asked
             else:
-                asked = [self._nodes.number(name) for name in names]
+                looked = [self._nodes.number(name) for name in names]
             query = self._nodes.query(request)
-            codes, _, resolvable, scores = self._core.filter(query, number, asked)
+            codes, _, resolvable, scores = self._core.filter(query, number, looked)
             if wish.names or wish.when == "only":
-                looked_at = range(len(names)) if asked is None else asked
+                looked_at = range(len(names)) if looked is None else looked
                 add_reserved(
                     self._owners, query, number, looked_at, wish, codes, resolvable, scores
                 )
@@ -143,18 +143,18 @@ class DevicePlacer(DeviceLedger):
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             query = self._nodes.query(request)
-            asked = None if names is None else [self._nodes.number(name) for name in names]
-            if chosen is not None and asked is not None:
-                masks = self._nodes.visible_with(asked[0], chosen)
-                return self._on_devices(request, query, number, asked[0], masks)
+            only = None if names is None else [self._nodes.number(name) for name in names]
+            if chosen is not None and only is not None:
+                masks = self._nodes.visible_with(only[0], chosen)
+                return self._on_devices(request, query, number, only[0], masks)
             if wish is _NO_WISH:
-                decision = self._anywhere(request, query, number, asked)
+                decision = self._anywhere(request, query, number, only)
             else:
-                decision = self._as_wished(request, query, number, asked, wish)
+                decision = self._as_wished(request, query, number, only, wish)
             if decision is None and may_leave:
-                decision = self._preempting(request, query, number, asked, may_leave)
+                decision = self._preempting(request, query, number, only, may_leave)
             if decision is None:
-                decision = self._refused(request, query, number, asked)
+                decision = self._refused(request, query, number, only)
             return decision
 
     def _anywhere(
@@ -227,28 +227,28 @@ class DevicePlacer(DeviceLedger):
         request: DeviceRequest,
         query: Any,
         policy: int,
-        asked: list[int] | None,
+        only: list[int] | None,
         may_leave: frozenset[str],
     ) -> DeviceDecision | None:
         numbers = [self._owners.number(name, "preemptible") for name in may_leave]
         nodes = set(map(self._core.node_of, numbers))
-        candidates = sorted(nodes if asked is None else nodes & set(asked))
-        found = cheapest_leavers(self._owners, query, policy, candidates, may_leave)
-        if found is None:
+        candidates = sorted(nodes if only is None else nodes & set(only))
+        leavers = cheapest_leavers(self._owners, query, policy, candidates, may_leave)
+        if leavers is None:
             return None
-        gone = [self._owners.number(name) for name in found.names]
-        plan = self._core.examine(query, policy, found.node, None, gone)[2]
-        name = self._nodes.names[found.node] or ""
-        inventory = self._nodes.inventories[found.node]
-        return made_decision(request, name, (), plan, self, inventory, None, found.names)
+        gone = [self._owners.number(name) for name in leavers.names]
+        plan = self._core.examine(query, policy, leavers.node, None, gone)[2]
+        name = self._nodes.names[leavers.node] or ""
+        inventory = self._nodes.inventories[leavers.node]
+        return made_decision(request, name, (), plan, self, inventory, None, leavers.names)
 
     def _refused(
-        self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
+        self, request: DeviceRequest, query: Any, policy: int, only: list[int] | None
     ) -> DeviceDecision:
-        if asked is None:
-            asked = self._nodes.asked
-        counts = count_codes(self._core.filter(query, policy, asked)[0])
-        impossible = bool(counts) and not self._core.is_possible(query, asked)
+        if only is None:
+            only = self._nodes.asked
+        counts = count_codes(self._core.filter(query, policy, only)[0])
+        impossible = bool(counts) and not self._core.is_possible(query, only)
         return self._waiting(request, counts, impossible)
 
     def _waiting(
@@ -514,10 +514,10 @@ class DevicePlacer(DeviceLedger):
             code, plan = plan_after(self._owners, request, query, number, owner, draw)
             if plan is None:
                 return self._waiting(request, ((CODES[code], 1),))
-            made = self._bound(request, plan)
+            decision = self._bound(request, plan)
             held = Held(plan.charges, restricted, (owner,))
             hold(self._owners, request.name, plan.node, held, request.priority)
-            return made
+            return decision
 
     def _placed(self, plan: Any, inventory: Any) -> tuple[DeviceAllocation, ...]:
         with self._lock:

@@ -137,11 +137,11 @@ class QueueLedger(LoggedTrials, PlainState):
     def set_weight(self, tenant: str, weight: int) -> None:
         """Say how much a tenant gets, by "weighted": 1 to 2**31 - 1, from now on; at first 1."""
         name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, MOST_WEIGHT)
-        found = self._tenant(name)
-        if number != found.weight:
+        known = self._tenant(name)
+        if number != known.weight:
             if self._undo.is_on:
-                self._log(found)
-            found.weight, found.rest = number, 0
+                self._log(known)
+            known.weight, known.rest = number, 0
 
     @in_turn
     def set_key(self, tenant: str, value: int | float) -> None:
@@ -151,14 +151,14 @@ class QueueLedger(LoggedTrials, PlainState):
             raise TypeError(f"value must be an int or a float, not {type(value).__name__}")
         if not isfinite(value) or abs(value) > 2**63:
             raise ValueError("value: allowed are -2**63 to 2**63")
-        found = self._tenant(name)
+        known = self._tenant(name)
         if self._undo.is_on:
-            self._log(found)
-        found.value = value
-        if self._order == "key" and found.tag != value:
-            found.tag = value
-            if found.offers:
-                self._rejoin(found)
+            self._log(known)
+        known.value = value
+        if self._order == "key" and known.tag != value:
+            known.tag = value
+            if known.offers:
+                self._rejoin(known)
 
     @property
     def offers(self) -> bool:
@@ -177,11 +177,11 @@ class QueueLedger(LoggedTrials, PlainState):
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
-        found = self._tenant(name)
+        known = self._tenant(name)
         if self._undo.is_on:
-            self._log(found)
-        found.mode = mode
-        self._update(found)
+            self._log(known)
+        known.mode = mode
+        self._update(known)
 
     @in_turn
     def parked(self, tenant: str) -> tuple[int, ...]:
@@ -370,20 +370,20 @@ class QueueLedger(LoggedTrials, PlainState):
         return entry
 
     def _named(self, tenant: str) -> Tenant:
-        found = self._tenants.get(as_text(tenant, "tenant"))
-        if found is None:
+        known = self._tenants.get(as_text(tenant, "tenant"))
+        if known is None:
             raise KeyError(f"there is no tenant {tenant!r}")
-        return found
+        return known
 
     def _tenant(self, name: str) -> Tenant:
-        found = self._tenants.get(name)
-        if found is None:
+        tenant = self._tenants.get(name)
+        if tenant is None:
             line = Line(self._undo, self._is_spare)
-            found = Tenant(name, len(self._tenants), self._blocking, line)
-            self._tenants[name] = found
+            tenant = Tenant(name, len(self._tenants), self._blocking, line)
+            self._tenants[name] = tenant
             if self._undo.is_on:
                 self._undo.add((self._forget, name))
-        return found
+        return tenant
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
         if self._rank is not None:

@@ -121,11 +121,11 @@ class QuotaTree(QuotaAdmission):
         with self._lock:
             wanted = as_tuple(dimensions, "dimensions")
             columns = self._columns(wanted)
-            found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
+            amounts = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
             if self._names.fine.isdisjoint(wanted):
-                return found[:, columns]
+                return amounts[:, columns]
             scale = [THOUSAND if name in self._names.fine else 1 for name in wanted]
-            return np.asarray(found[:, columns] / np.array(scale))
+            return np.asarray(amounts[:, columns] / np.array(scale))
 
     def have_room(
         self,
@@ -155,16 +155,14 @@ class QuotaTree(QuotaAdmission):
         array([ True, False])
         """
         code = CODES.index(as_choice(limit, "limit", ("runtime", "max", "total")))
-        asked, wanted = np.asarray(amounts), as_tuple(dimensions, "dimensions")
-        if asked.ndim != 2 or asked.shape[1] != len(wanted):
-            raise ValueError(
-                f"amounts must have {len(wanted)} columns, not the shape {asked.shape}"
-            )
+        rows, wanted = np.asarray(amounts), as_tuple(dimensions, "dimensions")
+        if rows.ndim != 2 or rows.shape[1] != len(wanted):
+            raise ValueError(f"amounts must have {len(wanted)} columns, not the shape {rows.shape}")
         with self._lock:
             columns, known = self._columns(wanted), self._names.numbers_in_order()
-            if self._names.fine or asked.dtype.kind == "f":
-                asked = self._names.counted_rows(asked, wanted)
-            return self._core.have_room(code, known, quotas, columns, asked.reshape(-1))
+            if self._names.fine or rows.dtype.kind == "f":
+                rows = self._names.counted_rows(rows, wanted)
+            return self._core.have_room(code, known, quotas, columns, rows.reshape(-1))
 
     @property
     def room_version(self) -> tuple[object, int]:
@@ -189,13 +187,13 @@ class QuotaTree(QuotaAdmission):
         dimension; what is 0 is left out. O(running owners of it).
         """
         least = as_int(priority, "priority", -(2**31), 2**31 - 1)
-        found: dict[str, Amount] = {}
+        used: dict[str, Amount] = {}
         with self._lock:
             for number in self._weaker(self._names.number(name), least):
                 members = self._core.members(number)
                 for dimension, amount in self._known(number).amounts:
-                    found[dimension] = exact(found.get(dimension, 0) + members * amount)
-        return found
+                    used[dimension] = exact(used.get(dimension, 0) + members * amount)
+        return used
 
     def overusers(self, name: str) -> tuple[str, ...]:
         """The owners of a quota that have to go so that it uses no more than its runtime.
@@ -205,18 +203,18 @@ class QuotaTree(QuotaAdmission):
         all of them.
         """
         with self._lock:
-            found = self._core.revocable(self._names.number(name))
-            return tuple(self._known(number).name for number in found)
+            numbers = self._core.revocable(self._names.number(name))
+            return tuple(self._known(number).name for number in numbers)
 
     def overused(self) -> tuple[str, ...]:
         """The quotas that use more than their runtime in some dimension, in the order of
         ``quotas``.
         """
         with self._lock:
-            found = set(self._core.overused())
-            if not found:
+            numbers = set(self._core.overused())
+            if not numbers:
                 return ()
-            return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
+            return tuple(n for n in self._names.in_order() if self._names.numbers[n] in numbers)
 
     def explain(self, request: QuotaRequest | str) -> Explanation:
         """Why an owner would have to wait, and what would admit it; nothing changes.
@@ -264,27 +262,27 @@ class QuotaTree(QuotaAdmission):
         with self._lock:
             self._names.number(name)
             quota = self._names.quotas[name]
-            found = {}
+            above_min = {}
             for other in self._names.children(quota.parent, quota.tree):
                 status = self.status(other)
                 above = {
                     d: exact(n - status.min[d]) for d, n in status.used.items() if n > status.min[d]
                 }
                 if above and other != name and not self._names.quotas[other].outside:
-                    found[other] = above
-            return found
+                    above_min[other] = above
+            return above_min
 
 
 def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
     """The quotas so that each follows its parent, if that is among them."""
     named = by_name(quotas, "quotas", Quota)
-    found: dict[str, Quota] = {}
+    ordered: dict[str, Quota] = {}
     for name in sorted(named):
         path: dict[str, None] = {}
-        while name in named and name not in found and name not in path:
+        while name in named and name not in ordered and name not in path:
             path[name] = None
             name = named[name].parent
         if name in path:
             raise ValueError(f"quotas: {name!r} is its own ancestor")
-        found.update((one, named[one]) for one in reversed(path))
-    return list(found.values())
+        ordered.update((one, named[one]) for one in reversed(path))
+    return list(ordered.values())

@@ -128,7 +128,7 @@ class NetworkTopology(NetworkLedger):
                     request, "wait", refusal=refusal, optimal=optimal, nodes=named
                 )
             placed = self._placed(pods)
-            found = TopologyDecision(
+            decision = TopologyDecision(
                 request,
                 "bind",
                 placed,
@@ -138,7 +138,7 @@ class NetworkTopology(NetworkLedger):
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
                 nodes=named,
             )
-            return made_decision(found, self._domains.marks)
+            return made_decision(decision, self._domains.marks)
 
     def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
         """``most`` where only these nodes may get any; ``None``: all may, or any number."""
@@ -158,9 +158,9 @@ class NetworkTopology(NetworkLedger):
         """That of its pods, and that of its other role; nodes have no more slots than they may get
         of them, where that is too few for all.
         """
-        found: list[TopologyKernel] = []
+        kernels: list[TopologyKernel] = []
         if not self._domains.nodes:
-            return found
+            return kernels
         wanted = [(request.pods, request.amounts)]
         if request.role is not None:
             wanted.append((request.role.pods, request.role.amounts))
@@ -173,8 +173,8 @@ class NetworkTopology(NetworkLedger):
                 if fewer.size:
                     kernel = kernel.copy()
                     kernel.set_slots(fewer, most[fewer])
-            found.append(kernel)
-        return found
+            kernels.append(kernel)
+        return kernels
 
     def _place(
         self,
@@ -264,13 +264,13 @@ class NetworkTopology(NetworkLedger):
         """
         given = as_tuple(requests, "requests")
         with self._lock:
-            found: list[TopologyDecision] = []
+            decisions: list[TopologyDecision] = []
             with self.trial():
                 for request in given:
-                    found.append(self.schedule(request, work=work))
-                    if found[-1].outcome == "bind":
-                        self.commit(found[-1])
-            return tuple(found)
+                    decisions.append(self.schedule(request, work=work))
+                    if decisions[-1].outcome == "bind":
+                        self.commit(decisions[-1])
+            return tuple(decisions)
 
     def commit_many(self, decisions: Iterable[TopologyDecision]) -> None:
         """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
@@ -299,11 +299,11 @@ class NetworkTopology(NetworkLedger):
                 for name, owner in sorted(self._owners.items())
             }
 
-            def fits_without(asked: TopologyRequest, leaving: Iterable[str]) -> bool:
+            def fits_without(relaxed: TopologyRequest, leaving: Iterable[str]) -> bool:
                 branch = self.copy()
                 for name in leaving:
                     branch.release(name)
-                return branch.fits(asked)
+                return branch.fits(relaxed)
 
             adds_up = [n for _, n in request.amounts] == [1] and not self._free.fine
             leavers = Leavers(request, pods, slots, gains, adds_up, fits_without)
@@ -311,27 +311,27 @@ class NetworkTopology(NetworkLedger):
 
     def _gains(self, level: int, amounts: Amounts) -> Gains:
         """By domain and owner, for how many more pods there would be room without the owner."""
-        found: Gains = {}
+        gains: Gains = {}
         for name, owner in sorted(self._owners.items()):
             for node, gain in self._free.gains(owner, amounts):
-                of = found.setdefault(self._domains.path(len(self.layers) + 1, node)[level], {})
+                of = gains.setdefault(self._domains.path(len(self.layers) + 1, node)[level], {})
                 of[name] = of.get(name, 0) + gain
-        return dict(sorted(found.items()))
+        return dict(sorted(gains.items()))
 
     def _multiples(self, multiple: Pairs) -> list[int]:
         if not multiple:
             return []
-        found = [1] * len(self._domains.levels)
+        multiples = [1] * len(self._domains.levels)
         for layer, count in multiple:
-            found[self._domains.level(layer, "request.multiple")] = count
-        return found
+            multiples[self._domains.level(layer, "request.multiple")] = count
+        return multiples
 
     def _by_node(self, amounts: Pairs, argument: str) -> Ints | None:
         if not amounts:
             return None
-        found = np.zeros(len(self.nodes), dtype=np.int64)
+        by_node = np.zeros(len(self.nodes), dtype=np.int64)
         for name, amount in amounts:
             if name not in self._domains.numbers:
                 raise KeyError(f"request.{argument}: there is no node {name!r}")
-            found[self._domains.numbers[name]] = amount
-        return found
+            by_node[self._domains.numbers[name]] = amount
+        return by_node

@@ -179,7 +179,7 @@ def test_a_job_of_a_size_that_no_cells_have_is_refused(made):
     gpus = made.trace.gpus.copy()
     gpus[0] = 3
     with pytest.raises(ValueError, match="made: a job has a size that no cells have"):
-        run_demo(replace(made, trace=replace(made.trace, gpus=gpus)), 1.0, 1.0)
+        run_demo(replace(made, trace=made.trace.replace(gpus=gpus)), 1.0, 1.0)
 
 
 def test_table_and_json_tell_the_same(demo):

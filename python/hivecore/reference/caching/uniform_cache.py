@@ -108,8 +108,8 @@ class UniformCache:
         self._datasets[name] = _Dataset(place, each, quota)
 
     def remove_dataset(self, dataset: str) -> None:
-        found = self._dataset(dataset)
-        if found.jobs or found.cached:
+        data = self._dataset(dataset)
+        if data.jobs or data.cached:
             raise ValueError(f"dataset={dataset!r}: has jobs or cached items")
         del self._datasets[dataset]
 
@@ -122,8 +122,8 @@ class UniformCache:
     def attach(self, job: str, dataset: str) -> None:
         if job in self._jobs:
             raise ValueError(f"job={job!r}: is attached already")
-        found = self._dataset(dataset)
-        self._jobs[job] = found.jobs[job] = _Job(found)
+        data = self._dataset(dataset)
+        self._jobs[job] = data.jobs[job] = _Job(data)
 
     def detach(self, job: str) -> None:
         dataset = self._job(job).dataset
@@ -132,11 +132,11 @@ class UniformCache:
         del self._jobs[job], dataset.jobs[job]
 
     def start_epoch(self, job: str) -> int:
-        found = self._job(job)
-        if len(found.unread) < len(found.dataset.sizes):
-            self._end_epoch(found)
-        found.begin_epoch()
-        return found.epoch
+        reader = self._job(job)
+        if len(reader.unread) < len(reader.dataset.sizes):
+            self._end_epoch(reader)
+        reader.begin_epoch()
+        return reader.epoch
 
     def _end_epoch(self, job: _Job) -> None:
         if job.until_read:
@@ -147,13 +147,13 @@ class UniformCache:
     # Reads
 
     def access(self, dataset: str, items: Any, job: str | None = None, out: Any = None) -> int:
-        found = self._dataset(dataset)
-        reader = self._reader(job, found)
+        data = self._dataset(dataset)
+        reader = self._reader(job, data)
         if np.ndim(items) == 0:
-            return self._access_one(found, reader, int(items))
+            return self._access_one(data, reader, int(items))
         hits = 0
         for position, item in enumerate(map(int, items)):
-            hit = self._access_one(found, reader, item)
+            hit = self._access_one(data, reader, item)
             hits += hit
             if out is not None:
                 out[position] = hit
@@ -177,10 +177,10 @@ class UniformCache:
         return hit
 
     def is_cached(self, dataset: str, items: Any) -> Any:
-        found = self._dataset(dataset)
+        data = self._dataset(dataset)
         if np.ndim(items) == 0:
-            return int(items) in found.cached
-        return np.array([int(item) in found.cached for item in items], dtype=bool)
+            return int(items) in data.cached
+        return np.array([int(item) in data.cached for item in items], dtype=bool)
 
     # Coming and going
 
@@ -220,65 +220,65 @@ class UniformCache:
     def set_quota(
         self, dataset: str, quota: int, shrink: str = "random", force: bool = False
     ) -> _Ids:
-        found = self._dataset(dataset)
-        room = self.unassigned + found.quota
+        data = self._dataset(dataset)
+        room = self.unassigned + data.quota
         if not 0 <= quota <= room:
             raise ValueError(f"quota={quota}: allowed are 0 to {room}")
-        pinned = found.pinned()
-        if quota < found.bytes_of(pinned) and (shrink == "lazy" or not force):
-            raise ValueError(f"quota={quota}: {found.bytes_of(pinned)} bytes are pinned")
-        found.quota = quota
-        found.pool = []
+        pinned = data.pinned()
+        if quota < data.bytes_of(pinned) and (shrink == "lazy" or not force):
+            raise ValueError(f"quota={quota}: {data.bytes_of(pinned)} bytes are pinned")
+        data.quota = quota
+        data.pool = []
         if shrink == "lazy":
             return _ids([])
-        before = set(found.cached)
-        unpinned = sorted(found.cached - pinned)
+        before = set(data.cached)
+        unpinned = sorted(data.cached - pinned)
         unread: set[int] = set()
         if shrink == "read_first":
-            unread = unread.union(*(job.unread for job in found.jobs.values()))
-            self._evict_until_within(found, [item for item in unpinned if item not in unread])
+            unread = unread.union(*(job.unread for job in data.jobs.values()))
+            self._evict_until_within(data, [item for item in unpinned if item not in unread])
             unpinned = [item for item in unpinned if item in unread]
-        self._evict_until_within(found, unpinned)
-        self._evict_until_within(found, sorted(pinned))
-        return _ids(sorted(before - found.cached))
+        self._evict_until_within(data, unpinned)
+        self._evict_until_within(data, sorted(pinned))
+        return _ids(sorted(before - data.cached))
 
     def _evict_until_within(self, dataset: _Dataset, pool: list[int]) -> None:
         while dataset.used > dataset.quota and pool:
             self._evict(dataset, self._random.draw(pool))
 
     def unload(self, dataset: str, force: bool = False) -> _Ids:
-        found = self._dataset(dataset)
-        found.pool = []
-        gone = sorted(found.cached if force else found.cached - found.pinned())
+        data = self._dataset(dataset)
+        data.pool = []
+        gone = sorted(data.cached if force else data.cached - data.pinned())
         for item in gone:
-            self._evict(found, item)
-        found.quota = found.used
+            self._evict(data, item)
+        data.quota = data.used
         return _ids(gone)
 
     # Pins and warm-up
 
     def pin(self, dataset: str, items: Iterable[int]) -> _Ids:
-        found = self._dataset(dataset)
+        data = self._dataset(dataset)
         wanted = [int(item) for item in items]
-        pinned = found.bytes_of(found.pinned().union(wanted))
-        used = found.bytes_of(found.cached.union(wanted))
-        if pinned > found.quota or found.used < used > found.quota:
-            raise ValueError(f"items: {pinned} bytes pinned, {used} used, quota {found.quota}")
+        pinned = data.bytes_of(data.pinned().union(wanted))
+        used = data.bytes_of(data.cached.union(wanted))
+        if pinned > data.quota or data.used < used > data.quota:
+            raise ValueError(f"items: {pinned} bytes pinned, {used} used, quota {data.quota}")
         admitted = []
         for item in wanted:
-            if self._warm_one(found, item):
+            if self._warm_one(data, item):
                 admitted.append(item)
-            if item not in found.pinned():
-                found.pool = []
-            found.pins.add(item)
+            if item not in data.pinned():
+                data.pool = []
+            data.pins.add(item)
         return _ids(admitted)
 
     def unpin(self, dataset: str, items: Iterable[int]) -> int:
-        found = self._dataset(dataset)
-        gone = found.pins.intersection(map(int, items))
-        found.pins -= gone
+        data = self._dataset(dataset)
+        gone = data.pins.intersection(map(int, items))
+        data.pins -= gone
         if gone:
-            found.pool = []
+            data.pool = []
         return len(gone)
 
     def warm(
@@ -288,24 +288,24 @@ class UniformCache:
         job: str | None = None,
         pin_until: str | None = None,
     ) -> _Ids:
-        found = self._dataset(dataset)
+        data = self._dataset(dataset)
         wanted = [int(item) for item in items]
-        holder = self._reader(job, found)
+        holder = self._reader(job, data)
         admitted = []
         for item in wanted:
-            if self._warm_one(found, item):
+            if self._warm_one(data, item):
                 admitted.append(item)
-            if item not in found.cached or holder is None or pin_until is None:
+            if item not in data.cached or holder is None or pin_until is None:
                 continue
             if pin_until == "first_epoch" and item not in holder.unread:
                 continue
-            if item not in found.pinned():
-                if found.bytes_of(found.pinned()) + found.sizes[item] > found.quota:
+            if item not in data.pinned():
+                if data.bytes_of(data.pinned()) + data.sizes[item] > data.quota:
                     continue
-                found.pool = []
+                data.pool = []
             (holder.until_read if pin_until == "first_epoch" else holder.until_end).add(item)
         self._clock += len(wanted)
-        found.last_use = self._clock
+        data.last_use = self._clock
         return _ids(admitted)
 
     def _warm_one(self, dataset: _Dataset, item: int) -> bool:
@@ -332,9 +332,9 @@ class UniformCache:
         return self._job(job).dataset.bytes_of(self._job(job).effective)
 
     def hit_ratio(self, job: str) -> float:
-        found = self._job(job)
-        there = found.dataset.bytes_of(found.unread & found.dataset.cached)
-        return there / found.dataset.bytes_of(found.unread)
+        reader = self._job(job)
+        cached = reader.dataset.bytes_of(reader.unread & reader.dataset.cached)
+        return cached / reader.dataset.bytes_of(reader.unread)
 
     def epoch(self, job: str) -> int:
         return self._job(job).epoch
@@ -349,21 +349,21 @@ class UniformCache:
         return _ids(sorted(self._dataset(dataset).pinned()))
 
     def drain_changes(self, dataset: str) -> tuple[_Ids, _Ids]:
-        found = self._dataset(dataset)
-        before, found.reported = found.reported, set(found.cached)
-        return _ids(sorted(found.cached - before)), _ids(sorted(before - found.cached))
+        data = self._dataset(dataset)
+        before, data.reported = data.reported, set(data.cached)
+        return _ids(sorted(data.cached - before)), _ids(sorted(before - data.cached))
 
     def statistics(self, dataset: str) -> dict[str, int]:
-        found = self._dataset(dataset)
-        counted = found.counters
+        data = self._dataset(dataset)
+        counted = data.counters
         return {
-            "items": len(found.sizes),
-            "total_bytes": sum(found.sizes),
-            "quota": found.quota,
-            "used": found.used,
-            "pinned": found.bytes_of(found.pinned()),
-            "cached_items": len(found.cached),
-            "jobs": len(found.jobs),
+            "items": len(data.sizes),
+            "total_bytes": sum(data.sizes),
+            "quota": data.quota,
+            "used": data.used,
+            "pinned": data.bytes_of(data.pinned()),
+            "cached_items": len(data.cached),
+            "jobs": len(data.jobs),
             **{name: counted[name] for name in ("hits", "misses")},
             "hit_bytes": counted["hits_bytes"],
             "miss_bytes": counted["misses_bytes"],
@@ -375,13 +375,13 @@ class UniformCache:
         }
 
     def charges(self, dataset: str, rates: Mapping[str, float]) -> dict[str, float]:
-        found = self._dataset(dataset)
+        data = self._dataset(dataset)
         total = 0.0
-        for name in found.jobs:
+        for name in data.jobs:
             total += rates[name]  # from left to right; since Python 3.12 `sum` rounds otherwise
         if total == 0:
-            return dict.fromkeys(found.jobs, found.used / max(len(found.jobs), 1))
-        return {name: found.used * (rates[name] / total) for name in found.jobs}
+            return dict.fromkeys(data.jobs, data.used / max(len(data.jobs), 1))
+        return {name: data.used * (rates[name] / total) for name in data.jobs}
 
     def check(self) -> None:
         """Sums are not kept here, so what is left are the relations between the sets."""

@@ -97,11 +97,11 @@ def capacity(node: NodeState, request: Any, most: int, policy: str = "bin-pack")
 
 def choose_in(view: View, request: Any, policy: str) -> Choice | Failure:
     """The same, as the request sees the node."""
-    found = _chosen(view, request, policy)
-    if isinstance(found, Choice):
-        return found
+    choice = _chosen(view, request, policy)
+    if isinstance(choice, Choice):
+        return choice
     emptied = View(view.node, view.numa, tuple(view.node.owners))
-    code, type = found
+    code, type = choice
     return Failure(code, type, isinstance(_chosen(emptied, request, policy), Choice))
 
 
@@ -112,10 +112,10 @@ def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
     groups = _groups(request)
     chosen: dict[str, list[Any]] = {}
     for driver, followers in groups:
-        found = _Search(view, request, policy, driver, followers).best()
-        if isinstance(found, str):
-            return found, driver.type
-        chosen |= found
+        best = _Search(view, request, policy, driver, followers).best()
+        if isinstance(best, str):
+            return best, driver.type
+        chosen |= best
     charges = tuple(
         _charge(view, device, need, view.times(chosen[need.type], need)[device.minor])
         for need in request.needs
@@ -241,8 +241,8 @@ class _Search:
 
     def best(self) -> dict[str, list[Any]] | str:
         """Type -> devices, or the code of what stands in the way."""
-        found = [self._keyed(self.followers, pools) for pools in self._pools()]
-        keyed = [one for one in found if one is not None]
+        choices = [self._keyed(self.followers, pools) for pools in self._pools()]
+        keyed = [one for one in choices if one is not None]
         if keyed:
             chosen: dict[str, list[Any]] = min(keyed, key=lambda one: one[0])[1]
             return chosen
@@ -272,9 +272,9 @@ class _Search:
     def _keyed(self, followers: list[Any], pools: dict[str, list[Any]]) -> Any:
         partitioned = self._is_partitioned()
         if partitioned:
-            found = self._of_partitions(followers, pools, self.most)
-            if found is not None or partitioned == "must":
-                return found
+            choice = self._of_partitions(followers, pools, self.most)
+            if choice is not None or partitioned == "must":
+                return choice
         return self._of_places(followers, pools)
 
     # --- free choice
@@ -294,9 +294,9 @@ class _Search:
         for number in range(1, min(len(by_place), self.driver.count) + 1):
             for touched in combinations(by_place, number):
                 devices = self._filled([by_place[place] for place in touched])
-                found = devices and self._weighed(devices, followers, pools)
-                if found and (best is None or found[0] < best[0]):
-                    best = found
+                choice = devices and self._weighed(devices, followers, pools)
+                if choice and (best is None or choice[0] < best[0]):
+                    best = choice
         return best
 
     def _filled(self, places: list[list[Any]]) -> list[Any]:
@@ -346,9 +346,9 @@ class _Search:
             devices = [by_minor[minor] for minor in row.members if minor in by_minor]
             if len(devices) < len(row.members) or any(map(self.view.in_use, devices)):
                 continue
-            found = self._weighed(devices, followers, pools, row, most)
-            if found is not None and (best is None or found[0] < best[0]):
-                best = found
+            choice = self._weighed(devices, followers, pools, row, most)
+            if choice is not None and (best is None or choice[0] < best[0]):
+                best = choice
         return best
 
     def _residual(self, row: Any) -> int:
@@ -385,10 +385,10 @@ class _Search:
             return None
         chosen = {self.driver.type: devices}
         for need in followers:
-            found = self._following(need, pools[need.type], devices)
-            if found is None:
+            near = self._following(need, pools[need.type], devices)
+            if near is None:
                 return None
-            chosen[need.type] = found
+            chosen[need.type] = near
         key = (
             sum(not self.view.is_reserved(device) for device in devices),
             -row.score if row else 0,

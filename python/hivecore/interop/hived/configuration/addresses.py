@@ -56,42 +56,42 @@ class ChainAddresses:
 
     def address(self, level: int, index: int) -> str:
         """The address of a cell; O(levels)."""
-        found = []
+        parts = []
         while level < len(self.fanouts):
-            found.append(self.own_part(level, index))
+            parts.append(self.own_part(level, index))
             index //= self.fanouts[level]
             level += 1
-        found.append(self.own_part(level, index))
-        return "/".join(reversed(found))
+        parts.append(self.own_part(level, index))
+        return "/".join(reversed(parts))
 
     def addresses(self, level: int) -> list[str]:
         """The addresses of all cells of a level, left to right; O(cells)."""
-        found = self.own_parts(len(self.fanouts))
+        texts = self.own_parts(len(self.fanouts))
         for below in range(len(self.fanouts) - 1, level - 1, -1):
             fanout, parts = self.fanouts[below], self.own_parts(below)
-            found = [
+            texts = [
                 f"{parent}/{part}"
-                for i, parent in enumerate(found)
+                for i, parent in enumerate(texts)
                 for part in parts[i * fanout : (i + 1) * fanout]
             ]
-        return found
+        return texts
 
     def own_parts(self, level: int) -> list[str]:
         """The last parts of the addresses of a level, left to right; O(cells)."""
         per_top = self._per_cell(len(self.fanouts), level)
         if level < self.node_level:
             per_node = self._per_cell(self.node_level, level)
-            found = [str(number) for number in range(per_node)]
-            found *= per_top // per_node * len(self.places)
+            parts = [str(number) for number in range(per_node)]
+            parts *= per_top // per_node * len(self.places)
         else:
-            found = [
+            parts = [
                 str(number)
                 for place in self.places
                 for number in range(place * per_top, (place + 1) * per_top)
             ]
         for index, part in self.parts[level].items():
-            found[index] = part
-        return found
+            parts[index] = part
+        return parts
 
     def find(self, parts: Sequence[str]) -> tuple[int, int] | None:
         """The level and index of the cell with these parts of an address; None: there is none.
@@ -182,12 +182,12 @@ class TenantAddresses:
         kind = self._kinds[chain, root_level, pin]
         run = kind[bisect_right(kind, root, key=lambda number: self.runs[number].first) - 1]
         place = self._starts[run] + root - self.runs[run].first
-        found = []
+        parts = []
         while level < root_level:
-            found.append(str(rank))
+            parts.append(str(rank))
             rank //= self.fanouts[chain][level]
             level += 1
-        return "/".join([self.name, str(place), *reversed(found)])
+        return "/".join([self.name, str(place), *reversed(parts)])
 
     def find(self, address: str) -> tuple[str, int, str | None, int, int] | None:
         """Chain, owned level, pin, level and index of the cell at an address; None: none is."""
