@@ -59,6 +59,14 @@ def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
         ("quotas, topology, devices and sharing", 900052),
         ("quotas and lending", 700151),
         ("all with lending", 920234),
+        ("lending", 930055),
+        ("all with cells", 940109),
+        ("quotas and cells", 940109),
+        ("quotas, cells and devices", 940109),
+        ("topology and sharing", 940133),
+        ("quotas", 940144),
+        ("quotas, topology, devices and sharing", 940144),
+        ("quotas", 700067),
     ],
 )
 def test_histories_that_went_wrong_once(parts, seed):

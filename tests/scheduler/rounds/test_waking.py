@@ -213,3 +213,42 @@ def test_a_job_that_cells_would_refuse_as_before_takes_no_attempt():
     for name in ["narrow", *[f"small-{i}" for i in (1, 2, 3) if node[i] == node[0]]]:
         scheduler.finish(name, 1.0)
     assert decide(scheduler) == [("Start", "wide")]
+
+
+def test_a_job_is_tried_again_when_a_job_stops_that_has_to_start_with_it():
+    scheduler = make_scheduler(("devices",), blocking="fifo", immediate=True)
+    weak = Job("weak", "a", [Role("w", 3, gpus=4)], guaranteed=False)
+    submit(scheduler, Job("firm", "a", 4), weak)
+    linked = Job("linked", "a", 4, priority=1, guaranteed=False, together=["firm"])
+    assert submit(scheduler, linked) == []
+    scheduler.remove_node(scheduler.status("firm").pods[0].node, 1.0)
+    assert decide(scheduler) == [("Preempt", "weak"), ("Start", "firm"), ("Start", "linked")]
+
+
+def test_jobs_start_together_where_the_first_lets_a_quota_exceed_what_the_second_takes_back():
+    scheduler = make_scheduler(("quotas", "devices"), limit="max", immediate=True)
+    scheduler.set_node("n3", False, 0.0)
+    submit(scheduler, Job("old", "b", PAIR))
+    assert submit(scheduler, Job("large", "a", PAIR)) == []
+    linked = [Job("one", "b", 4, together=["two"]), Job("two", "a", 4, together=["one"])]
+    started = submit(scheduler, *linked)
+    assert started == [("Start", "one"), ("Preempt", "old"), ("Start", "two")]
+
+
+def test_a_job_is_tried_again_when_its_quotas_no_longer_count_a_job_that_gave_up():
+    quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 8}) for name in "ab"]
+    tree = QuotaTree(quotas, total={"gpu": 22})
+    scheduler = Scheduler(quotas=tree, reservation_seconds=5.0)
+    submit(scheduler, Job("old", "a", 8), Job("low", "b", 8))
+    assert submit(scheduler, Job("urgent", "a", 8, priority=1)) == [("Preempt", "old")]
+    assert submit(scheduler, Job("wants", "b", 8, priority=1)) == []
+    assert submit(scheduler, Job("late", "b", 8)) == []
+    scheduler.advance(5.0)
+    assert decide(scheduler) == [("Preempt", "low")]
+
+
+def test_linked_jobs_are_tried_again_when_a_start_leaves_so_little_that_the_first_reclaims():
+    scheduler = make_scheduler(("quotas",), immediate=True)
+    submit(scheduler, Job("large", "b", 8, priority=2), Job("small", "b", 4, priority=2))
+    assert submit(scheduler, Job("one", "a", 2, together=["two"]), Job("two", "b", 2)) == []
+    assert ("Start", "two") in submit(scheduler, Job("more", "a", 3))

@@ -158,8 +158,11 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     assert departure is not None
     line_of(state, kind).requeue(departure)
     state.enqueue(unit)
+    is_first = unit is live.units[0] and not live.runs
+    if is_first and live.job.together:  # another job may have to start with it then
+        refused = refused._replace(keys=(*refused.keys, *state.stops_of_linked(live)))
     _park(state, kind, refused)
-    if unit is live.units[0] and not live.runs:
+    if is_first:
         state.tell(live, refused.refusal)
 
 

@@ -27,7 +27,7 @@ from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.stages.transaction import Stages
-from hivecore.scheduler.stages.units import Unit
+from hivecore.scheduler.stages.units import Key, Unit
 
 __all__ = ["LATEST", "MICRO", "State"]
 
@@ -227,6 +227,7 @@ class State(Trials):
         self.came += 1
         live.number = self.came
         self.jobs[live.job.name] = live
+        self.waiting.touch((("stopped", live.job.name),))
 
     def enqueue(self, unit: Unit) -> None:
         """Note that a unit is in a queue."""
@@ -349,6 +350,11 @@ class State(Trials):
             if other.for_job:
                 return tuple(names)
         return ()
+
+    def stops_of_linked(self, live: Live) -> list[Key]:
+        """The keys that are touched when a job stops, or comes, to which a job is linked."""
+        linked = [live, *self._linked(live, lambda _: True)]
+        return [("stopped", name) for one in linked for name in one.job.together]
 
     def _linked(self, live: Live, counts: Callable[[Live], bool]) -> Iterator[Live]:
         """The jobs that have to start together with a job, directly or through others."""

@@ -140,7 +140,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     if found is None:
         return None
     live, refused = lives[found[0]], found[1]
-    if _might_do_more(state, live, refused):
+    if _might_do_more(state, live, refused, is_first=not found[0]):
         return _refused_in_trial(state, offered, lives)
     return _of(live, refused)
 
@@ -150,17 +150,15 @@ def _asks_for_more(live: Live) -> bool:
     return any(role.min_pods < role.pods for role in live.job.roles)
 
 
-def _might_do_more(state: State, live: Live, refused: Refused) -> bool:
+def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:
     """Whether a refused job might share GPUs with others, or evict them."""
     unit = live.units[0]
     if state.stages.may_share(unit.kind):
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
-    # The jobs before it may be all that exceeds its quota.
-    if refused.refusal.stage == "quotas" and state.stages.has_less_important(unit):
-        return True
-    return might_have_victims(state, unit, refused)
+    # The jobs before it may let a quota exceed its runtime.
+    return (state.stages.reclaims and not is_first) or might_have_victims(state, unit, refused)
 
 
 def _of(live: Live, refused: Refused) -> Refused:

@@ -23,9 +23,12 @@ def wake(state: State) -> None:
 
 
 def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
-    again = state.stages.still_refused(kind, refusal, name)
     unit = state.queued[name]
-    if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
+    live = state.jobs[unit.owner]
+    if not live.runs and state.companions(live):  # these may do what it may not
+        return None
+    again = state.stages.still_refused(kind, refusal, name)
+    if again is None or not may_preempt(state, live, unit):
         return again
     # Too little is idle, but evictions may free enough.
     return None if might_have_victims(state, unit, again) else again

@@ -237,7 +237,7 @@ class Stages(Composed):
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
             if self._sharing is not None and self.listener:
-                self.listener.touch(self._sharing.begun(unit.kind))
+                self.listener.touch((BEGUN, *self._sharing.begun(unit.kind)))
         return joined
 
     def give_back(self, unit: Unit, *, end: bool, reclaimed: bool = False) -> str:
@@ -310,6 +310,8 @@ class Stages(Composed):
         self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
         self._tell(unit.kind)
+        if self.listener:  # its quota counted it beside its victims
+            self.listener.touch((BEGUN,))
 
     def fulfil(self, unit: Unit) -> Started | Refused:
         """Start a unit with what was held for it, now that its victims have left.
