@@ -211,10 +211,11 @@ class QuotaTree(QuotaAdmission):
         ``quotas``.
         """
         with self._lock:
-            numbers = set(self._core.overused())
-            if not numbers:
+            overused = self._core.overused()
+            if not overused:
                 return ()
-            return tuple(n for n in self._names.in_order() if self._names.numbers[n] in numbers)
+            names, numbers = self._names.in_order(), self._names.numbers_in_order()
+            return tuple([names[at] for at in np.flatnonzero(np.isin(numbers, overused))])
 
     def explain(self, request: QuotaRequest | str) -> Explanation:
         """Why an owner would have to wait, and what would admit it; nothing changes.

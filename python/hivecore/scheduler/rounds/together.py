@@ -87,8 +87,12 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
     assert first is not None
     # A job waits for what another job lacks, so its own needs do not decide.
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
-    if state.stages.reclaims and where_placed(keys):
+    may_evict = state.immediate and any(may_preempt(state, one, one.units[0]) for one in lives)
+    may_exceed = may_evict and state.stages.may_exceed
+    if may_exceed or (state.stages.reclaims and where_placed(keys)):
         keys.append(OVERUSED)
+    if may_evict and state.stages.is_lending():  # less room lets a job take back what it lends
+        keys.append(BEGUN)
     gone = [("started", one.job.name) for one in lives]
     return first._replace(keys=(*keys, *gone))
 
@@ -157,8 +161,12 @@ def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
-    # The jobs before it may let a quota exceed its runtime.
-    return (state.stages.reclaims and not is_first) or might_have_victims(state, unit, refused)
+    # The jobs before it may be all that exceeds its quota, or let a quota exceed its runtime.
+    if refused.refusal.stage == "quotas" and state.stages.has_less_important(unit):
+        return True
+    if state.stages.may_exceed and not is_first:
+        return True
+    return might_have_victims(state, unit, refused)
 
 
 def _of(live: Live, refused: Refused) -> Refused:

@@ -118,6 +118,8 @@ class Composed(Trials):
         self.places_by_cells = isinstance(self._place, CellStage)
         #: whether quotas reclaim what was borrowed, and decide which priorities count
         self.reclaims = self._quotas is not None
+        #: whether a start may let a quota exceed its runtime
+        self.may_exceed = self._quotas is not None and not self._quotas.is_kept
         #: the resources of roles that pods take from the "host" of their node
         self.hosts = frozenset[str]() if self._devices is None else self._devices.hosts
         #: as of `gpu_amount`
