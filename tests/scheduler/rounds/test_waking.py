@@ -225,6 +225,15 @@ def test_a_job_is_tried_again_when_a_job_stops_that_has_to_start_with_it():
     assert decide(scheduler) == [("Preempt", "weak"), ("Start", "firm"), ("Start", "linked")]
 
 
+def test_a_job_is_tried_again_when_a_job_comes_that_has_to_start_with_it():
+    scheduler = make_scheduler(("devices",), blocking="fifo", immediate=True)
+    submit(scheduler, Job("weak", "a", [Role("w", 4, gpus=4)], guaranteed=False))
+    linked = Job("linked", "a", 4, priority=1, guaranteed=False, together=["firm"])
+    assert submit(scheduler, linked) == []
+    started = submit(scheduler, Job("firm", "a", 4))
+    assert started == [("Preempt", "weak"), ("Start", "firm"), ("Start", "linked")]
+
+
 def test_jobs_start_together_where_the_first_lets_a_quota_exceed_what_the_second_takes_back():
     scheduler = make_scheduler(("quotas", "devices"), limit="max", immediate=True)
     scheduler.set_node("n3", False, 0.0)
