@@ -261,3 +261,13 @@ def test_linked_jobs_are_tried_again_when_a_start_leaves_so_little_that_the_firs
     submit(scheduler, Job("large", "b", 8, priority=2), Job("small", "b", 4, priority=2))
     assert submit(scheduler, Job("one", "a", 2, together=["two"]), Job("two", "b", 2)) == []
     assert ("Start", "two") in submit(scheduler, Job("more", "a", 3))
+
+
+def test_linked_jobs_are_tried_again_when_a_start_leaves_so_little_that_the_first_evicts_others():
+    scheduler = make_scheduler(("devices",), immediate=True)
+    submit(scheduler, Job("low", "a", PAIR), Job("firm", "b", 4))
+    roles = [Role("x", 1, gpus=4), Role("y", 1, gpus=2)]
+    one = Job("one", "a", 2, priority=1, together=["two"])
+    assert submit(scheduler, one, Job("two", "b", roles, together=["one"])) == []
+    started = submit(scheduler, Job("more", "b", 4))
+    assert started == [("Start", "more"), ("Preempt", "low"), ("Start", "one"), ("Start", "two")]

@@ -14,7 +14,7 @@ from hivecore.scheduler.ledger.lines import set_apart, take_off, wait, wait_apar
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
-from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
+from hivecore.scheduler.rounds.waking import may_preempt, might_evict, might_have_victims
 from hivecore.scheduler.search.victims import where_placed
 from hivecore.scheduler.stages.quotas import HEADROOM, OVERUSED
 from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit
@@ -87,12 +87,9 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
     assert first is not None
     # A job waits for what another job lacks, so its own needs do not decide.
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
-    may_evict = state.immediate and any(may_preempt(state, one, one.units[0]) for one in lives)
-    may_exceed = may_evict and state.stages.may_exceed
+    may_exceed = state.immediate and state.stages.may_exceed
     if may_exceed or (state.stages.reclaims and where_placed(keys)):
         keys.append(OVERUSED)
-    if may_evict and state.stages.is_lending():  # less room lets a job take back what it lends
-        keys.append(BEGUN)
     gone = [("started", one.job.name) for one in lives]
     return first._replace(keys=(*keys, *gone))
 
@@ -143,10 +140,13 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     found = state.stages.first_refused([live.units[0].trial() for live in lives])
     if found is None:
         return None
-    live, refused = lives[found[0]], found[1]
-    if _might_do_more(state, live, refused, is_first=not found[0]):
+    at, refused = found
+    if _might_do_more(state, lives[at], refused, is_first=not at):
         return _refused_in_trial(state, offered, lives)
-    return _of(live, refused)
+    if state.immediate and any(might_evict(state, live) for live in lives[:at]):
+        # With less room they evict others, which may leave more than they take.
+        refused = refused._replace(keys=(*refused.keys, BEGUN))
+    return _of(lives[at], refused)
 
 
 def _asks_for_more(live: Live) -> bool:
