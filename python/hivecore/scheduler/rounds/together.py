@@ -14,7 +14,7 @@ from hivecore.scheduler.ledger.lines import set_apart, take_off, wait, wait_apar
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
-from hivecore.scheduler.rounds.waking import may_preempt, might_evict, might_have_victims
+from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.victims import where_placed
 from hivecore.scheduler.stages.quotas import HEADROOM, OVERUSED
 from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit
@@ -143,7 +143,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     at, refused = found
     if _might_do_more(state, lives[at], refused, is_first=not at):
         return _refused_in_trial(state, offered, lives)
-    if state.immediate and any(might_evict(state, live) for live in lives[:at]):
+    if state.immediate and any(may_preempt(state, one, one.units[0]) for one in lives[:at]):
         # With less room they evict others, which may leave more than they take.
         refused = refused._replace(keys=(*refused.keys, BEGUN))
     return _of(lives[at], refused)

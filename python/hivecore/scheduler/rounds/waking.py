@@ -12,14 +12,7 @@ from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, needs_other_nodes
 from hivecore.scheduler.stages.quotas import OVERUSED
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
-__all__ = [
-    "may_preempt",
-    "might_evict",
-    "might_have_victims",
-    "might_help",
-    "refused_beside",
-    "wake",
-]
+__all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", "wake"]
 
 
 def wake(state: State) -> None:
@@ -59,19 +52,9 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
     """Whether a unit might start if others left, at a glance."""
     if refused.refusal.stage not in ("quotas", *NAME_NO_VICTIMS) or refused.quota_victims:
         return True
-    return not _relief(state).is_too_little(unit.kind)
-
-
-def might_evict(state: State, live: Live) -> bool:
-    """Whether a job might evict others, at a glance."""
-    may = may_preempt(state, live, live.units[0])
-    return may and any(_relief(state).may_leave_for(live.job))
-
-
-def _relief(state: State) -> Relief:
     if state.relief is None:
         state.relief = Relief(state.stages, state.running)
-    return state.relief
+    return not state.relief.is_too_little(unit.kind)
 
 
 def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -> Refused:

@@ -91,21 +91,17 @@ class Relief:
         self._end = 0
         self._unread |= self._running.keys()
 
-    def may_leave_for(self, job: Job) -> list[bool]:
-        """Of each standing, whether jobs may have to leave for a guaranteed job."""
-        self._read_jobs()
-        lending = self._stages.lending()
-        return [
-            jobs > 0 and standing.may_leave_for(job, self._stages, lending)
-            for standing, jobs in zip(self._numbers, self._jobs, strict=True)
-        ]
-
     def is_too_little(self, kind: Kind) -> bool:
         """Whether a unit of a guaranteed kind could not start even if every job left that may have
         to leave for it.
         """
         job = kind.job
-        may_leave = self.may_leave_for(job)
+        self._read_jobs()
+        lending = self._stages.lending()
+        may_leave = [
+            jobs > 0 and standing.may_leave_for(job, self._stages, lending)
+            for standing, jobs in zip(self._numbers, self._jobs, strict=True)
+        ]
         if not any(may_leave):
             return True
         if self.is_stale:
