@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hivecore import __version__
+from hivecore.interop.claims_command import add_explain_command
 from hivecore.interop.quota_file import read_quota_file
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.interop.scheduler_file.init_command import add_init_command
@@ -129,5 +130,6 @@ def _parser() -> argparse.ArgumentParser:
     add_log_command(commands, lambda path: SchedulerSpec.read(path).scheduler())
     add_init_command(commands)
     add_validate_command(commands)
+    add_explain_command(commands)
     add_serve_command(commands)
     return parser

@@ -38,7 +38,7 @@ from hivecore.dra.pools import Pool, gather_pools, published
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import InvariantError, StaleDecisionError
 
-__all__ = ["DraLedger", "owner_of"]
+__all__ = ["DraLedger", "owner_of", "record_of"]
 
 _Object: TypeAlias = ResourceSlice | DeviceClass | Node | DeviceTaintRule | ResourceClaim
 _KINDS: dict[str, type[_Object]] = {
@@ -115,7 +115,7 @@ class DraLedger(LoggedTrials, PlainState):
         next looked at.
         """
         with self._lock:
-            records = [_record(one, i) for i, one in enumerate(objects)]
+            records = [record_of(one, i) for i, one in enumerate(objects)]
             book, touched = self._booked(records)
             for one in records:
                 if isinstance(one, ResourceSlice):
@@ -557,7 +557,12 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _record(given: _Object | Mapping[str, Any], number: int) -> _Object:
+def record_of(given: _Object | Mapping[str, Any], number: int) -> _Object:
+    """The record of an object of a cluster.
+
+    :param number: its place, for messages.
+    :raises ValueError: it is of another kind, or breaks a rule.
+    """
     if isinstance(given, (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)):
         return given
     if not isinstance(given, Mapping):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hivecore.cells import ClusterSpec
+from hivecore.interop.claims_command import validate_claims
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
@@ -22,6 +23,7 @@ __all__ = ["add_validate_command"]
 _Rows = list[tuple[str, ...]]
 #: Words of HiveD's file, wherever it stands, such as in a ConfigMap.
 _OF_HIVED = re.compile("physicalClusters?|physicalCells|virtualClusters?|cellTypes", re.IGNORECASE)
+_OF_CLAIMS = re.compile(r"\bresource\.k8s\.io/v1")
 _NEITHER = (
     "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
 )
@@ -35,10 +37,10 @@ def add_validate_command(commands: Any) -> None:
     """
     one = commands.add_parser(
         "validate",
-        help="check a configuration file of a cluster, hivecore's own or HiveD's",
+        help="check a configuration file of a cluster, or objects of device claims",
         description="Checks a configuration file: one for a whole cluster, see `hivecore init`, or "
-        "one of HiveD. Prints what is in it, or every mistake with its place in the file; the exit "
-        "status is 1 then.",
+        "one of HiveD; or objects of Kubernetes' device claims. Prints what is in it, or every "
+        "mistake with its place in the file; the exit status is 1 then.",
     )
     one.set_defaults(run=_validate, needs=("yaml",), extra="hived")
     one.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")
@@ -47,6 +49,8 @@ def add_validate_command(commands: Any) -> None:
 def _validate(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
     text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16 has one a letter
+    if _OF_CLAIMS.search(text):
+        return validate_claims(path)
     if SchedulerSpec.recognises(text):
         return _validate_cluster(path)
     if not _OF_HIVED.search(text):

@@ -1,0 +1,130 @@
+"""`hivecore explain`: which nodes can serve device claims, and why others cannot; from files."""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
+from hivecore.dra.ledger import record_of
+from hivecore.interop.kubernetes.documents import objects_of
+
+__all__ = ["add_explain_command", "validate_claims"]
+
+_OF_CLAIMS = ("ResourceSlice", "DeviceClass", "DeviceTaintRule", "ResourceClaim", "Node")
+_TEMPLATE = "ResourceClaimTemplate"
+
+
+def add_explain_command(commands: Any) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    """
+    one = commands.add_parser(
+        "explain",
+        help="why device claims of Kubernetes fit, or do not fit, the nodes",
+        description="Reads ResourceSlices, DeviceClasses, Nodes, DeviceTaintRules, ResourceClaims "
+        "and ResourceClaimTemplates, as `kubectl get -o yaml` writes them. For each claim without "
+        "an allocation it prints which nodes can serve it, and why others cannot. The exit status "
+        "is 1 if a claim fits no node, or an object has a mistake.",
+    )
+    one.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
+    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
+    one.add_argument(
+        "--kubernetes", default="1.36", metavar="VERSION", help="whose gates count (default 1.36)"
+    )
+    one.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="NAME=true|false",
+        help="a feature gate that differs from the default of the version; as often as needed",
+    )
+
+
+def validate_claims(path: Path) -> int:
+    """Print what objects of device claims a file has, or every mistake; returns the exit status."""
+    objects, mistakes = _read([path])
+    for mistake in mistakes:
+        print(mistake, file=sys.stderr)
+    if mistakes:
+        return 1
+    counts = {kind: sum(type(one).__name__ == kind for one in objects) for kind in _OF_CLAIMS}
+    print(", ".join(f"{count} x {kind}" for kind, count in counts.items() if count))
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    gates = dict(_gate(text) for text in arguments.gate)
+    cluster = DraCluster(KubernetesFeatures.of(arguments.kubernetes, gates))
+    objects, mistakes = _read(arguments.files)
+    for mistake in mistakes:
+        print(mistake, file=sys.stderr)
+    if mistakes:
+        return 1
+    cluster.update(*objects)
+    waiting = [one for one in objects if isinstance(one, ResourceClaim) and not one.allocation]
+    if not waiting:
+        print("no claim without an allocation", file=sys.stderr)
+        return 1
+    if not cluster.nodes:
+        print("no node: neither a Node nor a ResourceSlice with a nodeName", file=sys.stderr)
+        return 1
+    return max([_explain_claim(cluster, one) for one in waiting])
+
+
+def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
+    name = f"{claim.namespace}/{claim.name}" if claim.namespace else claim.name
+    fits = cluster.fits([claim])
+    reasons: dict[str, list[str]] = {}
+    for node, outcome in fits.items():
+        if outcome != "allocated":
+            reasons.setdefault(fits.reason(node), []).append(node)
+    print(f"{name}: fits {_some(fits.nodes)}" if fits.nodes else f"{name}: fits no node")
+    for reason, nodes in reasons.items():
+        print(f"  not {_some(nodes)}: {reason}")
+    decision = cluster.schedule([claim])
+    if decision is not None:
+        given = ", ".join(f"{one.request}: {'/'.join(one.device)}" for one in decision.devices)
+        print(f"  on {decision.node} it would get {given or 'nothing'}")
+    return 0 if fits.nodes else 1
+
+
+def _some(nodes: Iterable[str]) -> str:
+    names = list(nodes)
+    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+    return ", ".join(names[: 3 if more else 4]) + more
+
+
+def _gate(text: str) -> tuple[str, bool]:
+    name, _, value = text.partition("=")
+    if value not in ("true", "false"):
+        raise ValueError(f"--gate {text}: it must be NAME=true or NAME=false")
+    return name, value == "true"
+
+
+def _read(paths: Iterable[Path]) -> tuple[list[Any], list[str]]:
+    """The objects of files as records, and what is wrong with others."""
+    objects, mistakes = [], []
+    for path in paths:
+        text = path.read_text("utf-8", errors="replace")
+        for number, field in enumerate(objects_of(text, "document")):
+            document = field.value
+            kind = document.get("kind")
+            if kind == _TEMPLATE:
+                document = _of_template(document)
+            elif kind not in _OF_CLAIMS:
+                continue
+            try:
+                objects.append(record_of(document, number))
+            except (TypeError, ValueError) as error:
+                mistakes.append(f"{path}: {error}")
+    return objects, mistakes
+
+
+def _of_template(document: Any) -> Any:
+    """A claim as the template makes it."""
+    inner = document.get("spec") or {}
+    claim = {"kind": "ResourceClaim", "metadata": document.get("metadata") or {}}
+    return claim | {"spec": inner.get("spec") or {}}
