@@ -44,8 +44,8 @@ def cold(slices: list[Any], claim: Any, mode: str, rounds: int) -> float:
     cluster = cluster_of(*slices)
     decision = cluster.allocate([claim], "n1", mode)
     assert decision._node_class is not None
-    node, asked = decision._node_class.kernel, next(iter(cluster._asked.values()))
-    kernel = asked._claims()
+    node, kind = decision._node_class.kernel, next(iter(cluster._claim_kinds.values()))
+    kernel = kind._claims()
 
     def search() -> None:
         _dra.search(node, kernel, MODES[mode], 1_000_000, 512)

@@ -12,18 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
-from hivecore.dra import DraCluster, ResourceClaim, ResourceSlice, _asked
+from hivecore.dra import DraCluster, ResourceClaim, ResourceSlice, _claim_kind
+from hivecore.dra._node_class import Classes
 from hivecore.errors import CorruptStateError, StaleDecisionError
 
 
 @contextmanager
 def plain_steps(number):
     """So many steps of the plain search before the exact one."""
-    before, _asked._FEW = _asked._FEW, number
+    before, _claim_kind._FEW = _claim_kind._FEW, number
     try:
         yield
     finally:
-        _asked._FEW = before
+        _claim_kind._FEW = before
 
 
 def devices_of(decision):
@@ -401,3 +402,23 @@ def test_records_and_objects_are_the_same_to_it():
     assert cluster.allocate([one], "n1").devices == (
         cluster.allocate([ResourceClaim.of(one)], "n1").devices
     )
+
+
+def test_a_cluster_that_lives_long_remembers_a_bounded_number_of_classes(monkeypatch):
+    monkeypatch.setattr(Classes, "_MOST_EMPTY", 2)
+    cluster = cluster_of(*two_nodes())
+    for turn in range(40):
+        count = 1 + turn % 3
+        for model in ("a", "b")[turn % 2 :]:
+            one = claim(request("r", 1 + turn % 2, where=f"model={model}"), name=f"{model}{turn}")
+            decision = cluster.schedule([one], prefer=["packed", "spread"][count % 2])
+            if decision is not None:
+                cluster.commit(decision)
+        for owner in cluster.claims[count - 1 :]:
+            cluster.release(owner)
+        cluster.check()
+        fits = cluster.fits([claim(request("r", 2), name="new")]).nodes
+        best = cluster.schedule([claim(request("r", 2), name="new")], prefer="spread")
+        assert (best.node in fits) if fits else best is None
+        assert len(cluster._classes._of) <= 8
+        assert len(cluster._classes.log) <= 40

@@ -132,6 +132,7 @@ class Classes:
     def __init__(self) -> None:
         self._of: dict[Key, NodeClass] = {}
         self.log: list[NodeClass] = []  # each class whenever it gets its first node
+        self.epoch = 0  # of the log, which begins anew when it is long
 
     def of(self, key: Key) -> NodeClass:
         """The class of a key."""
@@ -157,6 +158,9 @@ class Classes:
     def enter(self, node: str, to: NodeClass) -> None:
         """Let a node that has no class be of this one."""
         if not to.nodes:
+            if len(self.log) > self._MOST_EMPTY + 4 * len(self._of):
+                self.log = list(self)
+                self.epoch += 1
             self.log.append(to)
         to.add(node)
 

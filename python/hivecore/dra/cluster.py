@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.json import encode
 
 from hivecore._arguments import as_choice, as_name, show
-from hivecore.dra._asked import MODES, Asked, Ranking
+from hivecore.dra._claim_kind import MODES, ClaimKind, Ranking
 from hivecore.dra._node_class import (
     Change,
     NodeClass,
@@ -76,17 +76,17 @@ class DraCluster(DraLedger):
             known = self._known(claims)
             self._refresh_for(known)
             as_choice(mode, "mode", MODES)
-            latest = known.asked.fits.get(mode)
+            latest = known.kind.fits.get(mode)
             if latest is None or latest[0] != self._version:
                 answers = [
-                    (self._answer(known.asked, node_class, mode), tuple(node_class.nodes))
+                    (self._answer(known.kind, node_class, mode), tuple(node_class.nodes))
                     for node_class in self._classes
                 ]
                 placed = any(answer.problems for answer, _ in answers)
                 views = self._views if placed else {}
                 devices = {node: view.devices for node, view in views.items()}
                 fits = ClaimFits(answers, devices)
-                known.asked.fits[mode] = latest = self._version, fits
+                known.kind.fits[mode] = latest = self._version, fits
             return latest[1]
 
     def schedule(
@@ -109,9 +109,9 @@ class DraCluster(DraLedger):
             self._refresh_for(known)
             as_choice(mode, "mode", MODES)
             if nodes is None:
-                node = self._best(known.asked, mode, prefer)
+                node = self._best(known.kind, mode, prefer)
             else:
-                node = self._best_of(known.asked, mode, prefer, nodes)
+                node = self._best_of(known.kind, mode, prefer, nodes)
             return None if node is None else self._decision(known, node, self._views[node], mode)
 
     def schedule_gang(
@@ -143,9 +143,9 @@ class DraCluster(DraLedger):
             chosen = set(self._views) if nodes is None else set(nodes)
             for node in chosen - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
-            kinds: dict[Asked, list[int]] = {}
+            kinds: dict[ClaimKind, list[int]] = {}
             for i, claims in enumerate(given):
-                kinds.setdefault(self._known(claims).asked, []).append(i)
+                kinds.setdefault(self._known(claims).kind, []).append(i)
             samples = [given[numbers[0]] for numbers in kinds.values()]
             groups = self._groups(samples, chosen, mode, prefer)
 
@@ -154,7 +154,7 @@ class DraCluster(DraLedger):
                 return self._known(of)
 
             def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
-                return self._answer(joint(vector).asked, group, mode).outcome == "allocated"
+                return self._answer(joint(vector).kind, group, mode).outcome == "allocated"
 
             sizes = [(group, len(members)) for group, members in groups]
             shares = share_out([len(numbers) for numbers in kinds.values()], sizes, holds)
@@ -187,7 +187,7 @@ class DraCluster(DraLedger):
         for node_class in self._classes:
             members = sorted(node_class.nodes & nodes)
             answers = [
-                self._answer(self._known(sample).asked, node_class, mode) for sample in samples
+                self._answer(self._known(sample).kind, node_class, mode) for sample in samples
             ]
             able = [answer for answer in answers if answer.outcome == "allocated"]
             if members and able:
@@ -197,11 +197,11 @@ class DraCluster(DraLedger):
         return [(node_class, members) for _, _, node_class, members in groups]
 
     def _decision(self, known: "_Known", node: str, view: NodeView, mode: str) -> ClaimDecision:
-        answer = self._answer(known.asked, view.node_class, mode)
+        answer = self._answer(known.kind, view.node_class, mode)
         share_ids = tuple(
             "" if grant.consumed is None else str(self._share_id()) for grant in answer.grants
         )
-        question, devices = known.asked.question, view.devices
+        question, devices = known.kind.question, view.devices
         return ClaimDecision(
             node, known.claims, mode, answer, question, devices, share_ids, view.node_class
         )
@@ -214,21 +214,24 @@ class DraCluster(DraLedger):
         now = self._decision(known, decision.node, self._views[decision.node], decision.mode)
         return now.changes if now.devices == decision.devices else None
 
-    def _answer(self, asked: Asked, node_class: NodeClass, mode: str) -> Answer:
-        return asked.answer(node_class, mode, self._limit)
+    def _answer(self, kind: ClaimKind, node_class: NodeClass, mode: str) -> Answer:
+        return kind.answer(node_class, mode, self._limit)
 
-    def _best(self, asked: Asked, mode: str, prefer: str) -> str | None:
+    def _best(self, kind: ClaimKind, mode: str, prefer: str) -> str | None:
         if prefer == "name":
             able = (
                 one.first()
                 for one in self._classes
-                if self._answer(asked, one, mode).outcome == "allocated"
+                if self._answer(kind, one, mode).outcome == "allocated"
             )
             return min(able, default=None)
-        ranking = asked.rankings.setdefault((mode, prefer), Ranking())
-        log = self._classes.log
+        ranking = kind.rankings.setdefault((mode, prefer), Ranking())
+        log, epoch = self._classes.log, self._classes.epoch
+        if ranking.epoch != epoch:
+            ranking.heap.clear()
+            ranking.seen, ranking.epoch = 0, epoch
         for one in log[ranking.seen :]:
-            answer = self._answer(asked, one, mode)
+            answer = self._answer(kind, one, mode)
             if answer.outcome == "allocated":
                 score = _score(answer, one, prefer)
                 heappush(ranking.heap, (score, len(ranking.heap), id(one), one))
@@ -237,13 +240,13 @@ class DraCluster(DraLedger):
             heappop(ranking.heap)
         return ranking.heap[0][-1].first() if ranking.heap else None
 
-    def _best_of(self, asked: Asked, mode: str, prefer: str, nodes: Iterable[str]) -> str | None:
+    def _best_of(self, kind: ClaimKind, mode: str, prefer: str, nodes: Iterable[str]) -> str | None:
         able = []
         for node in nodes:
             view = self._views.get(node)
             if view is None:
                 raise KeyError(f"no node {show(node)}")
-            answer = self._answer(asked, view.node_class, mode)
+            answer = self._answer(kind, view.node_class, mode)
             if answer.outcome == "allocated":
                 able.append((_score(answer, view.node_class, prefer), node))
         return min(able)[1] if able else None
@@ -254,17 +257,17 @@ class DraCluster(DraLedger):
         key = b"\0".join(
             encode((one.requests, one.constraints, one.config), enc_hook=str) for one in given
         )
-        asked = self._asked.get(key)
-        if asked is None:
-            if len(self._asked) >= _MOST_QUESTIONS:
-                self._asked.clear()
+        kind = self._claim_kinds.get(key)
+        if kind is None:
+            if len(self._claim_kinds) >= _MOST_QUESTIONS:
+                self._claim_kinds.clear()
                 self._classes.forget_answers()
             question = Question(given, self._device_classes, self._features)
-            asked = Asked(question, self._numbering, self._evaluator or matches)
+            kind = ClaimKind(question, self._numbering, self._evaluator or matches)
             if self._numbering.look_at(self._attributes(question)):
                 self._renumber()
-            self._asked[key] = asked
-        return _Known(given, asked)
+            self._claim_kinds[key] = kind
+        return _Known(given, kind)
 
     def _attributes(self, question: Question) -> frozenset[str] | None:
         """The attributes that claims look at; ``None``: any."""
@@ -280,7 +283,7 @@ class DraCluster(DraLedger):
         while True:
             self._refresh()
             try:
-                known.asked.prepare()
+                known.kind.prepare()
                 return
             except FinerUnitError:
                 self._renumber()
@@ -288,7 +291,7 @@ class DraCluster(DraLedger):
 
 class _Known(NamedTuple):
     claims: tuple[ResourceClaim, ...]
-    asked: Asked
+    kind: ClaimKind
 
 
 def _looked_at(expression: str) -> set[str] | None:

@@ -14,8 +14,8 @@ from hivecore._arguments import as_choice, as_instance, as_int, show
 from hivecore._quantities import read_exactly
 from hivecore._stateful import PlainState
 from hivecore._trial import LoggedTrials, UndoLog
-from hivecore.dra._asked import Asked
 from hivecore.dra._book import Book, Entry
+from hivecore.dra._claim_kind import ClaimKind
 from hivecore.dra._node_class import (
     ANY_GROUP,
     FREE,
@@ -81,7 +81,7 @@ class DraLedger(LoggedTrials, PlainState):
         self._everywhere: dict[tuple[str, str], int] = {}  # pools of slices without node name
         self._dirty: dict[str, bool] = {}  # nodes to be worked out anew -> with their pools
         self._version = 0  # of the state
-        self._asked: dict[bytes, Asked] = {}
+        self._claim_kinds: dict[bytes, ClaimKind] = {}
         self._prototypes: dict[bytes, ResourceClaim] = {}
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ class DraLedger(LoggedTrials, PlainState):
     def _changed(self, of: _Object) -> None:
         """The nodes that an object concerns have to be worked out anew."""
         if isinstance(of, DeviceClass):
-            self._asked.clear()
+            self._claim_kinds.clear()
             self._classes.forget_answers()
         elif isinstance(of, Node):
             self._soil([of.name], True)
@@ -411,8 +411,8 @@ class DraLedger(LoggedTrials, PlainState):
     def _renumber(self) -> None:
         self._classes = Classes()
         self._soil(self._views, False)
-        for asked in self._asked.values():
-            asked.forget_profiles()
+        for kind in self._claim_kinds.values():
+            kind.forget_profiles()
 
     def _refresh(self) -> None:
         while self._dirty:

@@ -5,7 +5,7 @@
 
 namespace hivecore::dra {
 
-Problem::Problem(const Node& of, const Claims& asked) : node(of), claims(asked) {
+Problem::Problem(const Node& of, const Claims& wanted) : node(of), claims(wanted) {
     const auto count = claims.alternatives.size();
     constraints.resize(count);
     for (Index j = 0; j < claims.constraints.size(); ++j) {

@@ -1,4 +1,4 @@
-"""Questions that have been asked of a cluster, in the kernel's form, and their answers."""
+"""Kinds of claims that a cluster was given, in the kernel's form, and the answers to them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, values
 from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant
 from hivecore.dra.pools import PoolDevice
 
-__all__ = ["MODES", "Asked", "Ranking"]
+__all__ = ["MODES", "ClaimKind", "Ranking"]
 
 MODES = ("first", "best", "any")
 _OUTCOMES: tuple[ClaimOutcome, ...] = ("allocated", "unsatisfiable", "unknown")
@@ -21,15 +21,17 @@ _FEW = 512  # steps of the plain search before the exact one
 class Ranking:
     """The classes of nodes that can serve a question, the best first.
 
+    :param heap: some of them have lost their nodes since.
     :param seen: how many entries of the log of classes are in the heap.
+    :param epoch: of that log.
     """
 
     def __init__(self) -> None:
         self.heap: list[Any] = []
-        self.seen = 0
+        self.seen = self.epoch = 0
 
 
-class Asked:
+class ClaimKind:
     """A question, what each profile of the cluster offers, and its answer for each class of nodes.
 
     :param matches: whether a device satisfies an expression.
