@@ -90,7 +90,11 @@ class ClaimKind:
             return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes)
         names = self._names(requests)
         if reason == _CLAIM_IS_TOO_LARGE:
-            claim = next(one for one in question.alternatives if one.request == requests[0]).claim
+            claim = next(
+                alternative
+                for alternative in question.alternatives
+                if alternative.request == requests[0]
+            ).claim
             message = f"{wanted} devices, {MOST_DEVICES} at most"
             name = question.claims[claim].name
             return Answer("error", problems=(("too_many_devices", name, message, -1),))
@@ -102,10 +106,10 @@ class ClaimKind:
 
     def _names(self, requests: Sequence[int]) -> str:
         names = dict.fromkeys(
-            one.name.partition("/")[0]
+            alternative.name.partition("/")[0]
             for request in requests
-            for one in self.question.alternatives
-            if one.request == request
+            for alternative in self.question.alternatives
+            if alternative.request == request
         )
         return ", ".join(names)
 
@@ -121,7 +125,10 @@ class ClaimKind:
         lists = question.features.has("DRAListTypeAttributes")
         units, value = self._numbering.units, self._numbering.value
         self._kernel = _dra.claims(
-            [(one.request, one.claim, one.wanted, one.is_admin) for one in question.alternatives],
+            [
+                (alternative.request, alternative.claim, alternative.wanted, alternative.is_admin)
+                for alternative in question.alternatives
+            ],
             [(is_match, of) for is_match, _, of in question.constraints],
             [
                 (
@@ -164,12 +171,12 @@ class ClaimKind:
 
     def _problems_of_all(self, node_class: NodeClass) -> Iterator[tuple[str, str, str, int]]:
         """Of requests for all devices: a pool that is not complete, a selector that fails."""
-        for number, one in enumerate(self.question.alternatives):
-            if not one.is_all:
+        for number, alternative in enumerate(self.question.alternatives):
+            if not alternative.is_all:
                 continue
-            claim = self.question.claims[one.claim].name
+            claim = self.question.claims[alternative.claim].name
             for state, pool in node_class.key.flaws:
-                yield f"pool_{state}", claim, f"request {one.name}: {pool} is {state}", -1
+                yield f"pool_{state}", claim, f"request {alternative.name}: {pool} is {state}", -1
             for position, device in enumerate(node_class.key.devices):
                 problem = self._offers[device[0]].problems.get(number)
                 if problem is not None:
@@ -179,11 +186,16 @@ class ClaimKind:
         """Selectors that fail on devices which are looked at."""
         if not self._problem_profiles:
             return
-        for number, one in enumerate(self.question.alternatives):
+        for number, alternative in enumerate(self.question.alternatives):
             for position, (profile, use, *_) in enumerate(node_class.key.devices):
                 problem = self._offers[profile].problems.get(number)
-                if problem is not None and (use != USED or one.is_admin):
-                    yield problem[0], self.question.claims[one.claim].name, problem[1], position
+                if problem is not None and (use != USED or alternative.is_admin):
+                    yield (
+                        problem[0],
+                        self.question.claims[alternative.claim].name,
+                        problem[1],
+                        position,
+                    )
 
     def _problems_of_constraints(
         self, node_class: NodeClass
@@ -191,8 +203,8 @@ class ClaimKind:
         """Requests for all devices that break a constraint by themselves."""
         question = self.question
         lists = question.features.has("DRAListTypeAttributes")
-        for number, one in enumerate(question.alternatives):
-            if not one.is_all:
+        for number, alternative in enumerate(question.alternatives):
+            if not alternative.is_all:
                 continue
             suitable = [
                 self._numbering.profiles[profile]
@@ -202,8 +214,8 @@ class ClaimKind:
             for is_match, attribute, of in question.constraints:
                 values = [set(values_of(device, attribute, lists)) for device in suitable]
                 if number in of and values and not _keeps(is_match, values):
-                    message = f"request {one.name}: all devices together break a constraint"
-                    claim = question.claims[one.claim].name
+                    message = f"request {alternative.name}: all devices together break a constraint"
+                    claim = question.claims[alternative.claim].name
                     yield "all_mode_constraint", claim, message, -1
 
     def _suits(self, number: int, profile: int, room: tuple[int, ...]) -> bool:

@@ -120,7 +120,7 @@ class NodeView:
         node_class: NodeClass,
     ) -> None:
         self.gathered, self.devices, self.node_class = gathered, devices, node_class
-        self.positions = {one.id: position for position, one in enumerate(devices)}
+        self.positions = {device.id: position for position, device in enumerate(devices)}
         self.pools = pools
 
 
@@ -166,7 +166,7 @@ class Classes:
 
     def __iter__(self) -> Iterator[NodeClass]:
         """Those that have nodes."""
-        return (one for one in self._of.values() if one.nodes)
+        return (node_class for node_class in self._of.values() if node_class.nodes)
 
     def forget_answers(self) -> None:
         """Questions have new numbers."""
@@ -197,22 +197,22 @@ def number_node(
         sets = _CounterSets(pool, numbering, features, left, common)
         for consumptions in book.charges.get((pool.driver, pool.name), {}).values():
             sets.charge(consumptions)
-        for one in pool.devices:
-            shares = book.shares.get(one.id, {})
+        for device in pool.devices:
+            shares = book.shares.get(device.id, {})
             use = USED if "" in shares else SHARED if shares else FREE
             room: tuple[int, ...] = ()
-            if one.device.allow_multiple_allocations and features.has("DRAConsumableCapacity"):
+            if device.device.allow_multiple_allocations and features.has("DRAConsumableCapacity"):
                 room = tuple(
                     numbering.units(name, capacity.value)
                     - sum(
                         numbering.units(name, share.get(name, Fraction()))
                         for share in shares.values()
                     )
-                    for name, capacity in sorted(one.device.capacity.items())
+                    for name, capacity in sorted(device.device.capacity.items())
                 )
-            devices.append(one)
-            charges = sets.charges(one.device.consumes_counters)
-            keys.append((numbering.profile(one), use, charges, room))
+            devices.append(device)
+            charges = sets.charges(device.device.consumes_counters)
+            keys.append((numbering.profile(device), use, charges, room))
     return tuple(devices), Key(tuple(keys), tuple(left), tuple(common), tuple(flaws))
 
 
@@ -238,23 +238,26 @@ class _CounterSets:
             for counter, amount in counters.items():
                 self._counters[name, counter] = len(left)
                 left.append(numbering.units(counter, amount))
-        for one in pool.devices if self._has_groups else ():
-            self.charges(one.device.consumes_counters)  # numbers groups in the order of devices
+        for device in pool.devices if self._has_groups else ():
+            self.charges(device.device.consumes_counters)  # numbers groups in the order of devices
 
     def charges(self, consumptions: Iterable[CounterConsumption]) -> tuple[Any, ...]:
         """What a device takes, in numbers; sets and counters that the pool has not are left out."""
         return tuple(
             (
-                self._sets[one.counter_set],
-                self._bits(one),
+                self._sets[consumption.counter_set],
+                self._bits(consumption),
                 tuple(
-                    (self._counters[one.counter_set, name], self._numbering.units(name, of.value))
-                    for name, of in sorted(one.counters.items())
-                    if (one.counter_set, name) in self._counters
+                    (
+                        self._counters[consumption.counter_set, name],
+                        self._numbering.units(name, of.value),
+                    )
+                    for name, of in sorted(consumption.counters.items())
+                    if (consumption.counter_set, name) in self._counters
                 ),
             )
-            for one in consumptions
-            if one.counter_set in self._sets
+            for consumption in consumptions
+            if consumption.counter_set in self._sets
         )
 
     def charge(self, consumptions: Iterable[CounterConsumption]) -> None:
@@ -264,16 +267,16 @@ class _CounterSets:
             for counter, amount in uses:
                 self._left[counter] -= amount
 
-    def _bits(self, one: CounterConsumption) -> int:
+    def _bits(self, consumption: CounterConsumption) -> int:
         if not self._has_groups:
             return ANY_GROUP
         bits = 0
-        for group in one.compatibility_groups:
-            of_set = self._groups.setdefault(one.counter_set, {})
+        for group in consumption.compatibility_groups:
+            of_set = self._groups.setdefault(consumption.counter_set, {})
             number = of_set.setdefault(group, len(of_set) + 1)
             if number > 63:
                 raise ValueError(
-                    f"counter set {one.counter_set!r}: more than 63 groups in its pool"
+                    f"counter set {consumption.counter_set!r}: more than 63 groups in its pool"
                 )
             bits |= 1 << number
         return bits or _NO_GROUP

@@ -93,7 +93,7 @@ class Question:
                 for name, terms in self._terms(claim, request)
             ]
             self.alternatives += own
-            least += min(0 if one.is_all else one.wanted for one in own)
+            least += min(0 if alternative.is_all else alternative.wanted for alternative in own)
         if least > MOST_DEVICES:
             message = f"{least} devices, {MOST_DEVICES} at most"
             raise self._stop("too_many_devices", claim, message)
@@ -110,9 +110,9 @@ class Question:
     def _terms(self, claim: ResourceClaim, request: DeviceRequest) -> Iterator[tuple[str, Any]]:
         if request.exactly:
             yield request.name, request.exactly
-        for one in request.first_available:
+        for sub in request.first_available:
             self._need("DRAPrioritizedList", claim, request.name)
-            yield f"{request.name}/{one.name}", one
+            yield f"{request.name}/{sub.name}", sub
 
     def _checked(
         self, claim: ResourceClaim, classes: Mapping[str, DeviceClass], name: str, terms: Any
@@ -127,7 +127,9 @@ class Question:
             raise self._stop(code, claim, f"request {name}: no device class {class_name!r}")
         self.classes[class_name] = classes[class_name]
         selectors = (*classes[class_name].selectors, *terms.selectors)
-        expressions = tuple(one.cel.expression for one in selectors if one.cel is not None)
+        expressions = tuple(
+            selector.cel.expression for selector in selectors if selector.cel is not None
+        )
         if len(expressions) < len(selectors):
             raise self._stop("unsupported_selector", claim, f"request {name}: not of CEL")
         if mode not in ("ExactCount", "All"):
@@ -143,8 +145,8 @@ class Question:
         named = set(constraint.requests)
         of = tuple(
             number
-            for number, one in enumerate(self.alternatives[first:], first)
-            if not named or one.name in named or one.name.partition("/")[0] in named
+            for number, alternative in enumerate(self.alternatives[first:], first)
+            if not named or alternative.name in named or alternative.name.partition("/")[0] in named
         )
         return bool(match), str(match or distinct), of
 
@@ -158,21 +160,21 @@ class Question:
         codes: list[int] = []
         amounts: list[Fraction] = []
         problems: dict[int, tuple[str, str]] = {}
-        for number, one in enumerate(self.alternatives):
+        for number, alternative in enumerate(self.alternatives):
             try:
-                share = self._share(one, device, matches)
+                share = self._share(alternative, device, matches)
             except Exception as error:
                 code = "cel_compile" if isinstance(error, SyntaxError) else "cel_runtime"
-                problems[number] = code, f"request {one.name}: {error}"
+                problems[number] = code, f"request {alternative.name}: {error}"
                 share = None
             if share is None:
                 codes.append(UNFIT)
-            elif self.is_shared(device) and not one.is_admin:
+            elif self.is_shared(device) and not alternative.is_admin:
                 codes.append(len(amounts))
                 amounts += [share[name] for name in capacities]
             else:
                 codes.append(WHOLE)
-        barred = tuple(self._is_barred(one, device) for one in self.alternatives)
+        barred = tuple(self._is_barred(alternative, device) for alternative in self.alternatives)
         return Offers(tuple(codes), barred, tuple(amounts), capacities, problems)
 
     def is_shared(self, device: PoolDevice) -> bool:
@@ -181,22 +183,25 @@ class Question:
         return allows and self.features.has("DRAConsumableCapacity")
 
     def _share(
-        self, one: Alternative, device: PoolDevice, matches: Callable[[str, PoolDevice], bool]
+        self,
+        alternative: Alternative,
+        device: PoolDevice,
+        matches: Callable[[str, PoolDevice], bool],
     ) -> dict[str, Fraction] | None:
         """What a request takes of each capacity; ``None``: the device does not suit it."""
         own, has = device.device, self.features.has
         gates = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
         if own.binding_conditions and not all(map(has, gates)):
             return None
-        if one.expressions:
+        if alternative.expressions:
             for name, attribute in own.attributes.items():
                 if not attribute.kind:
                     raise ValueError(f"attribute {name} is of an unknown type")
-            if not all(matches(expression, device) for expression in one.expressions):
+            if not all(matches(expression, device) for expression in alternative.expressions):
                 return None
         if not has("DRAConsumableCapacity"):
             return {}
-        wanted = one.terms.capacity.requests if one.terms.capacity else {}
+        wanted = alternative.terms.capacity.requests if alternative.terms.capacity else {}
         if not wanted.keys() <= own.capacity.keys():
             return None
         amounts = {name: _consumed(wanted.get(name), of) for name, of in own.capacity.items()}
@@ -206,14 +211,16 @@ class Question:
         )
         return amounts if fits else None
 
-    def _is_barred(self, one: Alternative, device: PoolDevice) -> bool:
+    def _is_barred(self, alternative: Alternative, device: PoolDevice) -> bool:
         """Whether it must not be given, though it counts for a request of all devices."""
         has = self.features.has
         if device.device.consumes_counters and not has("DRAPartitionableDevices"):
             return True
         return has("DRADeviceTaints") and any(
             taint.effect in ("NoSchedule", "NoExecute")
-            and not any(_tolerates(toleration, taint) for toleration in one.terms.tolerations)
+            and not any(
+                _tolerates(toleration, taint) for toleration in alternative.terms.tolerations
+            )
             for taint in device.taints
         )
 
