@@ -5,6 +5,12 @@
 
 namespace hivecore::dra {
 
+namespace {
+
+constexpr Index kMostWords = Index{1} << 24;  // of values of a constraint: 128 MB
+
+}  // namespace
+
 Problem::Problem(const Node& of, const Claims& wanted) : node(of), claims(wanted) {
     const auto count = claims.alternatives.size();
     constraints.resize(count);
@@ -36,6 +42,9 @@ void Problem::number_values() {
         std::ranges::sort(known);
         known.erase(std::ranges::unique(known).begin(), known.end());
         value_count.push_back(known.size());
+        if (node.devices.size() * (known.size() / 64 + 1) > kMostWords) {
+            throw std::invalid_argument("values: too many for the devices of one node");
+        }
         auto& of = values.emplace_back();
         for (Index d = 0; d < node.devices.size(); ++d) {
             auto& mask = of.emplace_back(known.size());

@@ -184,6 +184,11 @@ void Packing::prepare(const std::vector<Demand>& demands) {
         }
     }
     line_.resize(used_.size());
+    const bool is_too_deep = std::ranges::any_of(
+        used_, [](const Block& block) { return block.devices->size() > kDeepest; });
+    if (is_too_deep || used_.size() > kDeepest) {
+        throw OutOfWork{};
+    }
 }
 
 void Packing::prepare_tables() {

@@ -74,6 +74,8 @@ class Packing {
     static constexpr Index kWeights = 5;
     using Weights = std::array<std::uint64_t, kWeights>;
 
+    static constexpr Index kDeepest = 1024;  // blocks, devices of one: as deep is the recursion
+
     void find_blocks();
     void find_equals();
     const Table& table_of(const std::vector<Index>& devices, const std::vector<Index>& demands);

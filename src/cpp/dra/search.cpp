@@ -46,6 +46,9 @@ class Feasibility {
 
     // Whether there is an answer. Of a success, `alternative` and `devices` describe it.
     bool exists() {
+        if (variables_.size() > kDeepest) {
+            throw OutOfWork{};
+        }
         failed_.clear();
         const auto given = grants_.list().size();
         try {
@@ -130,6 +133,7 @@ class Feasibility {
     std::vector<Index> value_;   // of each constraint, or kNone
     std::vector<Index> least_;   // devices that a request wants at least
     static constexpr std::uint64_t kBeforeBound = 1000;  // steps
+    static constexpr Index kDeepest = 512;               // variables: as deep is the recursion
 
     bool is_refuted_ = false;
     std::uint64_t until_bound_ = 0;
@@ -213,7 +217,8 @@ std::vector<Index> Feasibility::find_value_shortage() {
             continue;
         }
         for (Index d = 0; d < problem_.node.devices.size(); ++d) {  // of one attribute
-            rules.push_back(problem_.values[j][d].words()[0]);
+            const auto& words = problem_.values[j][d].words();
+            rules.insert(rules.end(), words.begin(), words.end());
         }
         auto& equals = by_rules[rules];
         if (equals.count++ == 0) {
