@@ -1,18 +1,25 @@
 """Small worlds for the tests: objects as Kubernetes writes them, and the twin's answer to them."""
 
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
 
 from hivecore.dra import (
+    Counter,
+    CounterConsumption,
     DeviceClass,
+    DeviceId,
     DeviceTaintRule,
     DraCluster,
     KubernetesFeatures,
     Node,
     ResourceClaim,
     ResourceSlice,
+    _claim_kind,
     gather_pools,
     published,
 )
+from hivecore.dra._book import Entry
 from hivecore.dra.result import write_allocation
 from hivecore.reference.dra import Allocator, Book
 
@@ -72,7 +79,8 @@ def counter_slice(name, sets, **fields):
 
 def gpus(number, **fields):
     """A slice with so many devices d0, d1, ..."""
-    return published_slice("s", [device(f"d{i}") for i in range(number)], **fields)
+    name = fields.pop("name", "s")
+    return published_slice(name, [device(f"d{i}") for i in range(number)], **fields)
 
 
 def terms(count=None, where=None, capacity=None, **fields):
@@ -133,6 +141,16 @@ def allocation(*devices, driver=DRIVER, pool="p"):
     return {"devices": {"results": [{"driver": driver, "pool": pool, **of} for of in results]}}
 
 
+@contextmanager
+def plain_steps(number):
+    """So many steps of the plain search before the exact one."""
+    before, _claim_kind._FEW = _claim_kind._FEW, number
+    try:
+        yield
+    finally:
+        _claim_kind._FEW = before
+
+
 def object_of(kind, document, version="v1"):
     return document | {"kind": kind, "apiVersion": f"resource.k8s.io/{version}"}
 
@@ -156,7 +174,7 @@ def cluster_of(*slices, classes=(), **options):
 
 
 class World:
-    """A cluster of which the twin can be asked."""
+    """A cluster of which the twin can be asked; the kernel has to give the same answer."""
 
     def __init__(
         self, *slices, classes=(), rules=(), features=EVERY_GATE, held=(), evaluator=matches
@@ -175,7 +193,7 @@ class World:
     def pools(self, node="n1", labels=None):
         return gather_pools(self.slices, Node(node, labels or {}), self.features, self.rules)
 
-    def allocate(self, *claims, node="n1", labels=None, mode="first"):
+    def allocate(self, *claims, node="n1", labels=None, mode="first", is_checked=True):
         ids = iter(range(100))
         twin = Allocator(
             Node(node, labels or {}),
@@ -187,7 +205,44 @@ class World:
             write_allocation,
             lambda: f"share-{next(ids)}",
         )
-        return twin.allocate([ResourceClaim.of(one) for one in claims], mode)
+        decision = twin.allocate([ResourceClaim.of(one) for one in claims], mode)
+        if is_checked:
+            self.check_kernel(decision, claims, Node(node, labels or {}), mode)
+        return decision
+
+    def check_kernel(self, wanted, claims, node, mode):
+        """The kernel decides the same, with and without the plain search before the exact one."""
+        for steps in (512, 0):
+            ids = count()
+            share_id = partial(lambda ids: f"share-{next(ids)}", ids)
+            cluster = DraCluster(self.features, evaluator=self.evaluator, share_id=share_id)
+            cluster.update(*self.slices, *self.classes.values(), *self.rules, node)
+            for owner, devices in self.book.owners.items():
+                entries = [
+                    Entry(DeviceId(*device), share, consumed)
+                    for device, shares in devices.items()
+                    for share, consumed in shares.items()
+                ]
+                charged = {entry.device: self.charged(entry.device) for entry in entries}
+                cluster._book.add(owner, entries, charged)
+            with plain_steps(steps):
+                decision = cluster.allocate(claims, node.name, mode)
+            cluster.check()
+            assert decision.outcome == wanted.outcome
+            assert decision.allocations == wanted.allocations
+            if wanted.outcome == "error":
+                codes = {problem.code for problem in wanted.problems}
+                assert {problem.code for problem in decision.problems} & codes
+
+    def charged(self, device):
+        return tuple(
+            CounterConsumption(
+                charge.counter_set,
+                {name: Counter(amount) for name, amount in charge.counters.items()},
+                tuple(sorted(charge.groups)),
+            )
+            for charge in self.book.charges.get(device, ())
+        )
 
     def given(self, *claims, **options):
         """The devices as "request:device", or the outcome, or the class of the error."""
