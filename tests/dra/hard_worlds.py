@@ -22,8 +22,10 @@ MIG = {
 }
 
 
-def mig_node(number):
-    """The slices of a node whose GPUs are given in partitions."""
+def mig_node(number, profiles=tuple(MIG), shared=False):
+    """The slices of a node whose GPUs are given in partitions; or in shares of these, of ten for
+    each memory slice.
+    """
     sets = {f"gpu{g}": {"compute": 7, **{f"slice{i}": 1 for i in range(8)}} for g in range(number)}
     devices = [
         device(
@@ -38,8 +40,12 @@ def mig_node(number):
         )
         for g in range(number)
         for profile, (starts, size, compute) in MIG.items()
+        if profile in profiles
         for start in starts
     ]
+    for one in devices if shared else ():
+        size = MIG[one["attributes"]["model"]["string"]][1]
+        one |= {"allowMultipleAllocations": True, "capacity": {"m": {"value": str(10 * size)}}}
     parts = [devices[i : i + 60] for i in range(0, len(devices), 60)]
     each = [published_slice(f"d{i}", of, count=len(parts) + 1) for i, of in enumerate(parts)]
     return [*each, counter_slice("sets", sets, count=len(parts) + 1)]
@@ -80,6 +86,21 @@ def shares(number, size, *wanted):
     devices = [shared(f"d{i}", {"m": str(size)}) for i in range(number)]
     requests = [request(f"r{i}", capacity={"m": str(n)}) for i, n in enumerate(wanted)]
     return [published_slice("s", devices)], claim(*requests)
+
+
+def unlimited(number, counter=None):
+    """A slice with so many devices of which shares take nothing but a counter; each on a root."""
+    devices = [
+        shared(f"d{i}", {}, {"root": str(i)}, counters={"set": {"x": "1"}} if counter else None)
+        for i in range(number)
+    ]
+    sets = [counter_slice("t", {"set": {"x": str(counter)}}, count=2)] if counter else []
+    return [published_slice("s", devices, count=1 + len(sets)), *sets]
+
+
+def many(*counts, **fields):
+    """A claim with a request for each of these counts."""
+    return claim(*(request(f"r{i}", count) for i, count in enumerate(counts)), **fields)
 
 
 def choices(number, models, count):
@@ -155,4 +176,16 @@ HARD = {
     "8 devices, 25 shares of 3 tenths": (*shares(8, 10, *[3] * 25), False),
     "shares of eight full devices": (*shares(8, 100, *TIGHT), True),
     "shares above eight full devices": (*shares(8, 100, *TIGHT[:8], *range(42, 50)), False),
+    "two of a root of which shares take nothing": (
+        unlimited(4),
+        many(1, 1, 1, 1, 1, 1, 2, match="gpu.x/root"),
+        False,
+    ),
+    "4 of 3 of which shares take nothing": (unlimited(12, 3), many(2, 3, 2, 3, 2, 4), False),
+    "4 of 4 of which shares take nothing": (unlimited(12, 4), many(2, 3, 2, 3, 2, 4), True),
+    "22 shares of 3 tenths of a slice": (
+        mig_node(1, ("1g", "2g"), shared=True),
+        claim(*(request(f"r{i}", capacity={"m": "3"}) for i in range(22))),
+        False,
+    ),
 }

@@ -102,6 +102,11 @@ def test_an_alternative_is_taken_if_the_claims_after_it_can_be_served():
     assert World(gpus(2)).given(first, claim(request("q"), name="e")) == "r/one:d0 q:d1"
 
 
+def test_an_alternative_that_leaves_less_than_later_requests_want_is_passed_over():
+    two = [either(name, many=terms(32), few=terms(16)) for name in "rq"]
+    assert World(gpus(64)).given(claim(*two)).count("/few") == 32
+
+
 def test_a_claim_has_32_devices_at_most():
     world = World(gpus(64))
     assert world.given(claim(request("r", 32))).count(":") == 32

@@ -274,6 +274,23 @@ def test_a_no_has_a_reason(given, reason):
     assert decision.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        request("r", where="numa=1"),
+        request("r", "All", where="no CEL"),
+        request("r", 33),
+        request("r", deviceClassName="other"),
+        worlds.either("r", s=worlds.terms(33)),
+    ],
+)
+def test_a_problem_names_the_claim_that_has_it_among_claims_that_are_alike(of):
+    cluster = cluster_of(*two_nodes())
+    for name in "ab":
+        decision = cluster.allocate([claim(of, name=name)], "n1")
+        assert [problem.claim for problem in decision.problems[:1]] == [name]
+
+
 def test_a_limit_of_work_is_no_proof():
     sizes = [52, 53, 54, 55, 56, 57, 58, 59, 41, 41, 42, 43, 44, 45, 46, 47]
     slices = published_slice("s", [worlds.shared(f"d{i}", {"m": "100"}) for i in range(8)])

@@ -1,7 +1,7 @@
 """Exact answers where a search device by device does not end, within a bound on the work."""
 
 import pytest
-from dra.hard_worlds import HARD
+from dra.hard_worlds import HARD, claim, mig_node, request
 from dra.worlds import World, cluster_of
 
 from hivecore import _dra
@@ -49,3 +49,13 @@ def test_very_many_requests_with_alternatives_are_not_known():
     alternatives = [(r, r // 32, 1, False) for r in range(1_000) for _ in range(2)]
     claims = _dra.claims(alternatives, [], [([-1] * 2_000, [False] * 2_000, [], [])])
     assert _dra.search(node, claims, 1, 10**6, 0)[0] == 2
+
+
+def test_the_reason_of_a_no_that_is_soon_known_is_soon_known():
+    partitions = request("r", where="model=4g"), request("q", 2, where="model=3g")
+    shares = [request(f"s{i}", capacity={"m": str(3 + i)}) for i in range(12)]
+    cluster = cluster_of(*mig_node(1, shared=True))
+    decision = cluster.allocate([claim(*partitions, *shares)], "n1")
+    assert decision.outcome == "unsatisfiable"
+    assert decision.reason
+    assert decision.work < MOST_WORK

@@ -96,12 +96,11 @@ class ClaimKind:
                 if alternative.request == requests[0]
             ).claim
             message = f"{wanted} devices, {MOST_DEVICES} at most"
-            name = question.claims[claim].name
-            return Answer("error", problems=(("too_many_devices", name, message, -1),))
+            return Answer("error", problems=(("too_many_devices", claim, message, -1),))
         text = _REASONS[reason].format(names=names, wanted=wanted, present=present)
         problems += tuple(self._problems_of_constraints(node_class))
         if not problems and any(state == "invalid" for state, _ in node_class.key.flaws):
-            problems = (("invalid_pools", "", "no answer, and a pool is invalid", -1),)
+            problems = (("invalid_pools", -1, "no answer, and a pool is invalid", -1),)
         return Answer("error" if problems else "unsatisfiable", (), True, work, text, problems)
 
     def _names(self, requests: Sequence[int]) -> str:
@@ -169,20 +168,24 @@ class ClaimKind:
 
     # --- problems
 
-    def _problems_of_all(self, node_class: NodeClass) -> Iterator[tuple[str, str, str, int]]:
+    def _problems_of_all(self, node_class: NodeClass) -> Iterator[tuple[str, int, str, int]]:
         """Of requests for all devices: a pool that is not complete, a selector that fails."""
         for number, alternative in enumerate(self.question.alternatives):
             if not alternative.is_all:
                 continue
-            claim = self.question.claims[alternative.claim].name
             for state, pool in node_class.key.flaws:
-                yield f"pool_{state}", claim, f"request {alternative.name}: {pool} is {state}", -1
+                yield (
+                    f"pool_{state}",
+                    alternative.claim,
+                    f"request {alternative.name}: {pool} is {state}",
+                    -1,
+                )
             for position, device in enumerate(node_class.key.devices):
                 problem = self._offers[device[0]].problems.get(number)
                 if problem is not None:
-                    yield problem[0], claim, problem[1], position
+                    yield problem[0], alternative.claim, problem[1], position
 
-    def _problems(self, node_class: NodeClass) -> Iterator[tuple[str, str, str, int]]:
+    def _problems(self, node_class: NodeClass) -> Iterator[tuple[str, int, str, int]]:
         """Selectors that fail on devices which are looked at."""
         if not self._problem_profiles:
             return
@@ -190,16 +193,11 @@ class ClaimKind:
             for position, (profile, use, *_) in enumerate(node_class.key.devices):
                 problem = self._offers[profile].problems.get(number)
                 if problem is not None and (use != USED or alternative.is_admin):
-                    yield (
-                        problem[0],
-                        self.question.claims[alternative.claim].name,
-                        problem[1],
-                        position,
-                    )
+                    yield problem[0], alternative.claim, problem[1], position
 
     def _problems_of_constraints(
         self, node_class: NodeClass
-    ) -> Iterator[tuple[str, str, str, int]]:
+    ) -> Iterator[tuple[str, int, str, int]]:
         """Requests for all devices that break a constraint by themselves."""
         question = self.question
         lists = question.features.has("DRAListTypeAttributes")
@@ -215,8 +213,7 @@ class ClaimKind:
                 values = [set(values_of(device, attribute, lists)) for device in suitable]
                 if number in of and values and not _keeps(is_match, values):
                     message = f"request {alternative.name}: all devices together break a constraint"
-                    claim = question.claims[alternative.claim].name
-                    yield "all_mode_constraint", claim, message, -1
+                    yield "all_mode_constraint", alternative.claim, message, -1
 
     def _suits(self, number: int, profile: int, room: tuple[int, ...]) -> bool:
         offers = self._offers[profile]

@@ -63,8 +63,8 @@ class _UnservableError(Exception):
 class Question:
     """Claims that are served together.
 
-    :param problem: why no node can serve them, as code, claim and message; ``None``: nothing is
-        known to be wrong.
+    :param problem: why no node can serve them, as code, the claim's place in the call, and message;
+        ``None``: nothing is known to be wrong.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Question:
         classes: Mapping[str, DeviceClass],
         features: KubernetesFeatures,
     ) -> None:
-        self.claims, self.features = tuple(claims), features
+        self.features = features
         self.alternatives: list[Alternative] = []
         self.constraints: list[tuple[bool, str, tuple[int, ...]]] = []  # match, attribute, of
-        self.problem: tuple[str, str, str] | None = None
+        self.problem: tuple[str, int, str] | None = None
         self.classes: dict[str, DeviceClass] = {}  # those that the claims name
         try:
             for number, claim in enumerate(claims):
@@ -89,25 +89,25 @@ class Question:
         for request in claim.requests:
             index = self.alternatives[-1].request + 1 if self.alternatives else 0
             own = [
-                Alternative(number, index, *self._checked(claim, classes, name, terms))
-                for name, terms in self._terms(claim, request)
+                Alternative(number, index, *self._checked(number, classes, name, terms))
+                for name, terms in self._terms(number, request)
             ]
             self.alternatives += own
             least += min(0 if alternative.is_all else alternative.wanted for alternative in own)
         if least > MOST_DEVICES:
             message = f"{least} devices, {MOST_DEVICES} at most"
-            raise self._stop("too_many_devices", claim, message)
+            raise self._stop("too_many_devices", number, message)
         for constraint in claim.constraints:
-            self.constraints.append(self._constraint(claim, constraint, first))
+            self.constraints.append(self._constraint(number, constraint, first))
 
-    def _stop(self, code: str, claim: ResourceClaim, message: str) -> _UnservableError:
-        return _UnservableError(code, claim.name, message)
+    def _stop(self, code: str, claim: int, message: str) -> _UnservableError:
+        return _UnservableError(code, claim, message)
 
-    def _need(self, gate: str, claim: ResourceClaim, name: str) -> None:
+    def _need(self, gate: str, claim: int, name: str) -> None:
         if not self.features.has(gate):
             raise self._stop("feature_disabled", claim, f"request {name}: {gate} is off")
 
-    def _terms(self, claim: ResourceClaim, request: DeviceRequest) -> Iterator[tuple[str, Any]]:
+    def _terms(self, claim: int, request: DeviceRequest) -> Iterator[tuple[str, Any]]:
         if request.exactly:
             yield request.name, request.exactly
         for sub in request.first_available:
@@ -115,7 +115,7 @@ class Question:
             yield f"{request.name}/{sub.name}", sub
 
     def _checked(
-        self, claim: ResourceClaim, classes: Mapping[str, DeviceClass], name: str, terms: Any
+        self, claim: int, classes: Mapping[str, DeviceClass], name: str, terms: Any
     ) -> tuple[str, Any, tuple[str, ...]]:
         if terms.capacity is not None:
             self._need("DRAConsumableCapacity", claim, name)
@@ -137,7 +137,7 @@ class Question:
         return name, terms, expressions
 
     def _constraint(
-        self, claim: ResourceClaim, constraint: DeviceConstraint, first: int
+        self, claim: int, constraint: DeviceConstraint, first: int
     ) -> tuple[bool, str, tuple[int, ...]]:
         match, distinct = constraint.match_attribute, constraint.distinct_attribute
         if not match and not (distinct and self.features.has("DRAConsumableCapacity")):

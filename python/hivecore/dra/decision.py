@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     is_first: bool = True
     work: int = 0
     reason: str = ""
-    problems: tuple[tuple[str, str, str, int], ...] = ()  # code, claim, message, position or -1
+    problems: tuple[tuple[str, int, str, int], ...] = ()  # code, claim, message, position; -1: none
     changes: tuple[Change, ...] = ()  # of the node
 
 
@@ -139,7 +139,11 @@ class ClaimDecision:
     def problems(self) -> tuple[ClaimProblem, ...]:
         """What is wrong with claims, pools or selectors; of an error the first is the reason."""
         return tuple(
-            ClaimProblem(code, claim, _with_device(message, self._devices, position))
+            ClaimProblem(
+                code,
+                "" if claim < 0 else self.claims[claim].name,
+                _with_device(message, self._devices, position),
+            )
             for code, claim, message, position in self._answer.problems
         )
 

@@ -109,7 +109,8 @@ class Feasibility {
     void order_variables();
     bool is_possible() const;
     std::vector<Index> find_value_shortage();
-    Index count_served(const std::vector<Index>& requests, Index constraint, Index value);
+    Index count_served(const std::vector<Index>& requests, Index constraint, Index value,
+                       Index most);
     bool decide(Index at);
     bool decide_request(Index at);
     bool decide_value(Index at);
@@ -231,7 +232,8 @@ std::vector<Index> Feasibility::find_value_shortage() {
         Index served = 0;
         for_each(grants_.values(equals.constraint), [&](Index value) {
             if (served < equals.count) {
-                served += count_served(equals.requests, equals.constraint, value);
+                served +=
+                    count_served(equals.requests, equals.constraint, value, equals.count - served);
             }
         });
         if (served < equals.count) {
@@ -241,10 +243,10 @@ std::vector<Index> Feasibility::find_value_shortage() {
     return {};
 }
 
-// How often the devices with a value can serve these requests.
-Index Feasibility::count_served(const std::vector<Index>& requests, Index constraint, Index value) {
+// How often the devices with a value can serve these requests, up to a number.
+Index Feasibility::count_served(const std::vector<Index>& requests, Index constraint, Index value,
+                                Index most) {
     std::vector<Demand> demands;
-    Index most = kMostDevices * problem_.requests;
     for (const auto r : requests) {
         Demand demand;
         demand.alternative = chosen_[r];
@@ -572,6 +574,7 @@ class Search {
 
     void explain() {
         try {
+            work_.allow(kForReason);
             feasibility().explain(answer_);
         } catch (const OutOfWork&) {
             answer_.reason = Reason::kCombination;
@@ -674,6 +677,8 @@ class Search {
             return false;
         }
     }
+
+    static constexpr std::uint64_t kForReason = 5000;  // steps
 
     const Problem& problem_;
     Grants grants_;

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace hivecore::dra {
 
@@ -98,7 +102,8 @@ class Description {
 };
 
 // Device by device, every set of grants that the rules allow; of equal devices, only the orders in
-// which an earlier one serves an earlier demand.
+// which an earlier one serves an earlier demand. If there are many, grants that have served the
+// same and leave the same to later devices are followed once.
 class TableMaker {
   public:
     TableMaker(const Problem& problem, Grants& grants, Work& work,
@@ -136,6 +141,13 @@ class TableMaker {
                 entry->second = i;
             }
         }
+        for (const auto device : devices) {
+            auto& free = free_.emplace_back();
+            for (const auto t : chosen) {
+                free.push_back(is_free(device, demands[t]));
+            }
+        }
+        list_what_is_left();
     }
 
     std::vector<Packing::Line> make() {
@@ -163,10 +175,88 @@ class TableMaker {
 
   private:
     static constexpr Index kNone = Mask::kNone;
+    static constexpr Index kFewVisits = 256;  // of which no note is taken
+    static constexpr Index kMostNotes = 1 << 17;
+
+    // What devices from each place on depend on, beside themselves.
+    struct Shared {
+        std::vector<Index> sets;
+        std::vector<Index> counters;
+        std::vector<std::pair<Index, Mask>> values;  // of distinct constraints
+        std::vector<Index> equals;                   // before them
+    };
+
+    void list_what_is_left() {
+        std::set<Index> sets;
+        std::set<Index> counters;
+        std::map<Index, Mask> values;
+        std::set<Index> equals;
+        shared_.resize(devices_.size());
+        for (auto i = devices_.size(); i-- > 0;) {
+            for (const auto& charge : problem_.node.devices[devices_[i]].charges) {
+                sets.insert(static_cast<Index>(charge.set));
+                for (const auto& use : charge.uses) {
+                    counters.insert(static_cast<Index>(use.counter));
+                }
+            }
+            for (const auto t : chosen_) {
+                for (const auto j : problem_.constraints[demands_[t].alternative]) {
+                    if (!problem_.claims.constraints[j].is_match) {
+                        values.try_emplace(j, problem_.value_count[j]).first->second |=
+                            problem_.values[j][devices_[i]];
+                    }
+                }
+            }
+            equals.erase(i);
+            if (equal_before_[i] != kNone) {
+                equals.insert(equal_before_[i]);
+            }
+            shared_[i] = {{sets.begin(), sets.end()},
+                          {counters.begin(), counters.end()},
+                          {values.begin(), values.end()},
+                          {equals.begin(), equals.end()}};
+        }
+    }
+
+    // Whether the same has been served by earlier devices, and left to the others, before.
+    bool was_here(Index i) {
+        if (++visits_ <= kFewVisits) {
+            return false;
+        }
+        std::string key;
+        const auto add = [&](const auto* first, Index count) {
+            key.append(reinterpret_cast<const char*>(first), count * sizeof *first);
+        };
+        add(&i, 1);
+        add(line_.counts.data(), line_.counts.size());
+        for (const auto set : shared_[i].sets) {
+            const auto common = grants_.common(set);
+            add(&common, 1);
+        }
+        for (const auto counter : shared_[i].counters) {
+            const auto left = grants_.left(counter);
+            add(&left, 1);
+        }
+        for (const auto& [j, later] : shared_[i].values) {
+            auto used = grants_.values(j);
+            used &= later;
+            add(used.words().data(), used.words().size());
+        }
+        for (const auto before : shared_[i].equals) {
+            add(&first_choice_[before], 1);
+        }
+        if (notes_.size() >= kMostNotes) {
+            return notes_.contains(key);
+        }
+        return !notes_.insert(std::move(key)).second;
+    }
 
     void visit(Index i) {
         if (i == devices_.size()) {
             lines_.try_emplace(line_.counts, line_);
+            return;
+        }
+        if (was_here(i)) {
             return;
         }
         const auto before = equal_before_[i];
@@ -174,13 +264,59 @@ class TableMaker {
         serve(i, before == kNone ? 0 : first_choice_[before], true);
     }
 
-    // Demands from a place on; then the next device.
+    // Whether a share of a device that is in use takes nothing from any other demand.
+    bool is_free(Index device, const Demand& demand) const {
+        const auto a = demand.alternative;
+        const auto at = problem_.offer(a, device);
+        const auto count = problem_.node.devices[device].room.size();
+        return demand.allowed.has(device) && !problem_.has_admin && at >= 0 &&
+               std::all_of(problem_.share(a, device), problem_.share(a, device) + count,
+                           [](Amount amount) { return amount == 0; }) &&
+               std::ranges::all_of(problem_.constraints[a], [&](Index j) {
+                   return problem_.claims.constraints[j].is_match;
+               });
+    }
+
+    // Demands of which a share takes nothing, as often as they want.
+    Index serve_free(Index i) {
+        Index given = 0;
+        for (Index t = 0; t < chosen_.size(); ++t) {
+            const auto& demand = demands_[chosen_[t]];
+            if (!free_[i][t]) {
+                continue;
+            }
+            auto times = demand.count - line_.counts[t];
+            times = demand.is_separate ? std::min<Index>(times, 1) : times;
+            for (; times > 0 && grants_.give(demand.alternative, devices_[i]); --times) {
+                work_.add();
+                ++line_.counts[t];
+                line_.devices.emplace_back(i, t);
+                ++given;
+            }
+        }
+        return given;
+    }
+
+    void take_back(Index count) {
+        for (; count > 0; --count) {
+            --line_.counts[line_.devices.back().second];
+            line_.devices.pop_back();
+            grants_.take_back();
+        }
+    }
+
+    // Demands from a place on; then the next device. If the device is used at all, then first for
+    // what takes nothing of it.
     void serve(Index i, Index from, bool is_first) {
         visit(i + 1);
         const auto device = devices_[i];
+        const auto free = is_first ? serve_free(i) : 0;
+        if (free > 0) {
+            visit(i + 1);
+        }
         for (auto t = from; t < chosen_.size(); ++t) {
             const auto& demand = demands_[chosen_[t]];
-            if (line_.counts[t] >= demand.count || !demand.allowed.has(device)) {
+            if (line_.counts[t] >= demand.count || !demand.allowed.has(device) || free_[i][t]) {
                 continue;
             }
             work_.add();
@@ -195,10 +331,9 @@ class TableMaker {
             const bool again =
                 !demand.is_separate && problem_.offer(demand.alternative, device) >= 0;
             serve(i, again ? t : t + 1, false);
-            line_.devices.pop_back();
-            --line_.counts[t];
-            grants_.take_back();
+            take_back(1);
         }
+        take_back(free);
         if (is_first) {
             first_choice_[i] = kNone;
         }
@@ -211,7 +346,11 @@ class TableMaker {
     const std::vector<Demand>& demands_;
     const std::vector<Index>& chosen_;
     std::vector<Index> equal_before_;
-    std::vector<Index> first_choice_;  // place of the first demand that a device serves
+    std::vector<Index> first_choice_;      // place of the first demand that a device serves
+    std::vector<std::vector<bool>> free_;  // by place and demand: a share takes nothing
+    std::vector<Shared> shared_;           // by place
+    std::unordered_set<std::string> notes_;
+    Index visits_ = 0;
     Packing::Line line_;
     std::map<std::vector<std::uint16_t>, Packing::Line> lines_;
 };

@@ -1,6 +1,7 @@
 // A limit on the steps of a search, so that the same question has the same answer on any machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace hivecore::dra {
@@ -18,6 +19,8 @@ class Work {
         }
     }
     std::uint64_t done() const { return done_; }
+    // From now on at most so many steps.
+    void allow(std::uint64_t steps) { limit_ = std::min(limit_, done_ + steps); }
 
   private:
     std::uint64_t limit_;

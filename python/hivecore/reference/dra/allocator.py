@@ -133,8 +133,10 @@ class Allocator:
         """Whether these requests can be served beside the grants so far."""
         if not requests:
             return True
+        claim = requests[0][0].claim
+        later = [min(one.wanted for one in of) for of in requests[1:] if of[0].claim == claim]
+        room = _MOST_DEVICES - sum(one.claim == claim for one in self.grants) - sum(later)
         for chosen in requests[0]:
-            room = _MOST_DEVICES - sum(one.claim == chosen.claim for one in self.grants)
             if 0 < chosen.wanted <= room and self._takes(chosen, chosen.wanted, 0, requests[1:]):
                 return True
         return False
