@@ -185,8 +185,8 @@ void Packing::prepare(const std::vector<Demand>& demands) {
     }
     line_.resize(used_.size());
     const bool is_too_deep = std::ranges::any_of(
-        used_, [](const Block& block) { return block.devices->size() > kDeepest; });
-    if (is_too_deep || used_.size() > kDeepest) {
+        used_, [](const Block& block) { return block.devices->size() > kMostInBlock; });
+    if (is_too_deep || used_.size() > kMostBlocks) {
         throw OutOfWork{};
     }
 }

@@ -74,7 +74,8 @@ class Packing {
     static constexpr Index kWeights = 5;
     using Weights = std::array<std::uint64_t, kWeights>;
 
-    static constexpr Index kDeepest = 1024;  // blocks, devices of one: as deep is the recursion
+    static constexpr Index kMostBlocks = 512;   // as deep is the recursion
+    static constexpr Index kMostInBlock = 512;  // devices: as deep is the recursion
 
     void find_blocks();
     void find_equals();
