@@ -78,8 +78,14 @@ def _add_devices(model: _Model, devices: Any, sets: Any, given: Any) -> None:
     counters: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for i, of in enumerate(devices):
         users = [(terms, uses[i]) for terms, uses in given.values() if i in uses]
+        charged = [x for _, x in users]
         if not of.device.allow_multiple_allocations:
-            model.row([(x, 1.0) for _, x in users], 0, 1)
+            model.row([(x, 1.0) for x in charged], 0, 1)
+        elif of.device.consumes_counters:  # charged once, however many shares of it there are
+            opened = model.variable()
+            for x in charged:
+                model.row([(x, 1.0), (opened, -1.0)], -1, 0)
+            charged = [opened]
         for name, capacity in of.device.capacity.items():
             shares = []
             for terms, x in users:
@@ -89,7 +95,7 @@ def _add_devices(model: _Model, devices: Any, sets: Any, given: Any) -> None:
         for consumed in of.device.consumes_counters:
             for name, counter in consumed.counters.items():
                 row = counters.setdefault((consumed.counter_set, name), [])
-                row += [(x, float(counter.value)) for _, x in users]
+                row += [(x, float(counter.value)) for x in charged]
     for (name, counter), row in counters.items():
         model.row(row, 0, float(sets[name][counter]))
 

@@ -765,6 +765,20 @@ def _dra_hard(results: Results) -> str:
     return _table(("claim", "served", "first", "best", "twin", "HiGHS"), rows)
 
 
+def _dra_kubernetes(results: Results) -> str:
+    rows = [
+        (
+            row["claim"],
+            *(
+                _time(row[column] * 1e-6) if row[column] else "stopped at 30 s"
+                for column in ("go us", "new us", "known us")
+            ),
+        )
+        for row in results["dra_kubernetes"]
+    ]
+    return _table(("claim", "Kubernetes", "a new class of nodes", "a known one"), rows)
+
+
 def _dra(results: Results) -> str:
     figures = results["dra"]["cluster"]
     nodes = f"{figures['nodes']:,} nodes of 20 devices"
@@ -1093,6 +1107,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "gangs": _gangs,
     "dra": _dra,
     "dra-hard": _dra_hard,
+    "dra-kubernetes": _dra_kubernetes,
     "queues": _queues,
     "scheduler": _scheduler,
     "moves": _moves,
