@@ -317,6 +317,13 @@ def test_a_gang_gets_the_joint_answer_that_pod_after_pod_misses():
     assert cluster.claims == ("/p0", "/p1")
 
 
+def test_a_gang_may_have_a_pod_on_each_of_many_nodes():
+    nodes = [f"n{i}" for i in range(1200)]
+    slices = [published_slice(f"s-{one}", [device("d")], pool=one, nodeName=one) for one in nodes]
+    gang = cluster_of(*slices).schedule_gang([[claim(request("r"), name=one)] for one in nodes])
+    assert sorted(gang.nodes) == sorted(nodes)
+
+
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=3),
     st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4),
@@ -420,6 +427,51 @@ def test_records_and_objects_are_the_same_to_it():
     assert cluster.allocate([one], "n1").devices == (
         cluster.allocate([ResourceClaim.of(one)], "n1").devices
     )
+
+
+def test_what_a_claim_holds_passes_to_another_one_and_back_in_a_trial():
+    cluster = cluster_of(gpus(2))
+    for name in ("a", "b"):
+        cluster.commit(cluster.allocate([claim(request("r"), name=name)], "n1"))
+    before = cluster.to_bytes()
+    with cluster.trial():
+        cluster.rename("/a", "/c")
+        assert ("/a" in cluster, "/c" in cluster, cluster.claims) == (False, True, ("/b", "/c"))
+        cluster.check()
+        cluster.release("/c")
+    assert cluster.to_bytes() == before
+    with pytest.raises(KeyError, match="old='/c'"):
+        cluster.rename("/c", "/d")
+    with pytest.raises(ValueError, match="new='/b'"):
+        cluster.rename("/a", "/b")
+
+
+def test_nodes_of_equal_score_are_chosen_by_name_whatever_happened_before():
+    nodes = [f"n{i}" for i in range(4)]
+    slices = [
+        published_slice(f"s-{one}", [device("d0"), device("d1")], pool=one, nodeName=one)
+        for one in nodes
+    ]
+    cluster = cluster_of(*slices)
+    for node, number in (("n3", 0), ("n2", 0), ("n1", 1), ("n0", 1)):
+        held = worlds.allocation(f"d{number}", pool=node)
+        cluster.update(worlds.holder(f"held {node}", held))
+        asked = [claim(request("r"))]
+        assert cluster.schedule(asked).node == node == cluster.copy().schedule(asked).node
+    cluster.release("/held n0")
+    assert cluster.schedule([claim(request("r"))]).node == "n1"
+
+
+def test_a_decision_takes_other_ids_of_shares():
+    cluster = cluster_of(published_slice("s", [worlds.shared("d", {"memory": "8"})]))
+    asked = claim(request("r", capacity={"memory": "2"}), name="c")
+    decision = cluster.allocate([asked], "n1")
+    other = decision.with_share_ids(lambda one, number: f"{one.name}{number}")
+    ((result,),) = (one["devices"]["results"] for one in other.allocations)
+    assert result["shareID"] == "c0"
+    assert decision.allocations[0]["devices"]["results"][0]["shareID"] == "share-0"
+    cluster.commit(other)
+    cluster.check()
 
 
 def test_a_cluster_that_lives_long_remembers_a_bounded_number_of_classes(monkeypatch):

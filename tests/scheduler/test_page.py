@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hivecore.devices import DeviceRequest
+from hivecore.dra import ResourceClaim
 from hivecore.scheduler import Data, Job, Role, Scheduler, Where
 from hivecore.scheduler.ledger.transitions import TRANSITIONS
 from hivecore.scheduler.stages.composed import _KINDS
@@ -48,6 +49,7 @@ FIELDS = {
             Role("worker", devices=DeviceRequest("any", gpus=1, nics=1, joint=("gpu", "rdma")))
         ]
     },
+    "claims": {"roles": [Role("w", claims=[ResourceClaim("c")])]},
     "quota": {"quota": "other"},
     "prefer": {"where": Where(prefer="rack")},
     "stages": {"stages": (1, 1)},

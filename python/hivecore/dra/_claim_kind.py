@@ -1,6 +1,7 @@
 """Kinds of claims that a cluster was given, in the kernel's form, and the answers to them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from hivecore import _dra
@@ -19,16 +20,36 @@ _FEW = 512  # steps of the plain search before the exact one
 
 
 class Ranking:
-    """The classes of nodes that can serve a question, the best first.
+    """The classes of nodes that can serve a question, by score; a smaller score is better.
 
-    :param heap: some of them have lost their nodes since.
-    :param seen: how many entries of the log of classes are in the heap.
-    :param epoch: of that log.
+    :param epoch: of the log of classes.
     """
 
-    def __init__(self) -> None:
-        self.heap: list[Any] = []
-        self.seen = self.epoch = 0
+    def __init__(self, epoch: int) -> None:
+        self.scores: list[Any] = []  # a heap
+        self.classes: dict[Any, dict[int, NodeClass]] = {}
+        self.epoch, self.seen = epoch, 0  # how many entries of the log are in it
+
+    def add(self, score: Any, node_class: NodeClass) -> None:
+        """Add a class."""
+        if score not in self.classes:
+            self.classes[score] = {}
+            heappush(self.scores, score)
+        self.classes[score][id(node_class)] = node_class
+
+    def first(self) -> str | None:
+        """Of the nodes with the best score the first by name; ``None``: there is none.
+
+        Cost: O(classes with this score).
+        """
+        while self.scores:
+            score = self.scores[0]
+            used = {number: one for number, one in self.classes[score].items() if one.nodes}
+            if used:
+                self.classes[score] = used
+                return min(one.first() for one in used.values())
+            del self.classes[heappop(self.scores)]
+        return None
 
 
 class ClaimKind:

@@ -23,7 +23,7 @@ _WIDEST = 212  # bits of a quantity that is written as a number: 64 digits
 _OWN = re.compile(r"[a-z][\w\[\]./'-]*: ")  # messages of records begin with a path
 
 
-class KubernetesRecord(Record, frozen=True, rename="camel"):
+class KubernetesRecord(Record, frozen=True, rename="camel", omit_defaults=True):
     """A record whose fields Kubernetes writes in camel case."""
 
 

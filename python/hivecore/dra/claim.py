@@ -207,6 +207,9 @@ class ResourceClaim(KubernetesRecord, frozen=True):
     config: tuple[DeviceConfiguration, ...] = ()
     allocation: Mapping[str, Any] | None = field(default=None)
 
+    def __hash__(self) -> int:  # not all fields have a hash
+        return hash((self.namespace, self.name, len(self.requests)))
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The claim that a ``ResourceClaim`` object describes; unknown fields are ignored.

@@ -1,7 +1,6 @@
 """The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any, Literal, NamedTuple
 
 from msgspec.json import encode
@@ -225,20 +224,16 @@ class DraCluster(DraLedger):
                 if self._answer(kind, one, mode).outcome == "allocated"
             )
             return min(able, default=None)
-        ranking = kind.rankings.setdefault((mode, prefer), Ranking())
         log, epoch = self._classes.log, self._classes.epoch
-        if ranking.epoch != epoch:
-            ranking.heap.clear()
-            ranking.seen, ranking.epoch = 0, epoch
+        ranking = kind.rankings.get((mode, prefer))
+        if ranking is None or ranking.epoch != epoch:
+            ranking = kind.rankings[mode, prefer] = Ranking(epoch)
         for one in log[ranking.seen :]:
             answer = self._answer(kind, one, mode)
             if answer.outcome == "allocated":
-                score = _score(answer, one, prefer)
-                heappush(ranking.heap, (score, len(ranking.heap), id(one), one))
+                ranking.add(_score(answer, one, prefer), one)
         ranking.seen = len(log)
-        while ranking.heap and not ranking.heap[0][-1].nodes:
-            heappop(ranking.heap)
-        return ranking.heap[0][-1].first() if ranking.heap else None
+        return ranking.first()
 
     def _best_of(self, kind: ClaimKind, mode: str, prefer: str, nodes: Iterable[str]) -> str | None:
         able = []

@@ -1,6 +1,6 @@
 """Answers to claims: allocations as Kubernetes writes them, or why there are none."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from operator import itemgetter
@@ -177,6 +177,21 @@ class ClaimDecision:
         """Whether the node is as it was; for the cluster. A copy of a decision does not know."""
         same = view.devices is self._devices or view.devices == self._devices
         return view.node_class is self._node_class and same
+
+    def with_share_ids(self, share_id: Callable[[ResourceClaim, int], object]) -> "ClaimDecision":
+        """The same decision with other ids of shares.
+
+        :param share_id: makes the id of a share from its claim and the number of its device.
+        """
+        if not any(self._share_ids):
+            return self
+        of = [self._question.alternatives[grant.alternative].claim for grant in self._answer.grants]
+        share_ids = tuple(
+            share and str(share_id(self.claims[claim], number))
+            for number, (share, claim) in enumerate(zip(self._share_ids, of, strict=True))
+        )
+        own = self.node, self.claims, self.mode, self._answer, self._question, self._devices
+        return ClaimDecision(*own, share_ids, self._node_class)
 
     @property
     def entries(self) -> tuple[tuple[Entry, ...], ...]:

@@ -8,6 +8,8 @@ from hivecore.dra.decision import ClaimDecision
 __all__ = ["DraGangDecision", "share_out"]
 
 _C = TypeVar("_C")
+#: A group, how many of its nodes are used, and the pods of each kind that are left.
+_State = tuple[int, int, tuple[int, ...]]
 
 
 class DraGangDecision(NamedTuple):
@@ -37,28 +39,39 @@ def share_out(
     Exact. Each node takes as many as nothing more contains; what remains is looked at once for each
     group. Cost: O(vectors of pods that fit a node) questions for each group.
     """
-    answer: list[list[tuple[int, ...]]] = [[] for _ in groups]
-    failed: set[tuple[int, int, tuple[int, ...]]] = set()
+    failed: set[_State] = set()
 
-    def search(group: int, used: int, remaining: tuple[int, ...]) -> bool:
-        if not any(remaining):
-            return True
-        if group == len(groups):
-            return False
+    def moves(state: _State) -> Iterator[tuple[int, ...] | None]:
+        """The pods that the next node may take, and then none, for the next group."""
+        group, used, remaining = state
+        if group == len(groups) or state in failed:
+            return
         kind, count = groups[group]
-        if used == count:
-            return search(group + 1, 0, remaining)
-        if (group, used, remaining) in failed:
-            return False
-        for vector in _fullest(remaining, lambda of: holds(kind, of)):
-            answer[group].append(vector)
-            if search(group, used + 1, _less(remaining, vector)):
-                return True
-            answer[group].pop()
-        failed.add((group, used, remaining))
-        return search(group + 1, 0, remaining)
+        if used < count:
+            yield from _fullest(remaining, lambda of: holds(kind, of))
+            failed.add(state)
+        yield None
 
-    return answer if search(0, 0, tuple(wanted)) else None
+    state: _State = 0, 0, tuple(wanted)
+    path: list[tuple[_State, Iterator[tuple[int, ...] | None], tuple[int, ...] | None]]
+    path = [(state, moves(state), None)]
+    while any(path[-1][0][2]):
+        (group, used, remaining), untried, _ = path[-1]
+        move = next(untried, ())
+        if move == ():
+            path.pop()
+            if not path:
+                return None
+            continue
+        state = (group + 1, 0, remaining)
+        if move is not None:
+            state = (group, used + 1, _less(remaining, move))
+        path.append((state, moves(state), move))
+    answer: list[list[tuple[int, ...]]] = [[] for _ in groups]
+    for (group, _, _), _, move in path:
+        if move is not None:
+            answer[group].append(move)
+    return answer
 
 
 def _less(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

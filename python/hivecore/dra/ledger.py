@@ -103,6 +103,11 @@ class DraLedger(LoggedTrials, PlainState):
         with self._lock:
             return tuple(sorted(self._book.owners))
 
+    def __contains__(self, claim: object) -> bool:
+        """Whether a claim, by its uid or as ``namespace/name``, holds devices."""
+        with self._lock:
+            return claim in self._book.owners
+
     def update(self, *objects: _Object | Mapping[str, Any]) -> None:
         """Add objects, or replace those of the same kind and name.
 
@@ -273,6 +278,20 @@ class DraLedger(LoggedTrials, PlainState):
                 self._soil([node], False)
             else:
                 self._move(node, view, changes)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give what a claim holds to another; each by its uid, or as ``namespace/name``.
+
+        :raises KeyError: the first one holds nothing.
+        :raises ValueError: the other one holds something.
+        """
+        with self._lock:
+            owners = self._book.owners
+            if old not in owners or new in owners:
+                error = ValueError if old in owners else KeyError
+                raise error(f"old={show(old)}, new={show(new)}: only the first may hold devices")
+            self._undo.note(self.rename, new, old)
+            owners[new] = owners.pop(old)
 
     def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
         """The book with the claims among these, and the pools that they concern."""

@@ -37,6 +37,8 @@ class _Placed(Record, frozen=True, eq=False):
 
     #: the fields that count
     _value: ClassVar[Any]
+    #: the fields that are written, but neither count nor are shown
+    _unshown: ClassVar[frozenset[str]] = frozenset()
 
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
@@ -48,7 +50,8 @@ class _Placed(Record, frozen=True, eq=False):
         return hash(self._value(self))
 
     def __repr__(self) -> str:
-        names = [name for name in self.__struct_fields__ if name not in self._hidden]
+        hidden = self._hidden | self._unshown
+        names = [name for name in self.__struct_fields__ if name not in hidden]
         shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
         return f"{type(self).__name__}({shown})"
 
@@ -61,9 +64,12 @@ class PlacedPod(_Placed, frozen=True):
     :param node: its node; "": no stage places pods.
     :param minors: the numbers of the devices that it gets on its node, by type, as far as a stage
         chooses them.
+    :param claims: the ``status.allocation`` of each of its claims, by the name of its template; not
+        to be changed. Places that differ in nothing else are equal.
     """
 
     _hidden = frozenset(("decision",))
+    _unshown = frozenset(("claims",))
     _value = attrgetter("role", "index", "node", "minors")
 
     role: Name
@@ -72,6 +78,7 @@ class PlacedPod(_Placed, frozen=True):
     minors: _Minors = ()
     decision: DeviceDecision | None = None
     """The decision on its devices; ``None``: no stage allocates them, or it comes from a file."""
+    claims: tuple[tuple[str, Any], ...] = ()
 
     @property
     def gpus(self) -> tuple[int, ...]:

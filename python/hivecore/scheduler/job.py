@@ -1,6 +1,6 @@
 """What a user of a cluster wants to run, in the terms of all stages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -19,6 +19,7 @@ from hivecore._record import (
     within,
 )
 from hivecore.devices import DeviceRequest
+from hivecore.dra import ResourceClaim
 
 __all__ = ["ANYWHERE", "Data", "Job", "Role", "Where"]
 
@@ -47,12 +48,27 @@ class _Pods(Record, frozen=True):
     gpus: Annotated[int, within(0, _MOST_GPUS)] = FOLLOWS
 
 
+def _templates(value: Any, name: str) -> tuple[ResourceClaim, ...]:
+    given = [
+        ResourceClaim.of(one) if isinstance(one, Mapping) else one for one in as_tuple(value, name)
+    ]
+    for one in given:
+        if not isinstance(one, ResourceClaim):
+            raise TypeError(f"{name} must hold ResourceClaims, not {type(one).__name__}")
+        if one.uid or one.allocation is not None or "/" in one.name:
+            raise ValueError(f"{name}: {one.name!r} has a uid, an allocation, or '/' in its name")
+    if len({one.name for one in given}) < len(given):
+        raise ValueError(f"{name}: a name is there twice")
+    return tuple(given)
+
+
 class Role(_Pods, frozen=True, kw_only=True):
     """Pods of a job that are alike.
 
     :param name: of the role, unique in its job.
     :param pods: how many there are, 1 to 2**20.
-    :param gpus: of each pod, 0 to 2**20; ``None``: as many as ``devices`` asks for, or 1.
+    :param gpus: of each pod, 0 to 2**20; ``None``: as many as ``devices`` asks for, or 1; with
+        ``claims`` 0.
     :param min_pods: with how many the job can start; the others join one by one when they fit. 0 to
         ``pods``; ``None``: all.
     :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
@@ -61,6 +77,9 @@ class Role(_Pods, frozen=True, kw_only=True):
         bytes.
     :param resources: what else each pod takes, by resource, 0 to 2**40 each; quotas count all that
         they have a limit of, a topology all that it knows.
+    :param claims: templates of the claims of each pod, as records or as Kubernetes writes them:
+        those of pod 0 are named "job/role/0/template". Quotas count their devices by class, as
+        "CLASS.deviceclass.resource.k8s.io/devices": of alternatives the most, of all devices 32.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 
@@ -72,6 +91,7 @@ class Role(_Pods, frozen=True, kw_only=True):
     min_pods: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
     devices: DeviceRequest | None = None
     resources: Annotated[_Amounts, amounts(0, _MOST_AMOUNT)] = ()
+    claims: Annotated[tuple[ResourceClaim, ...], _templates] = ()
 
     if TYPE_CHECKING:
 
@@ -84,11 +104,12 @@ class Role(_Pods, frozen=True, kw_only=True):
             min_pods: int | None = None,
             devices: DeviceRequest | None = None,
             resources: Any = (),
+            claims: Iterable[ResourceClaim | Mapping[str, Any]] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
         self._check()
-        devices, requested = self.devices, 1
+        devices, requested = self.devices, 0 if self.claims else 1
         if devices is not None:
             need = devices.need("gpu")
             requested = 0 if need is None else need.count

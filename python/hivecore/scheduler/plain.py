@@ -11,6 +11,8 @@ from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
+from msgspec import to_builtins
+
 from hivecore._arguments import as_mapping, as_tuple
 from hivecore._record import Record, fields_of
 from hivecore._thousandths import as_number
@@ -24,6 +26,7 @@ from hivecore.devices import (
     PartitionTable,
     ShareTemplates,
 )
+from hivecore.dra import ResourceClaim
 from hivecore.scheduler.actions import Action, PlacedPod
 from hivecore.scheduler.job import Job, Role
 
@@ -34,10 +37,15 @@ _Plain = dict[str, Any]
 
 #: Lists of their fields.
 _ROWS = PlacedPod, Refusal
+#: What a list ends with only if it is not as by default.
+_LAST: dict[type, str] = {PlacedPod: "claims"}
 #: Defaults that follow from other fields, or are not constant.
 _USUAL: dict[type, Callable[[Any], _Plain]] = {
     Job: lambda job: {"quota": job.tenant},
-    Role: lambda role: {"min_pods": role.pods, "gpus": role.gpus if role.devices else None},
+    Role: lambda role: {
+        "min_pods": role.pods,
+        "gpus": role.gpus if role.devices else 0 if role.claims else None,
+    },
     ClusterSpec: lambda spec: {"pinned_cells": {}},
 }
 _ACTIONS = {
@@ -112,6 +120,8 @@ def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
     origin, inner = get_origin(option), get_args(option)
     if Decimal in _options(hint):
         return as_number, None
+    if option is ResourceClaim:
+        return _plain_claim, None
     if isinstance(option, type) and issubclass(option, Record):
         return plain_record, lambda value, name: record_of_plain(option, value, name)
     if origin is Mapping:
@@ -147,6 +157,15 @@ def _reads(read: _Read, kind: type) -> _Read:
     return each
 
 
+def _plain_claim(claim: ResourceClaim) -> _Plain:
+    """A claim as Kubernetes writes it; what is finer than a unit in billionths."""
+    devices = to_builtins(
+        claim, enc_hook=lambda n: str(n) if n.denominator == 1 else f"{n * 10**9}n"
+    )
+    metadata = {key: devices.pop(key) for key in ("name", "namespace") if key in devices}
+    return {"metadata": metadata, "spec": {"devices": devices}}
+
+
 def _plain_selector(rules: Any) -> Any:
     if rules and all(type(rule) is tuple for rule in rules):
         return dict(rules)
@@ -179,7 +198,8 @@ def plain_record(record: Any) -> Any:
     data = {} if action is None else {"action": action}
     for name, default, write in form.write:
         value = getattr(record, name)
-        if kind in _ROWS or (value is not default and value != default):
+        is_cell = kind in _ROWS and name != _LAST.get(kind)
+        if is_cell or (value is not default and value != default):
             data[name] = value if write is None else write(value)
     if form.usual is not None:
         for name, value in form.usual(record).items():
@@ -206,9 +226,9 @@ def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
     given: Mapping[str, Any]
     if known in _ROWS:
         row = as_tuple(data, what)
-        if len(row) != len(form.read):
+        if len(row) not in (len(form.read), len(form.read) - (known in _LAST)):
             raise ValueError(f"{what}: must be {', '.join(form.read)}")
-        given = dict(zip(form.read, row, strict=True))
+        given = dict(zip(form.read, row, strict=False))
     else:
         given = as_mapping(data, what)
         if known in _KINDS and "action" in given:

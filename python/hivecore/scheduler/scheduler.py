@@ -10,6 +10,7 @@ from hivecore._arguments import as_bool, as_int, as_positive
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
+from hivecore.dra import DraCluster
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action
@@ -40,6 +41,8 @@ class Scheduler(JobOrders):
     :param topology: chooses the nodes of its pods, near to each other; not together with ``cells``.
     :param devices: choose the devices of each pod on its node. What the nodes have of "cpu" and
         "memory" as a device "host" limits `Role.resources` of these names, if no network does.
+    :param claims: allocate Kubernetes' device claims, `Role.claims`: on the nodes that the other
+        parts choose, else on nodes that can serve them. Ids of shares follow from names of claims.
     :param storage: the cache and the remote IO of jobs with `Job.data`; they are allocated again
         whenever the running jobs have changed.
     :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
@@ -98,6 +101,7 @@ class Scheduler(JobOrders):
         cells: CellCluster | None = None,
         topology: NetworkTopology | None = None,
         devices: DeviceCluster | None = None,
+        claims: DraCluster | None = None,
         storage: StoragePool | None = None,
         lending: bool = False,
         sharing: Sharing | None = None,
@@ -114,6 +118,7 @@ class Scheduler(JobOrders):
             ("cells", cells, CellCluster),
             ("topology", topology, NetworkTopology),
             ("devices", devices, DeviceCluster),
+            ("claims", claims, DraCluster),
             ("storage", storage, StoragePool),
             ("sharing", sharing, Sharing),
         ):
@@ -137,9 +142,8 @@ class Scheduler(JobOrders):
         patience = inf
         if reservation_seconds is not None:
             patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
-        stages = Stages.of(
-            quotas, cells, topology, devices, storage, number, sharing, may_grow, hosts
-        )
+        parts = quotas, cells, topology, devices, storage
+        stages = Stages.of(*parts, number, sharing, may_grow, hosts, claims=claims)
         stages.shun_missing(stages.nodes())
         stages.note_health()
         self._adopt(

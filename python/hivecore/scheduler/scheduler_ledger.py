@@ -11,6 +11,7 @@ from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
+from hivecore.dra import DraCluster
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action
@@ -198,6 +199,12 @@ class SchedulerLedger(Stateful):
         """Its devices."""
         with self._lock:
             return self._state.stages.find(DeviceCluster)
+
+    @property
+    def claims(self) -> DraCluster | None:
+        """Its device claims."""
+        with self._lock:
+            return self._state.stages.find(DraCluster)
 
     @property
     def gpu_memory(self) -> int | None:

@@ -10,6 +10,7 @@ from hivecore._arguments import as_bool, as_float, as_int, as_name
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster
+from hivecore.dra import DraCluster
 from hivecore.errors import CorruptStateError
 from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
@@ -39,6 +40,7 @@ _PARTS: dict[str, Any] = {
     "cells": CellCluster,
     "topology": NetworkTopology,
     "devices": DeviceCluster,
+    "claims": DraCluster,
 }
 
 _LENGTH = struct.Struct("<Q")

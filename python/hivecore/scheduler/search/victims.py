@@ -31,7 +31,7 @@ __all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "needs_other_nodes", "w
 #: The jobs to evict, in order, and the reason for each.
 Victims = dict[str, str]
 #: The stages that refuse because too little is idle, and propose no victims.
-NAME_NO_VICTIMS = ("topology", "devices")
+NAME_NO_VICTIMS = ("topology", "devices", "claims")
 _QUOTAS = "quotas"
 _PRIORITIES = 10_000  # more than priorities differ
 #: The reasons to evict a job, the first of which is preferred.

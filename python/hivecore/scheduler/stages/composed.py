@@ -9,6 +9,7 @@ from hivecore._thousandths import Amount
 from hivecore._trial import Trials, UndoLog
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.dra import DraCluster
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
@@ -16,6 +17,7 @@ from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._asking import asks
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.claims import ClaimStage
 from hivecore.scheduler.stages.constraints import unenforced
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
@@ -36,6 +38,7 @@ _KINDS: tuple[type[Stage], ...] = (
     CellStage,
     TopologyStage,
     DeviceStage,
+    ClaimStage,
     StorageStage,
     SharingStage,
 )
@@ -107,6 +110,7 @@ class Composed(Trials):
         self._quotas: QuotaStage | None = stage_of(QuotaStage)
         self._place: Place | None = stage_of(CellStage) or stage_of(TopologyStage)
         self._devices: DeviceStage | None = stage_of(DeviceStage)
+        self._claims: ClaimStage | None = stage_of(ClaimStage)
         self._storage: StorageStage | None = stage_of(StorageStage)
         self._sharing: SharingStage | None = stage_of(SharingStage)
         for stage in self.all:
@@ -160,6 +164,7 @@ class Composed(Trials):
         growing: bool = False,
         hosts: frozenset[str] = frozenset(),
         gpu_memory: int | None = None,
+        claims: DraCluster | None = None,
     ) -> Self:
         """The adapters of these parts.
 
@@ -173,6 +178,8 @@ class Composed(Trials):
             stages.append(TopologyStage(topology, 0 if gpus is None else gpus.gpu_memory))
         if gpus is not None:
             stages.append(gpus)
+        if claims is not None:
+            stages.append(ClaimStage(claims, all(stage.nodes is None for stage in stages)))
         if storage is not None:
             stages.append(StorageStage(storage))
         if sharing is not None:
@@ -263,9 +270,9 @@ class Composed(Trials):
 
     def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         """Why no idle, healthy nodes have both room for a unit and its devices; "": some have."""
-        if self._devices is None or not isinstance(self._place, TopologyStage):
+        if not isinstance(self._place, TopologyStage) or not (self._devices or self._claims):
             return ""
-        if self._place.nodes != self._devices.nodes:
+        if self._devices is not None and self._place.nodes != self._devices.nodes:
             return ""  # some nodes are to be added yet
         key = kind.sizes, kind.job.where, nodes
         reason = self._verdicts.get(key)
@@ -277,8 +284,8 @@ class Composed(Trials):
         return reason
 
     def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
-        assert self._place is not None and self._devices is not None
-        return Limits(self._place, self._devices, kind, is_idle)
+        assert self._place is not None
+        return Limits(self._place, self._devices, self._claims, kind, is_idle)
 
     def forget(self) -> None:
         """Forget what was derived from the parts, which have changed."""
@@ -341,6 +348,13 @@ class Composed(Trials):
             nodes |= self._devices.unplaced
         return tuple(sorted(nodes))
 
+    def usable(self, nodes: tuple[str, ...], known: Iterable[str]) -> tuple[str, ...] | None:
+        """Those of these nodes, or of those that are known, that are healthy; None: all are."""
+        if self.is_whole and all(stage is self._claims for stage in self._noded):
+            return nodes or None
+        bad = set(self.unhealthy())
+        return tuple(node for node in nodes or known if node not in bad and self.knows(node))
+
     def knowing(self, node: str) -> list[Stage]:
         """The stages that have a node.
 
@@ -358,7 +372,7 @@ class Composed(Trials):
         :raises KeyError: no part knows it.
         """
         for stage in self.knowing(node):
-            stage.part.set_health(node, healthy)
+            stage.set_health(node, healthy)
         if healthy:
             self.shun_missing([node])
         self.note_health()
@@ -404,7 +418,7 @@ class Composed(Trials):
 
     def plain(self) -> dict[str, Any]:
         """The states of the other stages, as plain data."""
-        others = (self._storage, self._sharing)
+        others = (self._storage, self._sharing, self._claims)
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
@@ -414,6 +428,9 @@ class Composed(Trials):
         """
         if self._storage is not None:
             self._storage.restore(data[self._storage.name])
+        if self._claims is not None:
+            self._claims.restore(data[self._claims.name])
+            self.note_health()
         if self._sharing is not None:
             self._sharing.restore(data[self._sharing.name], units)
             self.note_health()

@@ -74,6 +74,8 @@ def _constraints(job: Job) -> Iterator[_Constraint]:
             if role.devices.joint:
                 yield _Constraint("joint", "devices.joint", role.devices.joint)
             yield _Constraint("devices", "devices", role.devices)
+        if role.claims:
+            yield _Constraint("claims", "claims", tuple(one.name for one in role.claims))
     if job.quota != job.tenant:
         yield _Constraint("quota", "quota", job.quota)
 

@@ -106,20 +106,26 @@ class DeviceStage(Stage):
             else:
                 request = request.replace(name=f"{unit.owner}/{role}/{number}")
                 decision = part.schedule(
-                    request, nodes=(node,) if node else where, gpus=gpus or None
+                    request, nodes=(node,) if node else offer.able.get(i, where), gpus=gpus or None
                 )
                 decisions = (decision,)
                 if decision.refusal is None:
                     part.commit(decision)
             if decision.refusal is not None:
-                for other in taken:
-                    if other is not None:
-                        part.release(other.request.name)
+                offer.taken = taken
+                self.retract(offer)
                 offer.refused_pod = i if node else -1
                 return Refused(decision.refusal, (_ANY,))
             taken += decisions
         offer.taken = taken
         return None
+
+    def retract(self, offer: Offer) -> None:
+        """Free the devices of the pods that have some."""
+        for decision in offer.taken:
+            if decision is not None:
+                self.part.release(decision.request.name)
+        offer.taken = []
 
     def capacity(
         self,
@@ -195,7 +201,8 @@ class DeviceStage(Stage):
                 self.part.recover(of_pod.name, pod.node, held, priority=of_pod.priority)
                 return Refused(decision.refusal, ())
             self.part.commit(decision)
-            pods.append(PlacedPod(pod.role, pod.index, decision.node, decision.minors, decision))
+            placed = pod.role, pod.index, decision.node, decision.minors, decision
+            pods.append(PlacedPod(*placed, pod.claims))
         unit.placed = tuple(pods)
         return None
 

@@ -1,12 +1,12 @@
-"""How many pods of a unit each node may get: as many as devices have room for."""
+"""How many pods of a unit each node may get: as many as devices and claims have room for."""
 
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.scheduler.stages.claims import ClaimStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.nodes import Place
 from hivecore.scheduler.stages.units import Kind, Places
@@ -23,8 +23,15 @@ class Limits:
     :param is_idle: as if all nodes were idle and healthy.
     """
 
-    def __init__(self, place: Place, devices: DeviceStage, kind: Kind, is_idle: bool) -> None:
-        self._capacity = partial(devices.capacity, is_idle=is_idle)
+    def __init__(
+        self,
+        place: Place,
+        devices: DeviceStage | None,
+        claims: ClaimStage | None,
+        kind: Kind,
+        is_idle: bool,
+    ) -> None:
+        self._devices, self._claims, self._is_idle = devices, claims, is_idle
         self._nodes: tuple[str, ...] = place.part.nodes
         #: of each pod: the kinds that placement knows, 0 or 1; None: it is not placed
         self._rows = [
@@ -32,10 +39,12 @@ class Limits:
             for (_, pods), row in zip(kind.sizes, place.rows(kind), strict=True)
             for _ in range(pods)
         ]
+        templates = [role.claims for role, pods in kind.sizes for _ in range(pods)]
         requests: tuple[dict[Any, None], dict[Any, None]] = {}, {}
-        for row, request in zip(self._rows, kind.devices, strict=True):
+        for row, request, own in zip(self._rows, kind.devices, templates, strict=True):
             if row is not None:
-                requests[row][request] = None
+                needs = None if devices is None else request, () if claims is None else own
+                requests[row][needs] = None
         pods = Counter(self._rows)
         first, others = (self._room(list(of), pods[row]) for row, of in enumerate(requests))
         #: int[nodes], or of two kinds int[k, nodes]: of the first beside 0 to k - 1 of the other
@@ -44,8 +53,8 @@ class Limits:
             beside = np.arange(1 + int(others.max(initial=0)))[:, np.newaxis]
             self.most = np.where(beside <= others, first, -1)
             if len(requests[0]) == len(requests[1]) == 1 and None not in (
-                *requests[0],
-                *requests[1],
+                *(request for request, _ in requests[0]),
+                *(request for request, _ in requests[1]),
             ):
                 (first_request,), (second_request,) = requests
                 self.most = np.full_like(self.most, -1)
@@ -57,11 +66,24 @@ class Limits:
 
     def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
         """For how many pods of a kind each node has devices, at most."""
-        if None in requests or not requests:
+        if (None, ()) in requests or not requests:
             return np.full(len(self._nodes), pods, np.int32)
         room = np.zeros(len(self._nodes), np.int32)
         for request in requests:
             room += self._capacity(request, pods, self._nodes)
+        return room
+
+    def _capacity(
+        self, needs: Any, pods: int, nodes: tuple[str, ...], after: Any = None
+    ) -> npt.NDArray[np.int32]:
+        """For how many such pods each node has devices and claims; -1: not even for the first."""
+        (request, claims), room = needs, np.full(len(nodes), pods, np.int32)
+        if request is not None and self._devices is not None:
+            first = after and (after[0][0], after[1])
+            room = self._devices.capacity(request, pods, nodes, first, is_idle=self._is_idle)
+        if claims and self._claims is not None:
+            beside = self._claims.capacity(claims, pods, nodes, is_idle=self._is_idle)
+            room = np.minimum(room, beside)
         return room
 
     def refuse(self, places: Places, pod: int) -> None:

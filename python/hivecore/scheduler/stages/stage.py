@@ -5,7 +5,7 @@ methods of the base class do nothing, so that callers need not know which parts 
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from hivecore._trial import UndoLog
@@ -15,7 +15,7 @@ from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
-__all__ = ["Audited", "Listener", "Offer", "PlacingStage", "Stage", "refused"]
+__all__ = ["Audited", "Granted", "Listener", "Offer", "PlacingStage", "Stage", "refused"]
 
 
 class Listener(Protocol):
@@ -26,13 +26,29 @@ class Listener(Protocol):
         """Note that changes have happened."""
 
 
+class Granted(NamedTuple):
+    """The devices that the claims of a pod have."""
+
+    node: str
+    #: of all pods of the node, and which claims of it are those of this pod
+    decision: Any
+    claims: range
+
+
 class Offer:
     """What the stages have chosen for a unit so far."""
 
-    __slots__ = ("decisions", "most", "nodes", "places", "refused_pod", "taken", "unit")
+    __slots__ = (
+        *("able", "decisions", "granted", "most", "nodes", "places", "refused_pod", "taken"),
+        *("unit", "usable"),
+    )
 
-    def __init__(self, unit: Unit, nodes: tuple[str, ...]) -> None:
+    def __init__(
+        self, unit: Unit, nodes: tuple[str, ...], usable: Callable[..., Any] | None = None
+    ) -> None:
         self.unit = unit
+        #: those of some nodes that all parts can use now
+        self.usable: Any = usable
         #: the only nodes to use; none: all
         self.nodes = nodes
         #: how many pods each node may get, see `Limits`; None: any number
@@ -43,6 +59,10 @@ class Offer:
         self.decisions: dict[str, Any] = {}
         #: the decision on the devices of each pod
         self.taken: list[Any] = []
+        #: what the claims of pods have, by pod
+        self.granted: dict[int, Granted] = {}
+        #: by pod, the only nodes to use where its claims restrict them
+        self.able: dict[int, tuple[str, ...]] = {}
         #: after a refusal: the pod that gets nothing on the node that was chosen for it; -1: none
         self.refused_pod = -1
 
@@ -59,15 +79,35 @@ class Offer:
     def pods(self) -> tuple[PlacedPod, ...]:
         """Where each pod is, by the stage that chose its node or devices."""
         pods = []
-        places, taken = self.places, self.taken
+        places, taken, granted = self.places, self.taken, self.granted
         for i, (role, number) in enumerate(self.unit.pods):
             decision = taken[i] if taken else None
-            if decision is not None:
+            if i in granted:
+                node, minors = granted[i].node, () if decision is None else decision.minors
+                if decision is None and places is not None and places[i][1]:
+                    minors = (("gpu", places[i][1]),)
+                pods.append(PlacedPod(role, number, node, minors, decision, self.allocations(i)))
+            elif decision is not None:
                 pods.append(PlacedPod(role, number, decision.node, decision.minors, decision))
             else:
                 node, gpus = ("", ()) if places is None else places[i]
                 pods.append(PlacedPod(role, number, node, (("gpu", gpus),) if gpus else ()))
         return tuple(pods)
+
+    def nodes_of_pods(self) -> list[str]:
+        """The node of each pod, as far as it is chosen; "": it is not."""
+        nodes = [""] * len(self.unit.pods) if self.places is None else [at for at, _ in self.places]
+        for i, decision in enumerate(self.taken):
+            nodes[i] = nodes[i] if decision is None else decision.node
+        return nodes
+
+    def allocations(self, pod: int) -> tuple[tuple[str, Any], ...]:
+        """The allocation of each claim of a pod, by the name of its template."""
+        if pod not in self.granted:
+            return ()
+        _, decision, numbers = self.granted[pod]
+        names = [decision.claims[number].name.rpartition("/")[2] for number in numbers]
+        return tuple(zip(names, [decision.allocations[number] for number in numbers], strict=True))
 
 
 class Audited(NamedTuple):
@@ -126,6 +166,10 @@ class Stage:
         """Whether this stage allows a node."""
         return self.nodes is None or node in self.nodes
 
+    def set_health(self, node: str, healthy: bool) -> None:
+        """Note that a node fails or recovers."""
+        self.part.set_health(node, healthy)
+
     def remove_node(self, node: str) -> None:
         """Remove a node."""
         self.part.remove_node(node)
@@ -154,6 +198,9 @@ class Stage:
     def propose(self, offer: Offer) -> Refused | None:
         """Add the decision of this stage to an offer, or return why it refuses."""
         return None
+
+    def retract(self, offer: Offer) -> None:
+        """Undo what `propose` has changed, as a later stage refuses."""
 
     def commit(self, offer: Offer) -> None:
         """Carry out the decision of this stage."""

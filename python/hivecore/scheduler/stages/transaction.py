@@ -21,6 +21,7 @@ from hivecore.scheduler.stages._groups import Group
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages._regrouping import Regrouping
 from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.claims import ClaimStage
 from hivecore.scheduler.stages.composed import NO_NODE, Composed
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
@@ -149,7 +150,19 @@ class Stages(Composed):
         where = nodes or self._nodes_for(unit.kind)
         if where == ():
             return refused("scheduler", "nodes", NO_NODE, _NODES)
-        offer = Offer(unit, where or ())
+        offer = Offer(unit, where or (), self.usable)
+        place = self._place
+        if (
+            self._claims is not None
+            and self._devices is not None
+            and not (
+                place
+                and all(place.chooses_node(role) for role, _ in unit.kind.sizes if role.claims)
+            )
+        ):
+            refusal = self._claims.narrow(offer)
+            if refusal is not None:
+                return refusal
         stages, at, tries = self._deciding, 0, self.tries
         before: Refused | None = None
         limits: Limits | None = None
@@ -158,6 +171,7 @@ class Stages(Composed):
             try:
                 refusal = stage.propose(offer)
             except BaseException as error:
+                self._retract(offer, at)
                 reason = ""
                 if isinstance(error, (KeyError, ValueError)):
                     # A unit that was submitted earlier may request what no longer exists.
@@ -169,16 +183,26 @@ class Stages(Composed):
             if refusal is None:
                 at += 1
                 continue
+            self._retract(offer, at)
             if stage is self._place or offer.refused_pod < 0:
                 return before or refusal
             before, tries = refusal, tries - 1
             if not tries:
                 return refusal
-            limits = limits or self._limits(unit.kind)
-            limits.refuse(offer.places or [], offer.refused_pod)
-            offer.most, offer.refused_pod = limits.most, -1
+            if offer.places and offer.places[offer.refused_pod][0]:
+                limits = limits or self._limits(unit.kind)
+                limits.refuse(offer.places, offer.refused_pod)
+                offer.most = limits.most
+            elif not offer.able.get(offer.refused_pod):
+                return refusal
+            offer.refused_pod = -1
             at = stages.index(self._place) if self._place is not None else 0
         return offer
+
+    def _retract(self, offer: Offer, at: int) -> None:
+        """Undo what the stages before one have changed."""
+        for stage in self._deciding[:at]:
+            stage.retract(offer)
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
         """The first of these units that is refused when they start in turn, and why; None: none is.
@@ -199,7 +223,8 @@ class Stages(Composed):
 
     def refusals(self, unit: Unit) -> Iterator[Refusal]:
         """Why a unit does not start, by quotas, by placement and devices, and by devices alone."""
-        yield from self._without(CellStage, TopologyStage, DeviceStage)._refusal(unit)
+        placing = CellStage, TopologyStage, DeviceStage, ClaimStage
+        yield from self._without(*placing)._refusal(unit)
         for refusal in self.without_quotas()._refusal(unit):
             yield refusal
             if self._place is not None and refusal.stage == self._place.name:

@@ -7,6 +7,8 @@ A job that waits for cells of its tenant may meanwhile run on idle cells: it has
 which is *lent* its cells. Quotas know both units by the name of the job.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from hivecore._trial import UndoLog
 from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
+from hivecore.dra import ResourceClaim
 from hivecore.queues import Departure, QueuedJob
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
@@ -29,11 +32,14 @@ __all__ = [
     "Pod",
     "Refused",
     "Unit",
+    "class_counts",
     "gpu_amount",
     "owner_of",
 ]
 
 _ANY = "any pod"
+_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+_ALL_DEVICES = 32  # the most that a claim can have
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 #: Units of lower priority are opportunistic, as quotas know them.
 LEAST_PRIORITY = -1000
@@ -114,6 +120,11 @@ class Kind:
             for role, pods in self.sizes:
                 self._devices += [_devices(role, self.job, self._hosts)] * pods
         return self._devices
+
+    @property
+    def pods(self) -> "tuple[Pod, ...]":
+        """The first pods of each role."""
+        return tuple(Pod(role.name, i) for role, pods in self.sizes for i in range(pods))
 
     @property
     def affinity_group(self) -> AffinityGroup:
@@ -245,10 +256,26 @@ def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
     return of_thousandths(role.gpus * (min(max(parts), 1000) or 1000))
 
 
+def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
+    """The devices that claims may get at most, by the names that quotas of Kubernetes have for
+    classes.
+    """
+    counts = Counter[str]()
+    for request in (one for claim in claims for one in claim.requests):
+        most = Counter[str]()
+        for terms in request.first_available or (request.exactly,):
+            if terms is not None:
+                number = _ALL_DEVICES if terms.allocation_mode == "All" else terms.count or 1
+                most |= Counter({terms.device_class_name: number})
+        counts += most
+    return Counter({f"{name}{_OF_CLASS}": number for name, number in counts.items()})
+
+
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
     amounts: dict[str, Amount] = {}
     for role, pods in roles:
-        for name, amount in (("gpu", gpu_amount(role, gpu_memory)), *role.resources):
+        of_claims = class_counts(role.claims).items() if role.claims else ()
+        for name, amount in (("gpu", gpu_amount(role, gpu_memory)), *role.resources, *of_claims):
             if amount:
                 amounts[name] = exact(amounts.get(name, 0) + pods * amount)
     return amounts

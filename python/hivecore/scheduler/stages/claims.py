@@ -1,0 +1,330 @@
+"""Claims: the devices that Kubernetes' resource claims of each pod get, as allocations (DRA).
+
+Pods that have a node get theirs there, all pods of a node together. Then nodes are chosen for the
+other pods with claims, together as well. All is allocated at once, and freed if a part refuses.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from typing import Any
+from uuid import UUID, uuid5
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._record import force_setattr
+from hivecore.decisions import Refusal
+from hivecore.dra import ClaimDecision, DraCluster, ResourceClaim
+from hivecore.dra.ledger import owner_of
+from hivecore.scheduler.job import Role
+from hivecore.scheduler.stages.stage import Audited, Granted, Offer, Stage, refused
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
+
+__all__ = ["ClaimStage"]
+
+_ANY = ("claims", "any")
+_MOST_VERDICTS = 4096  # that are remembered
+_MOST_COUNTED = 64  # pods of a node; beyond, any number may fit
+#: Ids of shares follow from names, so that a log leads to the same ones again.
+_SHARES = UUID("8f0c9d52-3f0e-4f4e-9d53-6a3b1a0c7f11")
+_Templates = tuple[ResourceClaim, ...]
+
+
+class ClaimStage(Stage):
+    """A `DraCluster`: the claims of a pod are named job/role/index/template.
+
+    :param is_alone: whether no other part has nodes. Then the stage knows which are unhealthy, and
+        a removed node is unhealthy, as the cluster may still have slices of it.
+    """
+
+    name = "claims"
+    honours = frozenset(("claims", "nodes"))
+    keeps_nodes = True
+    part: DraCluster
+
+    def __init__(self, cluster: DraCluster, is_alone: bool) -> None:
+        self.part, self._is_alone = cluster, is_alone
+        #: the unhealthy nodes
+        self._bad = frozenset[str]()
+        self.forget()
+
+    def forget(self) -> None:
+        """Read the nodes again after a change."""
+        self.known = frozenset(self.part.nodes)
+        self.nodes = self.known if self._is_alone else None
+        self._idle: DraCluster | None = None
+        #: why claims are impossible in an idle cluster, by the roles and the allowed nodes
+        self._verdicts: dict[Any, str] = {}
+
+    # --- constraints
+
+    def chooses_node(self, role: Role) -> bool:
+        """Whether the pods of a role have claims."""
+        return bool(role.claims)
+
+    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
+        """Why units of this kind would wait if no claim held devices; "": they would not."""
+        if growing or not any(role.claims for role, _ in kind.sizes):
+            return ""
+        key = kind.sizes, nodes
+        reason = self._verdicts.get(key)
+        if reason is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            claims = [of for of in _claims_of(Unit("any", "any", kind, kind.pods)) if of]
+            idle, known = self._emptied(), self._among(nodes)
+            chosen = _nodes_for(idle, claims, known)
+            reason = "" if chosen else self._why(idle, _templates_of(kind), known)
+            self._verdicts[key] = reason
+        return reason
+
+    def _emptied(self) -> DraCluster:
+        """The same cluster without the claims that hold devices."""
+        if self._idle is None:
+            self._idle = self.part.copy()
+            for claim in self._idle.claims:
+                self._idle.release(claim)
+        return self._idle
+
+    def _among(self, nodes: Iterable[str] | None) -> list[str] | None:
+        """Those of these nodes that it knows; None: all."""
+        return None if not nodes else [node for node in nodes if node in self.known]
+
+    def capacity(
+        self, templates: _Templates, most: int, nodes: Sequence[str], *, is_idle: bool = False
+    ) -> npt.NDArray[np.int32]:
+        """How many pods with such claims each node can hold.
+
+        :param is_idle: as if no claim held devices.
+        """
+        part = self._emptied() if is_idle else self.part
+        counts: dict[str, int] = {}
+        for number in range(1, min(most, _MOST_COUNTED) + 1):
+            able = part.fits(templates * number).nodes
+            if not able:
+                break
+            counts |= dict.fromkeys(able, number if number < _MOST_COUNTED else most)
+        return np.array([counts.get(node, 0) for node in nodes], np.int32)
+
+    def narrow(self, offer: Offer) -> Refused | None:
+        """Note on which nodes each pod can have its claims, for the stage that chooses nodes."""
+        for i, templates in enumerate(_templates_of(offer.unit.kind)):
+            if templates and i not in offer.able:
+                allowed = set(offer.nodes or self.known)
+                able = self.part.fits(templates).nodes
+                offer.able[i] = tuple(node for node in able if node in allowed)
+            if templates and not offer.able[i]:
+                return self._refused([templates], self._among(offer.nodes))
+        return None
+
+    # --- nodes
+
+    def set_health(self, node: str, healthy: bool) -> None:
+        """Note that a node fails or recovers."""
+        bad = self._bad - {node} if healthy else self._bad | {node}
+        self.log.set(self, "_bad", bad)
+
+    def remove_node(self, node: str) -> None:
+        """Use a node no more."""
+        self.set_health(node, False)
+
+    def unhealthy(self) -> Iterable[str]:
+        """The nodes that are unhealthy."""
+        return sorted(self._bad)
+
+    def plain(self) -> list[str]:
+        """The unhealthy nodes."""
+        return sorted(self._bad)
+
+    def restore(self, data: Iterable[str]) -> None:
+        """Restore what `plain` returned."""
+        self._bad = frozenset(map(str, data))
+
+    # --- a unit
+
+    def propose(self, offer: Offer) -> Refused | None:
+        """Allocate the claims of all pods, or of none."""
+        claims = _claims_of(offer.unit)
+        if not any(claims):
+            return None
+        by_node: dict[str, list[int]] = {}
+        for i, (own, node) in enumerate(zip(claims, offer.nodes_of_pods(), strict=True)):
+            if own:
+                by_node.setdefault(node, []).append(i)
+        free = by_node.pop("", [])
+        refusal = self._allocate(offer, claims, by_node)
+        if refusal is None and free:
+            allowed = self._among(offer.usable(offer.nodes, self.known))
+            nodes = _nodes_for(self.part, [claims[i] for i in free], allowed)
+            chosen: dict[str, list[int]] = {}
+            for i, node in zip(free, nodes, strict=False):
+                chosen.setdefault(node, []).append(i)
+            refusal = self._allocate(offer, claims, chosen)
+            if not nodes:
+                templates = _templates_of(offer.unit.kind)
+                refusal = self._refused([templates[i] for i in free], allowed)
+            offer.refused_pod = -1
+        if refusal is not None:
+            self.retract(offer)
+        return refusal
+
+    def _allocate(
+        self, offer: Offer, claims: list[_Templates], by_node: dict[str, list[int]]
+    ) -> Refused | None:
+        """Allocate the claims of pods on their nodes."""
+        for node, pods in by_node.items():
+            offer.refused_pod = pods[-1]
+            if node not in self.known:
+                return refused(self.name, "devices", f"node {node!r} has no devices", _ANY)
+            decision = self.part.allocate([one for i in pods for one in claims[i]], node)
+            if decision.outcome != "allocated":
+                able = offer.able.get(pods[-1], ())
+                offer.able[pods[-1]] = tuple(other for other in able if other != node)
+                return refused(self.name, "devices", _reason_of(decision), _ANY)
+            decision = decision.with_share_ids(_share_id)
+            self.part.commit(decision)
+            first = 0
+            for i in pods:
+                offer.granted[i] = Granted(node, decision, range(first, first + len(claims[i])))
+                first += len(claims[i])
+            offer.refused_pod = -1
+        return None
+
+    def _refused(self, templates: Sequence[_Templates], nodes: Sequence[str] | None) -> Refused:
+        return refused(self.name, "devices", self._why(self.part, templates, nodes), _ANY)
+
+    def _why(
+        self, part: DraCluster, templates: Sequence[_Templates], nodes: Sequence[str] | None
+    ) -> str:
+        """Why no nodes can serve the claims of pods with these templates."""
+        for own in filter(None, dict.fromkeys(templates)):
+            if not _nodes_for(part, [own], nodes):
+                node = min(self.known if nodes is None else nodes, default="")
+                reason = f"; {node}: {_reason_of(part.allocate(own, node))}" if node else ""
+                return f"no node can serve {', '.join(one.name for one in own)}{reason}"
+        return "no nodes can serve the claims of all pods together"
+
+    def retract(self, offer: Offer) -> None:
+        """Free what the offer has been given."""
+        for _, decision, numbers in offer.granted.values():
+            for number in numbers:
+                self.part.release(owner_of(decision.claims[number]))
+        offer.granted.clear()
+
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Free the devices of all claims of a unit."""
+        for owner in _owners(unit):
+            self.part.release(owner)
+
+    def check_holds(self, unit: Unit) -> None:
+        """See that all claims of the unit hold devices."""
+        for owner in _owners(unit):
+            if owner not in self.part:
+                raise KeyError(f"claim {owner!r} has no devices any more")
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """Give the devices to another job."""
+        for before, after in zip(_owners(unit, old), _owners(unit, new), strict=True):
+            self.part.rename(before, after)
+
+    def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
+        """Hold for a unit the devices that its victims do not leave to it."""
+        for name, namespace, result in _held(unit):
+            allocation = {"devices": {"results": [result]}}
+            with suppress(ValueError):  # a victim has it
+                self.part.update(ResourceClaim(name, namespace, allocation=allocation))
+
+    def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+        """Free these devices."""
+        for name, namespace, _ in _held(unit):
+            if (owner := f"{namespace}/{name}") in self.part:
+                self.part.release(owner)
+
+    def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
+        """Allocate the claims of each pod again on its node, as its victims have left."""
+        claims, by_node = _claims_of(unit), dict[str, list[int]]()
+        for i, (own, pod) in enumerate(zip(claims, unit.placed, strict=True)):
+            if own:
+                by_node.setdefault(pod.node, []).append(i)
+        with self.part.trial():
+            self.let_go(unit, ())
+            refusal = self._allocate(offer, claims, by_node)
+        offer.granted.clear()
+        if refusal is None and by_node:
+            self.let_go(unit, ())
+            self._allocate(offer, claims, by_node)
+            unit.placed = tuple(
+                pod.replace(claims=offer.allocations(i)) for i, pod in enumerate(unit.placed)
+            )
+        return refusal
+
+    # --- what waits for what
+
+    def released(self, kind: Kind) -> tuple[Key, ...]:
+        """Devices are free, or nodes on which devices are."""
+        return (_ANY,)
+
+    def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
+        """Whether no node can serve the claims of some pod."""
+        return not all(self.part.fits(role.claims).nodes for role, _ in kind.sizes if role.claims)
+
+    def faults(self, audited: Audited) -> Iterator[str]:
+        """The claims with devices are those of running units with resources of their own."""
+        running = [unit for unit in audited.running if unit.name in audited.holders]
+        holders = {owner for unit in running for owner in _owners(unit)}
+        for owner in dict.fromkeys(owner for unit in audited.units for owner in _owners(unit)):
+            if (owner in self.part) != (owner in holders):
+                yield f"claim {owner!r}: its devices"
+
+
+def _templates_of(kind: Kind) -> list[_Templates]:
+    """The templates of each pod."""
+    return [role.claims for role, pods in kind.sizes for _ in range(pods)]
+
+
+def _claims_of(unit: Unit, owner: str = "") -> list[_Templates]:
+    """The claims of each pod, by their own names."""
+    owner = owner or unit.owner
+    claims = []
+    for (role, number), templates in zip(unit.pods, _templates_of(unit.kind), strict=True):
+        own = []
+        for template in templates:
+            claim = copy(template)
+            force_setattr(claim, "name", f"{owner}/{role}/{number}/{template.name}")
+            own.append(claim)
+        claims.append(tuple(own))
+    return claims
+
+
+def _owners(unit: Unit, owner: str = "") -> list[str]:
+    """The names under which the claims of a unit hold devices."""
+    return [owner_of(one) for own in _claims_of(unit, owner) for one in own]
+
+
+def _held(unit: Unit) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each device of a unit, and the name and namespace of what holds it before the unit runs."""
+    for own, pod in zip(_claims_of(unit), unit.placed, strict=True):
+        for claim, (_, allocation) in zip(own, pod.claims, strict=True):
+            for i, result in enumerate(allocation["devices"]["results"]):
+                yield f"{claim.name}//{i}", claim.namespace, result
+
+
+def _nodes_for(
+    part: DraCluster, claims: Sequence[_Templates], nodes: Sequence[str] | None
+) -> tuple[str, ...]:
+    """A node for each pod; none: they do not fit together."""
+    if len(claims) > 1:
+        gang = part.schedule_gang(claims, nodes)
+        return () if gang is None else gang.nodes
+    decision = part.schedule(claims[0], nodes)
+    return () if decision is None else (decision.node,)
+
+
+def _reason_of(decision: ClaimDecision) -> str:
+    problems = [problem.message for problem in decision.problems[:1]]
+    return decision.reason or (problems or [f"not known after {decision.work} steps"])[0]
+
+
+def _share_id(claim: ResourceClaim, number: int) -> UUID:
+    return uuid5(_SHARES, f"{owner_of(claim)} {number}")

@@ -1,0 +1,827 @@
+"""Device claims in a scheduler: starts, evictions, gangs, saved states, and what the twin says.
+
+The oracle tries all nodes for all pods with the readable twin, on the published objects.
+"""
+
+import json
+import random
+from collections import Counter
+from itertools import product
+
+import pytest
+from dra.worlds import (
+    World,
+    claim,
+    counter_slice,
+    device,
+    device_class,
+    either,
+    object_of,
+    published_slice,
+    request,
+    shared,
+)
+from profiles import seeds
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim, matches
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    FreeNodes,
+    Job,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    Sharing,
+    Start,
+    Wait,
+    Where,
+    plain_record,
+    record_of_plain,
+    replay,
+)
+from hivecore.topology import NetworkTopology
+
+NODES = ("n0", "n1", "n2")
+IS_A = "device.attributes['gpu.x'].model == 'a'"
+
+
+def slice_of(node, devices):
+    return published_slice(f"s-{node}", devices, pool=node, nodeName=node)
+
+
+def partitions(node):
+    """A GPU as a whole, as two halves, and as three smaller parts beside one another."""
+    sizes = {"whole": 4, "half0": 2, "half1": 2, "small0": 1, "small1": 1, "small2": 1}
+    parts = [
+        device(name, {"model": name[:-1]}, counters={"gpu": {"memory": size}})
+        for name, size in sizes.items()
+    ]
+    counters = counter_slice(f"c-{node}", {"gpu": {"memory": 4}}, pool=f"{node}-mig", count=2)
+    published = published_slice(f"m-{node}", parts, pool=f"{node}-mig", count=2, nodeName=node)
+    counters["spec"]["nodeName"] = node
+    return [counters, published]
+
+
+def plain_slices(count=4):
+    models = "aabb"
+    return [
+        slice_of(node, [device(f"d{i}", {"model": models[i % 4]}) for i in range(count)])
+        for node in NODES
+    ]
+
+
+def cluster(*slices):
+    made = DraCluster(KubernetesFeatures.of("1.36"))
+    made.update(*[object_of("ResourceSlice", one) for one in slices or plain_slices()])
+    made.update(object_of("DeviceClass", device_class()))
+    return made
+
+
+def gpus(count, name="gpu", **fields):
+    return claim(request("r", count, **fields), name=name)
+
+
+def job(name, count, pods=1, tenant="t", role=(), **arguments):
+    roles = [Role("w", pods, claims=[gpus(count)], **dict(role))]
+    return Job(name, tenant, roles, **arguments)
+
+
+def decided(scheduler, *jobs, now=0.0):
+    for one in jobs:
+        scheduler.submit(one, now)
+    actions = scheduler.decide(now)
+    scheduler.check()
+    return actions
+
+
+def devices_of(pod):
+    return [
+        (result["pool"], result["device"])
+        for _, allocation in pod.claims
+        for result in allocation["devices"]["results"]
+    ]
+
+
+def test_a_job_starts_with_an_allocation_for_each_claim():
+    scheduler = Scheduler(claims=cluster())
+    roles = [Role("w", 2, claims=[gpus(3), gpus(1, "spare")])]
+    (start,) = decided(scheduler, Job("train", "t", roles))
+    assert [pod.node for pod in start.pods] == ["n0", "n1"]
+    first = dict(start.pods[0].claims)
+    assert [one["device"] for one in first["gpu"]["devices"]["results"]] == ["d0", "d1", "d2"]
+    assert [one["device"] for one in first["spare"]["devices"]["results"]] == ["d3"]
+    assert scheduler.status("train").pods[0].claims == start.pods[0].claims
+    assert scheduler.claims.claims[0] == "/train/w/0/gpu"
+    assert "/train/w/1/spare" in scheduler.claims
+    scheduler.finish("train", 1.0)
+    assert scheduler.claims.claims == ()
+    scheduler.check()
+
+
+def test_a_job_waits_until_devices_are_free():
+    scheduler = Scheduler(claims=cluster(), preemption=False)
+    decided(scheduler, *(job(f"j{i}", 3) for i in range(3)))
+    (wait,) = decided(scheduler, job("late", 2))
+    assert isinstance(wait, Wait)
+    assert wait.refusal.stage == "claims"
+    assert "request r wants 2;" in wait.reason
+    scheduler.finish("j1", 1.0)
+    (start,) = decided(scheduler, now=1.0)
+    assert (start.job, start.pods[0].node) == ("late", "n1")
+
+
+def test_a_job_that_no_empty_node_serves_is_rejected_unless_nodes_may_come():
+    (reject,) = decided(Scheduler(claims=cluster()), job("big", 5))
+    assert isinstance(reject, Reject)
+    assert "request r wants 5;" in reject.reason
+    (wait,) = decided(Scheduler(claims=cluster(), growing=True), job("big", 5))
+    assert isinstance(wait, Wait)
+    (reject,) = decided(Scheduler(claims=cluster()), job("gang", 4, pods=4))
+    assert reject.reason == "no nodes can serve the claims of all pods together"
+
+
+def test_what_the_cluster_learns_counts_after_touch():
+    scheduler = Scheduler(claims=cluster(), growing=True)
+    decided(scheduler, job("big", 5))
+    more = slice_of("n9", [device(f"d{i}") for i in range(6)])
+    scheduler.claims.update(object_of("ResourceSlice", more))
+    scheduler.touch()
+    (start,) = decided(scheduler, now=1.0)
+    assert start.pods[0].node == "n9"
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_a_guaranteed_job_evicts_the_opportunistic_job_that_holds_the_devices(immediate):
+    scheduler = Scheduler(claims=cluster(), immediate=immediate)
+    decided(scheduler, *(job(f"kept{i}", 3) for i in range(2)), job("spare", 3, guaranteed=False))
+    actions = decided(scheduler, job("late", 4), now=1.0)
+    assert actions[0] == Preempt("spare", "late", "opportunistic")
+    if not immediate:
+        scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+        # The device that nobody has is held for the job.
+        assert decided(scheduler, job("small", 1, guaranteed=False), now=2.0)[0].job == "small"
+        assert scheduler.status("small").pods[0].node == "n0"
+        assert decided(scheduler, job("one", 2, guaranteed=False), now=2.0)[0].job == "one"
+        scheduler.stopped("spare", 3.0)
+        actions = decided(scheduler, now=3.0)
+    start = next(one for one in actions if isinstance(one, Start))
+    assert (start.job, start.pods[0].node, len(devices_of(start.pods[0]))) == ("late", "n2", 4)
+    scheduler.finish("late", 4.0)
+    scheduler.check()
+
+
+def test_a_job_that_gives_up_its_victims_leaves_nothing_held():
+    scheduler = Scheduler(claims=cluster())
+    decided(scheduler, *(job(f"kept{i}", 3) for i in range(2)), job("spare", 3, guaranteed=False))
+    decided(scheduler, job("late", 4), now=1.0)
+    assert len(scheduler.claims.claims) == 4
+    scheduler.cancel("late", 2.0)
+    assert len(scheduler.claims.claims) == 3
+    scheduler.check()
+
+
+def test_a_gang_starts_with_all_pods_or_none():
+    scheduler = Scheduler(claims=cluster(), preemption=False)
+    decided(scheduler, job("one", 2))
+    before = scheduler.claims.to_bytes()
+    (wait,) = decided(scheduler, job("gang", 3, pods=3))
+    assert wait.reason == "no nodes can serve the claims of all pods together"
+    assert scheduler.claims.to_bytes() == before
+    scheduler.finish("one", 1.0)
+    (start,) = decided(scheduler, now=1.0)
+    assert sorted(pod.node for pod in start.pods) == ["n0", "n1", "n2"]
+
+
+def test_pods_of_a_gang_do_not_take_what_another_one_needs():
+    any_one, only_a = gpus(1), gpus(2, where=IS_A)
+    scheduler = Scheduler(claims=cluster(plain_slices()[0]))
+    roles = [Role("first", 2, claims=[any_one]), Role("second", claims=[only_a])]
+    (start,) = decided(scheduler, Job("gang", "t", roles))
+    assert [len(devices_of(pod)) for pod in start.pods] == [1, 1, 2]
+
+
+def test_pods_join_later_one_by_one():
+    scheduler = Scheduler(claims=cluster(), preemption=False)
+    decided(scheduler, job("one", 4), job("two", 4))
+    actions = decided(scheduler, job("train", 4, pods=2, role={"min_pods": 1}))
+    assert [len(one.pods) for one in actions if isinstance(one, Start)] == [1]
+    scheduler.finish("two", 1.0)
+    (start,) = decided(scheduler, now=1.0)
+    assert [(pod.index, pod.node) for pod in start.pods] == [(1, "n1")]
+    scheduler.fail("train", 2.0)
+    scheduler.check()
+
+
+def test_claims_on_partitions_of_gpus():
+    scheduler = Scheduler(claims=cluster(*(one for node in NODES[:2] for one in partitions(node))))
+    half = gpus(1, where="device.attributes['gpu.x'].model == 'half'")
+    whole = gpus(1, where="device.attributes['gpu.x'].model == 'whol'")
+    decided(scheduler, Job("h", "t", [Role("w", claims=[half])], guaranteed=False))
+    decided(scheduler, Job("w", "t", [Role("w", claims=[whole])]))
+    assert scheduler.status("h").pods[0].node != scheduler.status("w").pods[0].node
+    actions = decided(scheduler, Job("x", "t", [Role("w", claims=[whole])]), now=1.0)
+    assert actions[0] == Preempt("h", "x", "opportunistic")
+    scheduler.stopped("h", 2.0)
+    assert decided(scheduler, now=2.0)[0].job == "x"
+
+
+def shares(name="slice"):
+    return claim(request("r", 1, capacity={"memory": "3"}), name=name)
+
+
+def sharing():
+    policy = {"value": "8", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
+    return [slice_of(node, [shared("d", {"memory": policy})]) for node in NODES[:1]]
+
+
+def test_a_replayed_log_has_the_same_ids_of_shares(tmp_path):
+    path = tmp_path / "log"
+    scheduler = Scheduler(claims=cluster(*sharing()), log=path, preemption=False)
+    started = decided(scheduler, Job("j", "t", [Role("w", 2, claims=[shares()])]))
+    (first,), (second,) = (
+        one["devices"]["results"] for pod in started[0].pods for _, one in pod.claims
+    )
+    assert first["shareID"] != second["shareID"]
+    decided(scheduler, Job("k", "t", [Role("w", claims=[shares()])]), now=1.0)
+    scheduler.finish("j", 2.0)
+    decided(scheduler, now=2.0)
+    scheduler.close()
+    again = replay(path)
+    again.check()
+    assert again.status("k").pods[0].claims == scheduler.status("k").pods[0].claims
+    assert again.claims.to_bytes() == scheduler.claims.to_bytes()
+
+
+def test_a_saved_scheduler_has_the_same_claims_and_goes_on():
+    scheduler = Scheduler(claims=cluster(), preemption=False)
+    decided(scheduler, job("one", 3), job("gang", 3, pods=2), job("late", 2))
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    again.check()
+    assert again.to_bytes() == scheduler.to_bytes()
+    assert again.status("gang").pods[1].claims == scheduler.status("gang").pods[1].claims
+    for one in (scheduler, again):
+        one.finish("one", 1.0)
+    assert decided(again, now=1.0) == decided(scheduler, now=1.0)
+    assert again.to_bytes() == scheduler.to_bytes()
+
+
+def test_a_job_is_written_with_its_claims_as_kubernetes_writes_them():
+    config = [{"opaque": {"driver": "gpu.x", "parameters": {"a": {}}}}]
+    given = [
+        claim(
+            either("r", big={"deviceClassName": "any", "count": 2}, small={"deviceClassName": "b"}),
+            request("s", capacity={"memory": "1500m"}),
+            name="gpu",
+            distinct="gpu.x/model",
+            config=config,
+        )
+    ]
+    made = Job("j", "t", [Role("w", claims=given)])
+    plain = json.loads(json.dumps(plain_record(made)))
+    assert plain["roles"][0]["claims"][0]["metadata"] == {"name": "gpu"}
+    assert record_of_plain(Job, plain) == made
+    assert hash(record_of_plain(Job, plain)) == hash(made)
+    assert Role("w", claims=[ResourceClaim.of(given[0])]) == made.roles[0]
+
+
+@pytest.mark.parametrize(
+    ("claims", "says"),
+    [
+        ([gpus(1), gpus(2)], "claims: a name is there twice"),
+        ([gpus(1, "a/b")], "claims: 'a/b' has a uid, an allocation, or '/' in its name"),
+        ([ResourceClaim("c", uid="u")], "claims: 'c' has a uid"),
+    ],
+)
+def test_wrong_templates_are_refused(claims, says):
+    with pytest.raises(ValueError, match=says):
+        Role("w", claims=claims)
+    with pytest.raises(TypeError, match="claims must hold ResourceClaims, not int"):
+        Role("w", claims=[1])
+
+
+def network(**free):
+    built = NetworkTopology(["rack"], {node: {"rack": f"r{int(node[1]) // 2}"} for node in NODES})
+    for node in NODES:
+        built.set_free(node, free or {"gpu": 8})
+    return built
+
+
+def tree(**most):
+    return QuotaTree([Quota("t", max=most)], total=most)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{}, {"quotas": tree(gpu=8)}, {"topology": network()}],
+    ids=["nothing", "quotas", "network"],
+)
+def test_claims_that_no_part_serves_are_refused_at_submit(parts):
+    scheduler = Scheduler(**parts)
+    with pytest.raises(ValueError, match=r"claims=\('gpu',\): no part enforces it; claims would"):
+        scheduler.submit(job("j", 1), 0.0)
+
+
+def test_constraints_that_claims_do_not_enforce_are_refused():
+    scheduler = Scheduler(claims=cluster(), topology=network())
+    with pytest.raises(ValueError, match=r"where\.must='rack': topology places no pods of role"):
+        scheduler.submit(job("j", 1, where=Where(must="rack")), 0.0)
+    scheduler.submit(job("j", 1, role={"gpus": 1}, where=Where(must="rack")), 0.0)
+    assert isinstance(scheduler.decide(0.0)[0], Start)
+
+
+def test_a_job_names_the_nodes_of_its_claims():
+    scheduler = Scheduler(claims=cluster())
+    (start,) = decided(scheduler, job("j", 1, where=Where(nodes=["n2", "elsewhere"])))
+    assert start.pods[0].node == "n2"
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {"topology": network}, {"devices": lambda: machines(NODES)}]
+)
+def test_no_claims_on_unhealthy_nodes(others):
+    scheduler = Scheduler(claims=cluster(), **{name: make() for name, make in others.items()})
+    scheduler.set_node("n0", False, 0.0)
+    scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+    assert scheduler.summary().unhealthy == ("n0",)
+    (start,) = decided(scheduler, job("one", 1))
+    assert start.pods[0].node == "n1"
+    scheduler.set_node("n0", True, 1.0)
+    (start,) = decided(scheduler, job("two", 4), now=1.0)
+    assert start.pods[0].node == "n0"
+    scheduler.remove_node("n0", 2.0)
+    scheduler.check()
+    actions = decided(scheduler, now=2.0)
+    assert [type(one).__name__ for one in actions] == ["Stop", "Start"]
+    assert actions[1].pods[0].node == "n2"
+
+
+def test_an_unknown_node_is_a_key_error():
+    with pytest.raises(KeyError, match="n7"):
+        Scheduler(claims=cluster()).set_node("n7", False, 0.0)
+
+
+def machines(nodes=NODES, gpus=8):
+    return DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=gpus)))
+
+
+def cells(size=8, owned=3):
+    chain = Chain(["gpu", "node"], [size], 3, nodes=NODES)
+    return CellCluster(ClusterSpec({"H100": chain}, {"t": {"H100": {"node": owned}}}))
+
+
+BESIDE = {
+    "network": lambda: {"topology": network()},
+    "cells": lambda: {"cells": cells()},
+    "devices": lambda: {"devices": machines()},
+    "network and devices": lambda: {"topology": network(), "devices": machines()},
+    "cells and devices": lambda: {"cells": cells(), "devices": machines()},
+    "quotas, network and devices": lambda: {
+        "quotas": tree(gpu=24),
+        "topology": network(),
+        "devices": machines(),
+    },
+}
+
+
+@pytest.mark.parametrize("parts", BESIDE)
+def test_a_pod_gets_its_claims_where_other_parts_place_it(parts):
+    scheduler = Scheduler(claims=cluster(), **BESIDE[parts]())
+    (start,) = decided(scheduler, job("j", 1, pods=2, role={"gpus": 5}))
+    nodes = [pod.node for pod in start.pods]
+    assert len(set(nodes)) == 2
+    assert [devices_of(pod)[0][0] for pod in start.pods] == nodes
+    assert all(pod.gpus == (0, 1, 2, 3, 4) for pod in start.pods) == (parts != "network")
+    scheduler.finish("j", 1.0)
+    scheduler.check()
+
+
+@pytest.mark.parametrize("parts", BESIDE)
+def test_other_parts_choose_nodes_on_which_claims_fit(parts):
+    wide = [slice_of("n2", [device(f"d{i}") for i in range(3)])]
+    none = [slice_of(node, [device("d0")]) for node in NODES[:2]]
+    scheduler = Scheduler(claims=cluster(*none, *wide), preemption=False, **BESIDE[parts]())
+    actions = decided(scheduler, job("j", 2, role={"gpus": 1}))
+    assert [pod.node for pod in actions[0].pods] == ["n2"]
+    (wait,) = decided(scheduler, job("k", 2, role={"gpus": 1}))
+    assert wait.refusal.stage == "claims"
+    scheduler.finish("j", 1.0)
+    assert decided(scheduler, now=1.0)[0].job == "k"
+
+
+def test_two_pods_that_devices_put_on_one_node_part_where_claims_do_not_fit():
+    scheduler = Scheduler(claims=cluster(), devices=machines(gpus=8))
+    (start,) = decided(scheduler, job("j", 3, pods=2, role={"gpus": 1}))
+    assert len({pod.node for pod in start.pods}) == 2
+
+
+@pytest.mark.parametrize("parts", BESIDE)
+def test_a_refusal_by_claims_leaves_all_parts_as_they_were(parts):
+    scheduler = Scheduler(claims=cluster(), preemption=False, **BESIDE[parts]())
+    decided(scheduler, *(job(f"j{i}", 3, role={"gpus": 1}) for i in range(3)))
+    held = [scheduler.claims.to_bytes()]
+    for part in (scheduler.topology, scheduler.cells, scheduler.devices):
+        held += [] if part is None else [part.to_bytes()]
+    decided(scheduler, job("late", 2, role={"gpus": 1}))
+    now = [scheduler.claims.to_bytes()]
+    for part in (scheduler.topology, scheduler.cells, scheduler.devices):
+        now += [] if part is None else [part.to_bytes()]
+    assert now == held
+
+
+def test_a_pod_with_claims_beside_pods_that_a_network_places():
+    scheduler = Scheduler(claims=cluster(), topology=network())
+    roles = [Role("w", 2, gpus=8), Role("c", claims=[gpus(4)])]
+    (start,) = decided(scheduler, Job("j", "t", roles))
+    assert [pod.node for pod in start.pods][:2] == ["n0", "n1"]
+    assert start.pods[2].node in NODES
+
+
+OF_CLASS = "any.deviceclass.resource.k8s.io/devices"
+
+
+def test_quotas_count_devices_by_class():
+    scheduler = Scheduler(claims=cluster(), quotas=tree(**{OF_CLASS: 5}), preemption=False)
+    actions = decided(scheduler, job("one", 2, pods=2), job("two", 2))
+    assert [type(one).__name__ for one in actions] == ["Start", "Wait"]
+    assert OF_CLASS in actions[1].reason
+    scheduler.finish("one", 1.0)
+    assert decided(scheduler, now=1.0)[0].job == "two"
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        (request("r"), {"any": 1}),
+        (request("r", 3, deviceClassName="b"), {"b": 3}),
+        (request("r", "All"), {"any": 32}),
+        (
+            either("r", a={"deviceClassName": "any", "count": 2}, b={"deviceClassName": "b"}),
+            {"any": 2, "b": 1},
+        ),
+    ],
+)
+def test_alternatives_count_as_the_most_that_they_may_get(asked, counted):
+    limits = {f"{name}.deviceclass.resource.k8s.io/devices": most for name, most in counted.items()}
+    for less in ("", *limits):
+        most = {name: amount * 2 - (name == less) for name, amount in limits.items()}
+        given = cluster()
+        given.update(object_of("DeviceClass", device_class("b")))
+        wide = slice_of("n5", [device(f"d{i}") for i in range(8)])
+        given.update(object_of("ResourceSlice", wide))
+        scheduler = Scheduler(claims=given, quotas=tree(**most), growing=True)
+        roles = [Role("w", 2, claims=[claim(asked, name="c")])]
+        (action,) = decided(scheduler, Job("j", "t", roles))
+        assert (f"of '{less}', and max of" in getattr(action, "reason", "")) == bool(less)
+
+
+def test_quotas_reclaim_devices():
+    quotas = QuotaTree(
+        [
+            Quota("all", max={OF_CLASS: 12}),
+            Quota("a", max={OF_CLASS: 12}, min={OF_CLASS: 8}, parent="all"),
+            Quota("b", max={OF_CLASS: 12}, min={OF_CLASS: 4}, parent="all"),
+        ],
+        total={OF_CLASS: 12},
+    )
+    scheduler = Scheduler(claims=cluster(), quotas=quotas, topology=network(), immediate=True)
+    decided(scheduler, *(job(f"b{i}", 4, tenant="b", role={"gpus": 4}) for i in range(3)))
+    actions = decided(scheduler, job("a", 4, pods=2, tenant="a", role={"gpus": 4}), now=1.0)
+    assert [type(one).__name__ for one in actions][:3] == ["Preempt", "Preempt", "Start"]
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("call", ["commit", "allocate", "release"])
+def test_an_error_of_the_cluster_leaves_the_state_as_it_was(call, monkeypatch):
+    scheduler = Scheduler(claims=cluster(), topology=network(), immediate=True)
+    decided(scheduler, *(job(f"j{i}", 3, role={"gpus": 1}, guaranteed=False) for i in range(3)))
+    scheduler.submit(job("late", 4, role={"gpus": 1}), 1.0)
+    before, original, calls = scheduler.to_bytes(), getattr(DraCluster, call), []
+
+    def broken(*arguments, **named):
+        calls.append(call)
+        if len(calls) > 1 or call == "release":
+            raise BrokenError
+        return original(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DraCluster, call, broken)
+        with pytest.raises(BrokenError):
+            scheduler.decide(1.0)
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+    assert isinstance(scheduler.decide(1.0)[0], Preempt)
+
+
+def test_questions_change_nothing():
+    scheduler = Scheduler(claims=cluster())
+    decided(scheduler, *(job(f"j{i}", 3, run_time=60.0) for i in range(3)))
+    decided(scheduler, job("late", 4))
+    before = scheduler.to_bytes()
+    explanation = scheduler.explain("late")
+    assert explanation.refusals[0].stage == "claims"
+    assert explanation.changes[0].jobs in (("j0",), ("j1",), ("j2",))
+    assert scheduler.forecast("late") == 60.0
+    with scheduler.what_if() as branch:
+        branch.finish("j0", 1.0)
+        assert decided(branch, now=1.0)[0].job == "late"
+    assert scheduler.to_bytes() == before
+
+
+@pytest.mark.parametrize("parts", ["claims", "cells and devices"])
+def test_jobs_move_with_their_claims(parts):
+    scheduler = Scheduler(claims=cluster(), **COMPOSED[parts]())
+    decided(scheduler, *(job(f"j{i}", 1, role={"gpus": 1}) for i in range(3)))
+    plan = scheduler.plan_moves(FreeNodes(["n0"]))
+    scheduler.move(plan.moves, 1.0)
+    scheduler.check()
+    for name in scheduler:
+        (pod,) = scheduler.status(name).pods
+        assert [pool for pool, _ in devices_of(pod)] == [pod.node] == ["n1"]
+
+
+def test_jobs_that_share_gpus_share_claims_and_pass_them_on():
+    parts = {"topology": network(gpu=2), "sharing": Sharing(resources=2)}
+    scheduler = Scheduler(claims=cluster(), **parts)
+    stages = [(1.0, 3.0), (3.0, 1.0), (1.0, 3.0), (3.0, 1.0)]
+    jobs = [job(f"j{i}", 1, role={"gpus": 2}, stages=of) for i, of in enumerate(stages)]
+    started = {one.job: one for one in decided(scheduler, *jobs)}
+    assert started["j3"].shares_with == ("j0",)
+    assert started["j3"].pods[0].claims == started["j0"].pods[0].claims
+    scheduler.finish("j0", 1.0)
+    scheduler.check()
+    assert scheduler.claims.claims == ("/j1/w/0/gpu", "/j2/w/0/gpu", "/j3/w/0/gpu")
+
+
+# --- random histories beside the twin
+
+
+class Told:
+    """What a caller knows from the actions, and what the twin says of it."""
+
+    def __init__(self, slices, may_evict, most_pods=100):
+        self.world = World(*slices, features=KubernetesFeatures.of("1.36"), evaluator=matches)
+        self.jobs, self.running, self.may_evict = {}, {}, may_evict
+        self.most_pods = most_pods  # of a node
+
+    def claims(self, name):
+        (role,) = self.jobs[name].roles
+        return [[plain_record(role)["claims"][0]] for _ in range(role.pods)]
+
+    def owners(self, name):
+        return [f"{name}/{i}" for i in range(len(self.running[name]))]
+
+    def start(self, action):
+        by_node = {}
+        for pod in action.pods:
+            by_node.setdefault(pod.node, []).append(pod)
+        for node, pods in by_node.items():
+            asked = [one for pod in pods for one in self.claims(action.job)[pod.index]]
+            wanted = self.world.allocate(*asked, node=node)
+            given = [allocation for pod in pods for _, allocation in pod.claims]
+            if not self.may_evict:  # else a job may have started, and left for another one, before
+                assert [named(one) for one in given] == [named(one) for one in wanted.allocations]
+            for pod, allocation in zip(pods, given, strict=True):
+                self.world.commit(f"{action.job}/{pod.index}", allocation)
+        self.running[action.job] = action.pods
+
+    def stop(self, name):
+        for owner in self.owners(name):
+            self.world.book.release(owner)
+        return self.running.pop(name)
+
+    def fits(self, name):
+        """Whether all pods of a job can start now, on any nodes."""
+        asked = self.claims(name)
+        for nodes in product(NODES, repeat=len(asked)):
+            on = {node: [] for node in nodes}
+            for node, own in zip(nodes, asked, strict=True):
+                on[node] += own
+            there = Counter([pod.node for pods in self.running.values() for pod in pods] + [*nodes])
+            if max(there.values()) <= self.most_pods and all(
+                self.world.allocate(*own, node=node).outcome == "allocated"
+                for node, own in on.items()
+            ):
+                return True
+        return False
+
+    def fits_without(self, name, others):
+        pods = {other: self.stop(other) for other in others}
+        try:
+            return self.fits(name)
+        finally:
+            for other, of in pods.items():
+                for pod in of:
+                    for _, allocation in pod.claims:
+                        self.world.commit(f"{other}/{pod.index}", allocation)
+                self.running[other] = of
+
+    def obey(self, actions):
+        stopped = [one.job for one in actions if isinstance(one, Preempt)]
+        for action in actions:
+            if isinstance(action, Preempt):
+                self.stop(action.job)
+            elif isinstance(action, Start):
+                self.start(action)
+            elif isinstance(action, Reject):
+                everything = list(self.running)
+                assert not self.fits_without(action.job, everything)
+                del self.jobs[action.job]
+        return stopped
+
+    def check(self):
+        """No job waits that could start."""
+        for name, waiting in self.jobs.items():
+            if name in self.running:
+                continue
+            weak = [
+                other
+                for other in self.running
+                if self.may_evict and waiting.guaranteed and not self.jobs[other].guaranteed
+            ]
+            assert not self.fits_without(name, weak), (name, weak)
+
+
+def named(allocation):
+    return [
+        (one["request"], one["pool"], one["device"], one.get("consumedCapacity"))
+        for one in allocation["devices"]["results"]
+    ]
+
+
+def some_claim(rng, kind):
+    model = "device.attributes['gpu.x'].model == "
+    if kind == "plain":
+        where = rng.choice(["", "", IS_A, model + "'b'"])
+        return gpus(rng.choice([1, 1, 2, 3]), where=where)
+    if kind == "parts":
+        return gpus(1, where=model + rng.choice(["'whol'", "'half'", "'small'"]))
+    amount = rng.choice(["1", "3", "5", "8"])
+    return claim(request("r", 1, capacity={"memory": amount}), name="gpu")
+
+
+BY_SIDE = {
+    "alone": dict,
+    "network": lambda: {"topology": network(gpu=4)},
+    "cells": lambda: {"cells": cells(4)},
+    "devices": lambda: {"devices": machines(gpus=4)},
+    "network and devices": lambda: {"topology": network(gpu=4), "devices": machines(gpus=4)},
+}
+
+
+@pytest.mark.parametrize("parts", BY_SIDE)
+@pytest.mark.parametrize("may_evict", [False, True], ids=["waits", "evicts"])
+@pytest.mark.parametrize("kind", ["plain", "parts", "shares"])
+@pytest.mark.parametrize("seed", seeds(4))
+def test_in_any_history_no_job_waits_that_could_start(seed, kind, may_evict, parts):
+    rng = random.Random(f"{seed}{kind}")
+    policy = {"value": "8", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
+    slices = {
+        "plain": plain_slices(),
+        "parts": [one for node in NODES for one in partitions(node)],
+        "shares": [
+            slice_of(node, [shared(f"d{i}", {"memory": policy}) for i in range(1 + (node == "n1"))])
+            for node in NODES
+        ],
+    }[kind]
+    others, gpus = BY_SIDE[parts](), {} if parts == "alone" else {"gpus": 2}
+    scheduler = Scheduler(claims=cluster(*slices), preemption=may_evict, immediate=True, **others)
+    told = Told(slices, may_evict, 2 if others else 100)
+    held = scheduler.claims.to_bytes()
+    for step in range(40):
+        now, name = float(step), f"j{step}"
+        running = sorted(told.running)
+        if running and rng.random() < 0.4:
+            name = rng.choice(running)
+            scheduler.finish(name, now)
+            told.stop(name)
+            del told.jobs[name]
+        else:
+            role = Role("w", rng.choice([1, 1, 2]), claims=[some_claim(rng, kind)], **gpus)
+            # Cells wait for opportunistic jobs to leave guaranteed cells.
+            is_guaranteed = rng.random() < 0.6 or (parts == "cells" and not may_evict)
+            told.jobs[name] = Job(name, "t", [role], guaranteed=is_guaranteed)
+            scheduler.submit(told.jobs[name], now)
+        with scheduler.what_if() as branch:
+            expected = branch.decide(now)
+        actions = scheduler.decide(now)
+        assert actions == expected
+        told.obey(actions)
+        told.check()
+        scheduler.check()
+        if step % 10 == 5:
+            again = Scheduler.from_bytes(scheduler.to_bytes())
+            assert again.to_bytes() == scheduler.to_bytes()
+            assert [again.status(one).pods for one in again] == [
+                scheduler.status(one).pods for one in scheduler
+            ]
+    for name in list(scheduler):
+        scheduler.cancel(name, 100.0) if scheduler.state(name) == "pending" else None
+    for name in list(scheduler):
+        scheduler.finish(name, 101.0)
+    assert scheduler.claims.to_bytes() == held
+    scheduler.close()
+
+
+COMPOSED = {
+    "claims": dict,
+    **BESIDE,
+    "all": lambda: {
+        "quotas": QuotaTree(
+            [
+                Quota("all", max={"gpu": 24, OF_CLASS: 12}),
+                Quota("a", max={"gpu": 24, OF_CLASS: 12}, min={OF_CLASS: 6}, parent="all"),
+                Quota("t", max={"gpu": 24, OF_CLASS: 12}, min={OF_CLASS: 6}, parent="all"),
+            ],
+            total={"gpu": 24, OF_CLASS: 12},
+        ),
+        "topology": network(),
+        "devices": machines(),
+    },
+    "sharing": lambda: {"topology": network(), "sharing": Sharing(resources=2)},
+    "lending": lambda: {"cells": cells(4, 2), "lending": True},
+}
+
+
+def happen(scheduler, rng, step, tenants, now):
+    """One event."""
+    by_state = {"pending": [], "running": [], "reserved": [], "leaving": [], "lent": []}
+    for name in scheduler:
+        status = scheduler.status(name)
+        leaves = status.for_job and not status.has_stopped
+        by_state["leaving" if leaves else status.state].append(name)
+    what = rng.choice(["submit"] * 4 + ["finish", "finish", "stopped", "stopped", "cancel", "node"])
+    state = {
+        "finish": rng.choice(["running", "running", "lent"]),
+        "stopped": "leaving",
+        "cancel": "reserved",
+    }.get(what)
+    if what == "node":
+        scheduler.set_node(rng.choice(NODES), rng.random() < 0.7, now)
+    elif state and by_state[state]:
+        getattr(scheduler, what)(rng.choice(by_state[state]), now)
+    else:
+        sizes = rng.choice([1, 1, 2, 3]), rng.choice([0, 1, 2, 4])
+        role = {"gpus": sizes[1], "min_pods": 1} if sizes[1] else {"gpus": 0}
+        weak, stages = rng.random() < 0.4, rng.choice([(), (1.0, 3.0), (3.0, 1.0)])
+        pods, tenant = rng.choice([1, 1, 2]), rng.choice(tenants)
+        scheduler.submit(
+            job(f"j{step}", sizes[0], pods, tenant, role, guaranteed=not weak, stages=stages), now
+        )
+
+
+@pytest.mark.parametrize("parts", COMPOSED)
+@pytest.mark.parametrize("seed", seeds(6))
+def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, tmp_path):
+    rng = random.Random(f"{seed}{parts}")
+    slices, made = plain_slices(), COMPOSED[parts]()
+    tenants = ["a", "t"] if parts == "all" else ["t"]
+    path = tmp_path / "log"
+    scheduler = Scheduler(claims=cluster(*slices), immediate=rng.random() < 0.3, log=path, **made)
+    for step in range(50):
+        now = float(step)
+        happen(scheduler, rng, step, tenants, now)
+        scheduler.check()
+        scheduler.decide(now)
+        scheduler.check()
+        for name in scheduler:
+            for pod in scheduler.status(name).pods:
+                assert {pool for pool, _ in devices_of(pod)} in (set(), {pod.node})
+        if step % 10 == 5:
+            once = Scheduler.from_bytes(scheduler.to_bytes())
+            assert Scheduler.from_bytes(once.to_bytes()).to_bytes() == once.to_bytes()
+            assert once.claims.to_bytes() == scheduler.claims.to_bytes()
+    scheduler.close()
+    again = replay(path)
+    again.check()
+    assert [again.status(name) for name in again] == [scheduler.status(name) for name in scheduler]
+    assert again.claims.to_bytes() == scheduler.claims.to_bytes()
+    for _ in range(3):
+        for name in list(scheduler):
+            if name not in scheduler:
+                continue
+            if scheduler.status(name).for_job and not scheduler.status(name).has_stopped:
+                scheduler.stopped(name, 100.0)
+            elif scheduler.state(name) in ("running", "lent"):
+                scheduler.finish(name, 100.0)
+            else:
+                scheduler.cancel(name, 100.0)
+    assert list(scheduler) == []
+    assert scheduler.claims.claims == ()
+
+
+@pytest.mark.parametrize("parts", ["claims", "network", "network and devices"])
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_of_many_candidates_only_those_of_a_node_leave(parts, gpus):
+    scheduler = Scheduler(claims=cluster(), immediate=True, **COMPOSED[parts]())
+    role = {"gpus": gpus}
+    decided(scheduler, *(job(f"w{i:02}", 1, role=role, guaranteed=False) for i in range(12)))
+    actions = decided(scheduler, job("late", 4, role=role), now=1.0)
+    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    start = next(one for one in actions if isinstance(one, Start))
+    assert (len(victims), start.job) == (4, "late")
