@@ -69,7 +69,8 @@ def test_an_unknown_action_is_refused():
 def test_a_field_of_a_wrong_type_is_named(kind, data):
     told = plain_record(data.draw(RECORDS[kind]))
     names = [name for name in kind.__struct_fields__ if name not in kind._hidden]
-    name = data.draw(st.sampled_from(names))
+    written = names[: len(told)] if isinstance(told, list) else names  # without empty last fields
+    name = data.draw(st.sampled_from(written))
     told[names.index(name) if isinstance(told, list) else name] = data.draw(WRONG)
     with pytest.raises(TypeError, match=rf"^{name}\b.* must be "):
         record_of_plain(kind, told, "record")
