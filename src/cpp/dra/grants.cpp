@@ -11,7 +11,7 @@ constexpr Index kMostWords = Index{1} << 24;  // of values of a constraint: 128 
 
 }  // namespace
 
-Problem::Problem(const Node& of, const Claims& wanted) : node(of), claims(wanted) {
+Problem::Problem(const Node& of, const Claims& given) : node(of), claims(given) {
     const auto count = claims.alternatives.size();
     constraints.resize(count);
     for (Index j = 0; j < claims.constraints.size(); ++j) {
