@@ -146,7 +146,7 @@ class DraCluster(DraLedger):
             for i, claims in enumerate(given):
                 kinds.setdefault(self._known(claims).kind, []).append(i)
             samples = [given[numbers[0]] for numbers in kinds.values()]
-            groups = self._groups(samples, chosen, mode, prefer)
+            groups = self._groups(kinds, chosen, mode, prefer)
 
             def joint(vector: tuple[int, ...]) -> _Known:
                 of = [one for i, n in enumerate(vector) for one in samples[i] * n]
@@ -176,7 +176,7 @@ class DraCluster(DraLedger):
 
     def _groups(
         self,
-        samples: Sequence[Sequence[ResourceClaim]],
+        kinds: Iterable[ClaimKind],
         nodes: set[str],
         mode: str,
         prefer: str,
@@ -185,9 +185,7 @@ class DraCluster(DraLedger):
         groups = []
         for node_class in self._classes:
             members = sorted(node_class.nodes & nodes)
-            answers = [
-                self._answer(self._known(sample).kind, node_class, mode) for sample in samples
-            ]
+            answers = [self._answer(kind, node_class, mode) for kind in kinds]
             able = [answer for answer in answers if answer.outcome == "allocated"]
             if members and able:
                 score = min(_score(answer, node_class, prefer) for answer in able)

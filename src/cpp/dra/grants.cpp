@@ -60,6 +60,7 @@ void Problem::number_values() {
 void Problem::list_devices() {
     const auto count = claims.alternatives.size();
     devices.resize(count);
+    has_shares.resize(count);
     suits.assign(count, Mask(node.devices.size()));
     Grants none(*this);
     for (Index a = 0; a < count; ++a) {
@@ -78,6 +79,7 @@ void Problem::list_devices() {
             if (!is_barred(a, d) && none.give(a, d)) {
                 none.take_back();
                 devices[a].push_back(d);
+                has_shares[a] = has_shares[a] || at >= 0;
                 suits[a].insert(d);
             }
         }

@@ -30,6 +30,7 @@ class Problem {
     Index requests = 0;
     std::vector<Index> first_alternative;         // of each request, and one more
     std::vector<std::vector<Index>> devices;      // of each alternative, in order
+    std::vector<bool> has_shares;                 // of each alternative: among its devices
     std::vector<Mask> suits;                      // the same as sets
     std::vector<Index> wanted;                    // of each alternative; more than suit: impossible
     std::vector<std::vector<Index>> constraints;  // of each alternative

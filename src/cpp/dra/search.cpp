@@ -253,10 +253,7 @@ Index Feasibility::count_served(const std::vector<Index>& requests, Index constr
         demand.count = problem_.wanted[chosen_[r]];
         demand.allowed = allowed(r, chosen_[r]);
         demand.allowed &= with_value(constraint, value);
-        const bool is_shared = std::ranges::any_of(problem_.devices[chosen_[r]], [&](Index d) {
-            return problem_.offer(chosen_[r], d) >= 0;
-        });
-        if (!is_shared) {
+        if (!problem_.has_shares[chosen_[r]]) {
             most = std::min(most, demand.allowed.count() / demand.count);
         }
         demands.push_back(std::move(demand));
@@ -399,10 +396,7 @@ void Feasibility::add_demand(Index request, std::string& key) {
         demand.alternative = a;
         demand.count = problem_.wanted[a] - given;
         demand.allowed = allowed(request, a);
-        demand.is_separate =
-            demand.count > 1 && std::ranges::any_of(problem_.devices[a], [&](Index d) {
-                return problem_.offer(a, d) >= 0;
-            });
+        demand.is_separate = demand.count > 1 && problem_.has_shares[a];
     } else {
         demand.is_relaxed = true;
         demand.count = least_[request];

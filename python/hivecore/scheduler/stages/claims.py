@@ -18,13 +18,13 @@ from hivecore.decisions import Refusal
 from hivecore.dra import ClaimDecision, DraCluster, ResourceClaim
 from hivecore.dra.ledger import owner_of
 from hivecore.scheduler.job import Role
+from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.stage import Audited, Granted, Offer, Stage, refused
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["ClaimStage"]
 
 _ANY = ("claims", "any")
-_MOST_VERDICTS = 4096  # that are remembered
 _MOST_COUNTED = 64  # pods of a node; beyond, any number may fit
 #: Ids of shares follow from names, so that a log leads to the same ones again.
 _SHARES = UUID("8f0c9d52-3f0e-4f4e-9d53-6a3b1a0c7f11")
@@ -55,7 +55,7 @@ class ClaimStage(Stage):
         self.nodes = self.known if self._is_alone else None
         self._idle: DraCluster | None = None
         #: why claims are impossible in an idle cluster, by the roles and the allowed nodes
-        self._verdicts: dict[Any, str] = {}
+        self._verdicts = Verdicts()
 
     # --- constraints
 
@@ -67,17 +67,13 @@ class ClaimStage(Stage):
         """Why units of this kind would wait if no claim held devices; "": they would not."""
         if growing or not any(role.claims for role, _ in kind.sizes):
             return ""
-        key = kind.sizes, nodes
-        reason = self._verdicts.get(key)
-        if reason is None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()
-            claims = [of for of in _claims_of(Unit("any", "any", kind, kind.pods)) if of]
-            idle, known = self._emptied(), self._among(nodes)
-            chosen = _nodes_for(idle, claims, known)
-            reason = "" if chosen else self._why(idle, _templates_of(kind), known)
-            self._verdicts[key] = reason
-        return reason
+        return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))
+
+    def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
+        claims = [of for of in _claims_of(Unit("any", "any", kind, kind.pods)) if of]
+        idle, known = self._emptied(), self._among(nodes)
+        chosen = _nodes_for(idle, claims, known)
+        return "" if chosen else self._why(idle, _templates_of(kind), known)
 
     def _emptied(self) -> DraCluster:
         """The same cluster without the claims that hold devices."""

@@ -16,6 +16,7 @@ from hivecore.scheduler.job import Job
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._asking import asks
 from hivecore.scheduler.stages._counting import Dimension
+from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.claims import ClaimStage
 from hivecore.scheduler.stages.constraints import unenforced
@@ -53,7 +54,6 @@ _ACTIONS_OF = {
 }
 _Part = TypeVar("_Part")
 NO_NODE = "none of the nodes that it may use is there"
-_MOST_VERDICTS = 4096  # that are remembered
 
 
 class Composed(Trials):
@@ -137,7 +137,7 @@ class Composed(Trials):
         #: the names of the parts that decide on starts
         self.names = [stage.name for stage in self._deciding]
         #: why placement and devices together cannot serve kinds, by their requests
-        self._verdicts: dict[Any, str] = {}
+        self._verdicts = Verdicts()
         #: how all parts set a mark, in order, and end it, in reverse
         self._marking = [(part._lock.__enter__, part._mark) for part in self._parts]
         self._ending = [
@@ -274,14 +274,12 @@ class Composed(Trials):
             return ""
         if self._devices is not None and self._place.nodes != self._devices.nodes:
             return ""  # some nodes are to be added yet
-        key = kind.sizes, kind.job.where, nodes
-        reason = self._verdicts.get(key)
-        if reason is None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()
-            most = self._limits(kind, is_idle=True).most
-            reason = self._verdicts[key] = self._place.impossible(kind, nodes, False, most)
-        return reason
+        place = self._place
+
+        def find() -> str:
+            return place.impossible(kind, nodes, False, self._limits(kind, is_idle=True).most)
+
+        return self._verdicts.of((kind.sizes, kind.job.where, nodes), find)
 
     def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
         assert self._place is not None

@@ -1,7 +1,6 @@
 """Devices: the GPUs, NICs and shares that each pod of a unit gets."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,13 @@ from hivecore.devices.together import why_impossible
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
+from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 
 _ANY = ("devices", "any")
-_MOST_VERDICTS = 4096  # that are remembered
 _ONE_GPU = DeviceRequest("any", gpus=1)
 _MOST_PODS = 2**31 - 1
 
@@ -57,19 +56,13 @@ class DeviceStage(Stage):
         #: the nodes in the order of placement and of devices, and their numbers in the latter
         self._order: tuple[tuple[str, ...], tuple[str, ...], npt.NDArray[np.int64]] | None = None
         #: why requests are impossible on idle nodes, by the roles and the allowed nodes
-        self._verdicts: dict[tuple[Any, tuple[str, ...]], str] = {}
+        self._verdicts = Verdicts()
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of this kind would wait on idle, healthy nodes, too; "": they would not."""
         if growing:
             return ""
-        key = kind.sizes, nodes
-        reason = self._verdicts.get(key)
-        if reason is None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()
-            reason = self._verdicts[key] = self._impossible(kind, nodes)
-        return reason
+        return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))
 
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         try:
