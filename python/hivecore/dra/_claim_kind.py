@@ -44,10 +44,14 @@ class Ranking:
         """
         while self.scores:
             score = self.scores[0]
-            used = {number: one for number, one in self.classes[score].items() if one.nodes}
+            used = {
+                number: node_class
+                for number, node_class in self.classes[score].items()
+                if node_class.nodes
+            }
             if used:
                 self.classes[score] = used
-                return min(one.first() for one in used.values())
+                return min(node_class.first() for node_class in used.values())
             del self.classes[heappop(self.scores)]
         return None
 

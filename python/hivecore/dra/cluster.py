@@ -133,8 +133,8 @@ class DraCluster(DraLedger):
         and each number of pods of each kind that may fit a node of it.
         """
         with self._lock:
-            given = [[self._claim(one) for one in claims] for claims in pods]
-            owners = [owner_of(one) for claims in given for one in claims]
+            given = [[self._claim(claim) for claim in claims] for claims in pods]
+            owners = [owner_of(claim) for claims in given for claim in claims]
             if len(set(owners)) < len(owners):
                 raise ValueError("pods: a claim is in two pods")
             for claims in given:
@@ -149,7 +149,7 @@ class DraCluster(DraLedger):
             groups = self._groups(kinds, chosen, mode, prefer)
 
             def joint(vector: tuple[int, ...]) -> _Known:
-                of = [one for i, n in enumerate(vector) for one in samples[i] * n]
+                of = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
                 return self._known(of)
 
             def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
@@ -170,7 +170,7 @@ class DraCluster(DraLedger):
                     ]
                     for pod in own:
                         where[pod] = node
-                    together = self._known([one for pod in own for one in given[pod]])
+                    together = self._known([claim for pod in own for claim in given[pod]])
                     decisions.append(self._decision(together, node, self._views[node], mode))
             return DraGangDecision(tuple(where), tuple(decisions))
 
@@ -217,19 +217,19 @@ class DraCluster(DraLedger):
     def _best(self, kind: ClaimKind, mode: str, prefer: str) -> str | None:
         if prefer == "name":
             able = (
-                one.first()
-                for one in self._classes
-                if self._answer(kind, one, mode).outcome == "allocated"
+                node_class.first()
+                for node_class in self._classes
+                if self._answer(kind, node_class, mode).outcome == "allocated"
             )
             return min(able, default=None)
         log, epoch = self._classes.log, self._classes.epoch
         ranking = kind.rankings.get((mode, prefer))
         if ranking is None or ranking.epoch != epoch:
             ranking = kind.rankings[mode, prefer] = Ranking(epoch)
-        for one in log[ranking.seen :]:
-            answer = self._answer(kind, one, mode)
+        for node_class in log[ranking.seen :]:
+            answer = self._answer(kind, node_class, mode)
             if answer.outcome == "allocated":
-                ranking.add(_score(answer, one, prefer), one)
+                ranking.add(_score(answer, node_class, prefer), node_class)
         ranking.seen = len(log)
         return ranking.first()
 
@@ -246,9 +246,10 @@ class DraCluster(DraLedger):
 
     def _known(self, claims: Sequence[ResourceClaim | Mapping[str, Any]]) -> "_Known":
         """The claims, with what is known of their like."""
-        given = tuple(self._claim(one) for one in claims)
+        given = tuple(self._claim(claim) for claim in claims)
         key = b"\0".join(
-            encode((one.requests, one.constraints, one.config), enc_hook=str) for one in given
+            encode((claim.requests, claim.constraints, claim.config), enc_hook=str)
+            for claim in given
         )
         kind = self._claim_kinds.get(key)
         if kind is None:
@@ -265,7 +266,9 @@ class DraCluster(DraLedger):
     def _attributes(self, question: Question) -> frozenset[str] | None:
         """The attributes that claims look at; ``None``: any."""
         names = {attribute for _, attribute, _ in question.constraints}
-        for expression in {one for of in question.alternatives for one in of.expressions}:
+        for expression in {
+            expression for of in question.alternatives for expression in of.expressions
+        }:
             looked_at = None if self._evaluator else _looked_at(expression)
             if looked_at is None:
                 return None

@@ -74,8 +74,8 @@ def share_out(
     return answer
 
 
-def _less(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a - b for a, b in zip(one, other, strict=True))
+def _less(whole: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a - b for a, b in zip(whole, other, strict=True))
 
 
 def _fullest(

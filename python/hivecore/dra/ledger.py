@@ -120,17 +120,17 @@ class DraLedger(LoggedTrials, PlainState):
         next looked at.
         """
         with self._lock:
-            records = [record_of(one, i) for i, one in enumerate(objects)]
+            records = [record_of(record, i) for i, record in enumerate(objects)]
             book, touched = self._booked(records)
-            for one in records:
-                if isinstance(one, ResourceSlice):
-                    self._check_amounts(one)
+            for record in records:
+                if isinstance(record, ResourceSlice):
+                    self._check_amounts(record)
             self._undo.note(self._exchange_book, self._book, touched)
             self._book = book
             self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
-            for one in records:
-                if not isinstance(one, ResourceClaim):
-                    self._put(type(one).__name__, one.name, one)
+            for record in records:
+                if not isinstance(record, ResourceClaim):
+                    self._put(type(record).__name__, record.name, record)
 
     def remove(self, kind: str, name: str) -> None:
         """Remove an object other than a claim (for those see `release`). Devices stay in use.
@@ -161,11 +161,11 @@ class DraLedger(LoggedTrials, PlainState):
         self._undo.note(self._put, kind, name, old)
         if new is not None:
             objects[name] = new
-        for one, change in ((old, -1), (new, 1)):
-            if isinstance(one, ResourceSlice):
-                self._count_slice(one, change)
-            if one is not None:
-                self._changed(one)
+        for record, change in ((old, -1), (new, 1)):
+            if isinstance(record, ResourceSlice):
+                self._count_slice(record, change)
+            if record is not None:
+                self._changed(record)
 
     def _count_slice(self, of: ResourceSlice, change: int) -> None:
         pool = of.driver, of.pool.name
@@ -198,13 +198,13 @@ class DraLedger(LoggedTrials, PlainState):
     def _check_amounts(self, of: ResourceSlice) -> None:
         amounts = [
             (name, counter.value)
-            for one in of.shared_counters
-            for name, counter in one.counters.items()
+            for counter_set in of.shared_counters
+            for name, counter in counter_set.counters.items()
         ]
         for device in of.devices:
-            amounts += [(name, one.value) for name, one in device.capacity.items()]
+            amounts += [(name, capacity.value) for name, capacity in device.capacity.items()]
             for consumed in device.consumes_counters:
-                amounts += [(name, one.value) for name, one in consumed.counters.items()]
+                amounts += [(name, counter.value) for name, counter in consumed.counters.items()]
         for name, amount in amounts:
             try:
                 self._numbering.units(name, amount)
@@ -229,7 +229,7 @@ class DraLedger(LoggedTrials, PlainState):
             raise ValueError(f"decision: it is {decision.outcome!r}, not 'allocated'")
         with self._lock:
             self._refresh()
-            owners = [owner_of(one) for one in decision.claims]
+            owners = [owner_of(claim) for claim in decision.claims]
             for owner in owners:
                 if owner in self._book.owners or owners.count(owner) > 1:
                     raise ValueError(f"decision: claim {show(owner)} has devices")
@@ -240,7 +240,7 @@ class DraLedger(LoggedTrials, PlainState):
             self._undo.note(self._take_out, owners, decision.node, view.node_class, self._classes)
             for owner, entries in zip(owners, decision.entries, strict=True):
                 own = [view.devices[view.positions[entry.device]] for entry in entries]
-                charged = {one.id: one.device.consumes_counters for one in own}
+                charged = {device.id: device.device.consumes_counters for device in own}
                 self._book.add(owner, entries, charged)
             self._move(decision.node, view, changes)
 
@@ -295,24 +295,24 @@ class DraLedger(LoggedTrials, PlainState):
 
     def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
         """The book with the claims among these, and the pools that they concern."""
-        claims = [one for one in records if isinstance(one, ResourceClaim)]
+        claims = [record for record in records if isinstance(record, ResourceClaim)]
         touched: set[tuple[str, str]] = set()
         if not claims:
             return self._book, touched
         book = self._book.copy()
-        for one in claims:
-            owner = owner_of(one)
+        for claim in claims:
+            owner = owner_of(claim)
             if owner in book.owners:
                 touched.update(entry.device[:2] for entry in book.remove(owner))
-        for one in claims:
-            entries = _entries(one)
+        for claim in claims:
+            entries = _entries(claim)
             conflict = book.conflict(entries)
             if conflict is not None:
                 message = f"{'/'.join(conflict)} is in use"
-                raise ValueError(f"ResourceClaim {show(one.name)}: {message}")
+                raise ValueError(f"ResourceClaim {show(claim.name)}: {message}")
             if entries:
                 touched.update(entry.device[:2] for entry in entries)
-                book.add(owner_of(one), entries, self._published(entries))
+                book.add(owner_of(claim), entries, self._published(entries))
         return book, touched
 
     def _published(
@@ -467,7 +467,7 @@ class DraLedger(LoggedTrials, PlainState):
 
     def _gathered(self, node: str, pools: Iterable[tuple[str, str]]) -> tuple[Pool, ...]:
         of = self._nodes.get(node) or Node(node)
-        slices = [one for pool in pools for one in self._pools[pool].values()]
+        slices = [part for pool in pools for part in self._pools[pool].values()]
         return gather_pools(slices, of, self._features, self._rules.values())
 
     # --- saved states
@@ -481,7 +481,7 @@ class DraLedger(LoggedTrials, PlainState):
             "features": [self._features.version, sorted(self._features.enabled)],
             "limit": self._limit,
             "objects": {
-                kind: [plain(one) for _, one in sorted(self._objects(kind).items())]
+                kind: [plain(record) for _, record in sorted(self._objects(kind).items())]
                 for kind in list(_KINDS)[:4]
             },
             "owners": {owner: plain(entries) for owner, entries in sorted(book.owners.items())},
@@ -498,8 +498,8 @@ class DraLedger(LoggedTrials, PlainState):
         features = KubernetesFeatures(version, frozenset(enabled))
         restored = cls(features, limit=state["limit"])
         for kind, objects in state["objects"].items():
-            for one in objects:
-                restored._put(kind, one["name"], from_plain(one, _KINDS[kind]))
+            for record in objects:
+                restored._put(kind, record["name"], from_plain(record, _KINDS[kind]))
         charges = {
             DeviceId(driver, pool, device): from_plain(of, tuple[CounterConsumption, ...])
             for driver, pool, device, of in state["charges"]
@@ -518,8 +518,8 @@ class DraLedger(LoggedTrials, PlainState):
                 share_id=self._share_id,
             )
             for kind in list(_KINDS)[:4]:
-                for name, one in self._objects(kind).items():
-                    copied._put(kind, name, one)
+                for name, record in self._objects(kind).items():
+                    copied._put(kind, name, record)
             copied._book = self._book.copy()
             return copied
 
@@ -561,15 +561,15 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
         return ()
     entries = []
     try:
-        for one in claim.allocation["devices"].get("results") or ():
-            if one.get("adminAccess"):
+        for result in claim.allocation["devices"].get("results") or ():
+            if result.get("adminAccess"):
                 continue
-            amounts = one.get("consumedCapacity") or {}
+            amounts = result.get("consumedCapacity") or {}
             consumed = {name: read_exactly(amount, name) for name, amount in amounts.items()}
             if min(consumed.values(), default=0) < 0:
                 raise TypeError("a negative amount in consumedCapacity")
-            device = DeviceId(one["driver"], one["pool"], one["device"])
-            entries.append(Entry(device, one.get("shareID") or "", consumed))
+            device = DeviceId(result["driver"], result["pool"], result["device"])
+            entries.append(Entry(device, result.get("shareID") or "", consumed))
     except (AttributeError, KeyError, TypeError) as error:
         where = f"ResourceClaim {show(claim.name)}: status.allocation"
         raise ValueError(f"{where}: {type(error).__name__} {error}") from None

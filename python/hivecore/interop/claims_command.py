@@ -21,7 +21,7 @@ def add_explain_command(commands: Any) -> None:
 
     :param commands: what ``add_subparsers`` of `argparse` gave.
     """
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "explain",
         help="why device claims of Kubernetes fit, or do not fit, the nodes",
         description="Reads ResourceSlices, DeviceClasses, Nodes, DeviceTaintRules, ResourceClaims "
@@ -29,12 +29,12 @@ def add_explain_command(commands: Any) -> None:
         "an allocation it prints which nodes can serve it, and why others cannot. The exit status "
         "is 1 if a claim fits no node, or an object has a mistake.",
     )
-    one.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
-    one.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
-    one.add_argument(
+    parser.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
+    parser.add_argument(
         "--kubernetes", default="1.36", metavar="VERSION", help="whose gates count (default 1.36)"
     )
-    one.add_argument(
+    parser.add_argument(
         "--gate",
         action="append",
         default=[],
@@ -50,7 +50,7 @@ def validate_claims(path: Path) -> int:
         print(mistake, file=sys.stderr)
     if mistakes:
         return 1
-    counts = {kind: sum(type(one).__name__ == kind for one in objects) for kind in _OF_CLAIMS}
+    counts = {kind: sum(type(record).__name__ == kind for record in objects) for kind in _OF_CLAIMS}
     print(", ".join(f"{count} x {kind}" for kind, count in counts.items() if count))
     return 0
 
@@ -64,14 +64,16 @@ def _explain(arguments: argparse.Namespace) -> int:
     if mistakes:
         return 1
     cluster.update(*objects)
-    waiting = [one for one in objects if isinstance(one, ResourceClaim) and not one.allocation]
+    waiting = [
+        record for record in objects if isinstance(record, ResourceClaim) and not record.allocation
+    ]
     if not waiting:
         print("no claim without an allocation", file=sys.stderr)
         return 1
     if not cluster.nodes:
         print("no node: neither a Node nor a ResourceSlice with a nodeName", file=sys.stderr)
         return 1
-    return max([_explain_claim(cluster, one) for one in waiting])
+    return max([_explain_claim(cluster, claim) for claim in waiting])
 
 
 def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
@@ -86,8 +88,8 @@ def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
         print(f"  not {_some(nodes)}: {reason}")
     decision = cluster.schedule([claim])
     if decision is not None:
-        given = ", ".join(f"{one.request}: {'/'.join(one.device)}" for one in decision.devices)
-        print(f"  on {decision.node} it would get {given or 'nothing'}")
+        devices = [f"{given.request}: {'/'.join(given.device)}" for given in decision.devices]
+        print(f"  on {decision.node} it would get {', '.join(devices) or 'nothing'}")
     return 0 if fits.nodes else 1
 
 
