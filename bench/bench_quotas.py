@@ -17,6 +17,7 @@ copy       of a tree with 10,000 quotas and 100,000 owners; and with the first c
 trial      of the same tree: an owner is released and scheduled again, and both are undone; beside
            the same changes of a copy
 curve      change and runtimes from 10 to 100,000 quotas
+wide       change where all leaves are children of one quota, with few and with many weights
 
 Times are CPU time, the least of several rounds in which the contenders take turns; p50 and p99 are
 wall-clock. The original's own figures that documents name beside these are of another run.
@@ -79,12 +80,15 @@ def fill_figures(children: int, rounds: int) -> dict[str, Any]:
 class Forest:
     """Groups of leaves, each with an owner that asks for a random amount."""
 
-    def __init__(self, groups: int, leaves: int) -> None:
+    def __init__(self, groups: int, leaves: int, weights: int = 99) -> None:
+        """
+        :param weights: how many different weights leaves have.
+        """
         rng = np.random.default_rng(2)
         shape = (groups, len(DIMENSIONS), leaves)
         self.requests = rng.integers(1, PER_LEAF, shape)
         self.minimums = rng.integers(0, PER_LEAF // 3, shape)
-        self.weights = rng.integers(1, 100, shape)
+        self.weights = rng.integers(1, weights + 1, shape)
         quotas = []
         for group in range(groups):
             most = dict.fromkeys(DIMENSIONS, PER_LEAF * leaves)
@@ -396,6 +400,18 @@ def curve_figures(sizes: list[int], times: int, rounds: int) -> list[dict[str, A
     return found
 
 
+def wide_figures(sizes: list[int], times: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "children": children,
+            "weights": weights,
+            "change": change_figures(Forest(1, children, weights), times),
+        }
+        for children in sizes
+        for weights in (1, 5, 99)
+    ]
+
+
 def main() -> None:
     arguments = command_line(__doc__)
     smoke = arguments.smoke
@@ -419,6 +435,7 @@ def main() -> None:
         "copy": copies,
         "trial": trials,
         "curve": curve_figures([10, 30] if smoke else [10, 100, 1000, 10_000, 100_000], times, 3),
+        "wide": wide_figures([150] if smoke else [1000, 10_000, 40_000], times),
     }
     for name, part in figures.items():
         print(name)

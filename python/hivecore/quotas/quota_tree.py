@@ -65,9 +65,11 @@ class QuotaTree(QuotaAdmission):
     thousandths, up to 2**62 of them, and runtimes are shared to the thousandth; answers have
     integers where an amount is whole, else Decimals. There are at most 64 dimensions at a time. One
     object may be used by several threads: calls take turns. Cost: a change is O(depth x
-    dimensions); a read works out stale parents above it, O(children) for each dimension. In a
-    ``trial``, the first change of quotas, totals or dimensions costs a ``copy``. Source:
-    Koordinator's elastic quotas, with their defects mended.
+    dimensions); a read works out stale parents above it, O(children) for each dimension. Of a
+    parent with 128 children or more it works out the one that is read, in about
+    O(sqrt(children) + weights that differ), while limits and totals stay as they are, and no
+    minimum is scaled. In a ``trial``, the first change of quotas, totals or dimensions costs a
+    ``copy``. Source: Koordinator's elastic quotas, with their defects mended.
 
     >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
     >>> tree = QuotaTree(

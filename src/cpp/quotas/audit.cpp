@@ -127,6 +127,17 @@ std::string QuotaTree::audit() const {
     other.refresh_all();
     QuotaTree known(*this);
     known.refresh_all();
+    for (const auto& [key, kept] : kept_) {
+        const auto [parent, d] = of_key(key);
+        Kept copy(kept);
+        const bool is_used = kept.many && (stale_minimums(parent) >> d & 1) == 0;
+        for (const auto child : is_used ? known.children(parent) : std::span<const QuotaId>()) {
+            const auto runtime = known.runtime_among_many(copy, parent, child, d);
+            if (runtime >= 0 && runtime != known.amount(kRuntime, child, d)) {
+                return of("the runtime among many", child);
+            }
+        }
+    }
     for (QuotaId quota = 0; quota < size(); ++quota) {
         for (int d = 0; node(quota).is_alive && d < stride_; ++d) {
             const auto runtime = known.amount(kRuntime, quota, d);
@@ -156,6 +167,9 @@ std::uint64_t QuotaTree::bytes() const {
     }
     for (std::size_t i = 0; i < owner_blocks_.size(); ++i) {
         sum += sizeof(OwnerBlock) + 8 * owner_blocks_[i].amounts.capacity();
+    }
+    for (const auto& [_, kept] : kept_) {
+        sum += sizeof kept + (kept.many ? kept.many->bytes() : 0) + 4 * kept.changed.capacity();
     }
     return sum;
 }

@@ -453,6 +453,7 @@ bool QuotaTree::push_request(QuotaId quota, int dimension) {
             return false;
         }
         change(kLimited, quota, dimension) = limited;
+        note_request(quota, dimension);
         mark_stale(parent, dimension);
         if (parent < 0) {
             return true;

@@ -9,7 +9,8 @@
 //
 // Requests and use are kept up to date on the path of whatever changes. Runtimes follow from the
 // top down; each quota knows in which dimensions the sharing among its children is stale, and a
-// reader brings up to date what is above it. Where the runtime of a child stays, nothing below is
+// reader brings up to date what is above it: of a parent with very many children those alone that
+// it needs, so that the parent stays stale. Where the runtime of a child stays, nothing below is
 // looked at. Roots have numbers of their own: as a parent, root r is -1 - r.
 //
 // Invariants: no sum is above kMost; the running owners of a quota are in order, the most important
@@ -19,11 +20,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/shared_blocks.hpp"
+#include "quotas/many_children.hpp"
 #include "quotas/owners.hpp"
 #include "quotas/undo_log.hpp"
 #include "quotas/water_fill.hpp"
@@ -207,6 +212,8 @@ class QuotaTree {
 
   private:
     static constexpr std::int32_t kRows = 64;  // of a block
+    static constexpr std::size_t kMany = 128;  // children
+    static constexpr int kRefreshes = 2;       // before they are kept
 
     struct Node {
         std::int32_t parent = -1, position = 0, owners = 0;
@@ -260,6 +267,21 @@ class QuotaTree {
         std::vector<std::int64_t> request, minimum, weight, runtime, scalable, shares;
         std::vector<std::uint8_t> lends;
         std::vector<QuotaId> path;
+    };
+
+    // Of a parent with very many children, in a dimension.
+    struct Kept {
+        int refreshes = 0;      // of all children, since limits or the total have changed
+        bool is_unfit = false;  // minimums are scaled, or there are too many weights
+        std::optional<ManyChildren> many;
+        std::vector<QuotaId> changed;  // they ask for something else than `many` says
+    };
+
+    // By parent and dimension; a copy starts anew.
+    struct AllKept : std::unordered_map<std::int64_t, Kept> {
+        AllKept() = default;
+        AllKept(const AllKept&) : unordered_map() {}
+        AllKept& operator=(const AllKept&) = delete;
     };
 
     class Freed;
@@ -336,10 +358,26 @@ class QuotaTree {
     void require_mark() const;
     void require_no_mark() const;
     void put_back(const UndoLog::Entry& entry);
+    void put_back_kept(Field field, QuotaId quota, int dimension);
     void put_back(OwnerId id, const Owner& before);
 
     void refresh(QuotaId quota);
     void refresh_children(std::int32_t parent);
+    bool refresh_child(std::int32_t parent, QuotaId child);
+    static std::int64_t key(std::int32_t parent, int dimension) {
+        return std::int64_t{parent} * kMostDimensions + dimension;
+    }
+    static std::pair<std::int32_t, int> of_key(std::int64_t key) {
+        return {static_cast<std::int32_t>(key >> 6), static_cast<int>(key & (kMostDimensions - 1))};
+    }
+    ManyChildren::Claim claim(QuotaId quota, int dimension) const;
+    bool is_settled(std::int32_t parent, int dimension) const;
+    bool keeps_many(std::int32_t parent) const {
+        return children(parent).size() >= kMany && !options_.parity && !options_.guarantee;
+    }
+    void note_request(QuotaId quota, int dimension);
+    std::int64_t runtime_among_many(Kept& kept, std::int32_t parent, QuotaId child,
+                                    int dimension) const;
     void scale_like_original(QuotaId quota);
     void gather(std::int32_t parent, int dimension);
     void settle_minimums(std::int32_t parent, int dimension);
@@ -376,6 +414,7 @@ class QuotaTree {
     std::uint64_t next_start_ = 1, events_ = 1, moves_ = 0;
     UndoLog log_;
     Scratch scratch_;
+    AllKept kept_;
 };
 
 }  // namespace hivecore::quotas

@@ -51,6 +51,7 @@ void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> chi
 // They are scaled by what the parent can ever have, so they do not depend on requests. A quota can
 // have what the minimums of its siblings leave, its maximum at most; without a weight its minimum.
 void QuotaTree::settle_minimums(std::int32_t parent, int dimension) {
+    kept_.erase(key(parent, dimension));
     const auto list = children(parent);
     const auto most =
         parent >= 0 ? amount(kReach, parent, dimension) : net_total(-1 - parent, dimension);
@@ -87,15 +88,19 @@ void QuotaTree::settle_minimums(std::int32_t parent, int dimension) {
     }
 }
 
+// Whether a parent has as much as its children ask for.
+bool QuotaTree::is_settled(std::int32_t parent, int dimension) const {
+    return options_.parity || parent < 0 ||
+           amount(kChildRequest, parent, dimension) <= shared_amount(parent, dimension);
+}
+
 // What the children of a parent ask of a dimension, into the scratch space.
 //
 // Where the parent has less than they ask for, their minimums are scaled by what it has. Elsewhere
 // it has little because they ask for little, and nothing of their minimums is missing.
 void QuotaTree::gather(std::int32_t parent, int dimension) {
     const auto list = children(parent);
-    const auto available = shared_amount(parent, dimension);
-    const bool is_settled =
-        options_.parity || parent < 0 || amount(kChildRequest, parent, dimension) <= available;
+    const bool is_settled = this->is_settled(parent, dimension);
     const auto minimum = is_settled ? kScaledMin : kMin;
     scratch_.request.resize(list.size());
     scratch_.minimum.resize(list.size());
@@ -113,7 +118,7 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
         scratch_.lends[i] = lends(list[i]);
     }
     if (options_.scale_min && !is_settled) {
-        scale_minimums(available, list);
+        scale_minimums(shared_amount(parent, dimension), list);
     }
     for (std::size_t i = 0; options_.guarantee && i < list.size(); ++i) {
         scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
@@ -172,8 +177,90 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                 }
             }
         }
+        if (keeps_many(parent)) {
+            ++kept_[key(parent, d)].refreshes;
+        }
     }
     unmark(parent);
+}
+
+ManyChildren::Claim QuotaTree::claim(QuotaId quota, int dimension) const {
+    const auto most = std::max<std::int64_t>(amount(kMax, quota, dimension), 0);
+    return {std::min(amount(kLimited, quota, dimension), most), amount(kMin, quota, dimension),
+            amount(kWeight, quota, dimension), lends(quota)};
+}
+
+// To be called when what a quota asks of its parent has changed.
+void QuotaTree::note_request(QuotaId quota, int dimension) {
+    const auto parent = node(quota).parent;
+    const bool is_shared = !kept_.empty() && !node(quota).is_outside;
+    const auto found = is_shared ? kept_.find(key(parent, dimension)) : kept_.end();
+    if (found == kept_.end() || !found->second.many) {
+        return;
+    }
+    auto& kept = found->second;
+    kept.changed.push_back(quota);
+    if (kept.changed.size() > kept.many->size() / 4) {
+        kept.many.reset();
+        kept.changed.clear();
+    }
+}
+
+// The runtime of one of very many children; -1: all have to be looked at.
+std::int64_t QuotaTree::runtime_among_many(Kept& kept, std::int32_t parent, QuotaId child,
+                                           int dimension) const {
+    for (const auto quota : kept.changed) {
+        kept.many->set(node(quota).position, claim(quota, dimension));
+    }
+    kept.changed.clear();
+    const auto there = shared_amount(parent, dimension);
+    const bool is_scaled = options_.scale_min && !is_settled(parent, dimension) &&
+                           kept.many->minimums() > Wide(static_cast<std::uint64_t>(there));
+    return is_scaled ? -1 : kept.many->runtime(there, node(child).position);
+}
+
+// Brings one of very many children up to date, in the dimensions in which the sharing is stale, and
+// leaves the others; false: all have to be looked at.
+bool QuotaTree::refresh_child(std::int32_t parent, QuotaId child) {
+    if (!keeps_many(parent) || node(child).is_outside) {
+        return false;
+    }
+    for (auto rest = stale(parent); rest != 0; rest &= rest - 1) {
+        const int d = std::countr_zero(rest);
+        if (d >= stride_) {
+            break;
+        }
+        auto& kept = kept_[key(parent, d)];
+        const bool is_settled = (stale_minimums(parent) >> d & 1) == 0;
+        if (!is_settled || kept.refreshes < kRefreshes || kept.is_unfit) {
+            return false;
+        }
+        if (!kept.many) {
+            std::vector<ManyChildren::Claim> claims;
+            for (const auto each : children(parent)) {
+                kept.is_unfit |= amount(kScaledMin, each, d) != amount(kMin, each, d);
+                claims.push_back(claim(each, d));
+            }
+            kept.many.emplace(std::move(claims));
+            kept.is_unfit |= !kept.many->is_worth_it();
+            if (kept.is_unfit) {
+                kept.many.reset();
+                return false;
+            }
+        }
+        const auto runtime = runtime_among_many(kept, parent, child, d);
+        if (runtime < 0) {
+            return false;
+        }
+        if (amount(kRuntime, child, d) != runtime) {
+            change(kRuntime, child, d) = runtime;
+            compare_to_runtime(child, d);
+            if (!node(child).children.empty()) {
+                mark_stale(child, d);
+            }
+        }
+    }
+    return true;
 }
 
 // The minimum of a quota as the original scales it, in floats, when that quota or one below it is
@@ -228,7 +315,7 @@ void QuotaTree::refresh(QuotaId quota) {
         if (options_.parity && options_.scale_min && node(child).scales) {
             scale_like_original(child);
         }
-        if (stale(path[i]) != 0) {
+        if (stale(path[i]) != 0 && !refresh_child(path[i], child)) {
             refresh_children(path[i]);
         }
     }
@@ -259,13 +346,15 @@ void QuotaTree::refresh_all() {
             while (nodes_[i].stale != 0) {
                 const auto quota =
                     static_cast<QuotaId>(i) * kRows + std::countr_zero(nodes_[i].stale);
-                const auto list = children(quota);
-                if (list.empty()) {
+                if (children(quota).empty()) {
                     unmark(quota);
-                } else {
-                    refresh(list.front());
-                    is_stale = true;  // and maybe some before it
+                    continue;
                 }
+                refresh(quota);
+                if (stale(quota) != 0) {
+                    refresh_children(quota);
+                }
+                is_stale = true;  // maybe some before it
             }
         }
     }

@@ -55,6 +55,7 @@ void QuotaTree::put_back(const UndoLog::Entry& entry) {
         case Place::kAmount:
             nodes_.own(index / kRows).amounts[at] = before;
             ++moves_;
+            put_back_kept(static_cast<Field>(at / (kRows * stride_)), index, at % stride_);
             break;
         case Place::kStale:
             set_stale(index, static_cast<Dimensions>(before));
@@ -77,6 +78,14 @@ void QuotaTree::put_back(const UndoLog::Entry& entry) {
         case Place::kOwner:
             put_back(index, log_.last_owner());
             break;
+    }
+}
+
+void QuotaTree::put_back_kept(Field field, QuotaId quota, int dimension) {
+    if (field == kLimited) {
+        note_request(quota, dimension);
+    } else if (field == kScaledMin) {
+        kept_.erase(key(node(quota).parent, dimension));
     }
 }
 

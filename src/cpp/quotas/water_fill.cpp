@@ -7,10 +7,6 @@
 namespace hivecore::quotas {
 namespace {
 
-// Below these a quotient of floats is off by less than 2^7, and its remainder is within 63 bits.
-constexpr std::int64_t kSmallAmount = std::int64_t{1} << 58;
-constexpr std::int64_t kSmallTotal = std::int64_t{1} << 54;
-
 Wide sum_of(std::span<const std::int64_t> values) {
     Wide sum;
     for (const auto value : values) {
@@ -83,7 +79,7 @@ void WaterFill::share_hungry(std::int64_t amount) {
     share_.resize(weight_.size());
     remainder_.resize(weight_.size());
     const auto total = sum_of(weight_);
-    if (amount < kSmallAmount && total < Wide(static_cast<std::uint64_t>(kSmallTotal))) {
+    if (are_small(amount, total)) {
         share_quickly(amount, static_cast<std::int64_t>(total.low));
     } else {
         share_exactly(amount);
@@ -94,20 +90,10 @@ void WaterFill::share_quickly(std::int64_t amount, std::int64_t total) {
     const double rate = static_cast<double>(amount) / static_cast<double>(total);
     std::int64_t given = 0;
     for (std::size_t k = 0; k < weight_.size(); ++k) {
-        const auto weight = weight_[k];
-        auto part = static_cast<std::int64_t>(static_cast<double>(weight) * rate);
-        auto remainder = static_cast<std::int64_t>(
-            static_cast<std::uint64_t>(weight) * static_cast<std::uint64_t>(amount) -
-            static_cast<std::uint64_t>(part) * static_cast<std::uint64_t>(total));
-        if (remainder < 0 || remainder >= total) {
-            auto off = remainder / total;
-            off -= remainder < off * total ? 1 : 0;
-            part += off;
-            remainder -= off * total;
-        }
-        share_[k] = part;
-        remainder_[k] = remainder;
-        given += part;
+        const auto part = part_of(weight_[k], amount, total, rate);
+        share_[k] = part.units;
+        remainder_[k] = part.remainder;
+        given += part.units;
     }
     give_left(amount - given, total);
 }

@@ -15,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "common/wide.hpp"
+
 namespace hivecore::quotas {
 
 // The largest amount, weight or sum of amounts that is counted.
@@ -27,6 +29,34 @@ struct Claims {
 
     std::size_t size() const { return request.size(); }
 };
+
+// Below these a quotient of floats is off by less than 2^7, and its remainder is within 63 bits.
+inline constexpr std::int64_t kSmallAmount = std::int64_t{1} << 58;
+inline constexpr std::int64_t kSmallTotal = std::int64_t{1} << 54;
+
+inline bool are_small(std::int64_t amount, const Wide& total) {
+    return amount < kSmallAmount && total < Wide(static_cast<std::uint64_t>(kSmallTotal));
+}
+
+struct Part {
+    std::int64_t units, remainder;
+};
+
+// The part of a weight in an amount, rounded down, and what is left of the division by the total of
+// all weights; both are small. `rate`: the amount by the total.
+inline Part part_of(std::int64_t weight, std::int64_t amount, std::int64_t total, double rate) {
+    auto units = static_cast<std::int64_t>(static_cast<double>(weight) * rate);
+    auto remainder = static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(weight) * static_cast<std::uint64_t>(amount) -
+        static_cast<std::uint64_t>(units) * static_cast<std::uint64_t>(total));
+    if (remainder < 0 || remainder >= total) {
+        auto off = remainder / total;
+        off -= remainder < off * total ? 1 : 0;
+        units += off;
+        remainder -= off * total;
+    }
+    return {units, remainder};
+}
 
 class WaterFill {
   public:
