@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from io import BytesIO
 from pathlib import Path
 from time import process_time
@@ -67,10 +68,24 @@ def command_line(
     return parser.parse_args()
 
 
+def commit() -> str:
+    """The commit that is measured, with a + if files of it have changed; "": not known."""
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    try:
+        found = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return found.stdout.strip()
+
+
 def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Where and with what the figures are measured."""
+    """Where, when and with what the figures are measured."""
     return {
         "hivecore": hivecore.__version__,
+        "commit": commit(),
+        "date": date.today().isoformat(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "processor": processor(),
