@@ -1017,3 +1017,17 @@ def test_quotas_and_nodes_with_fractions_are_read_from_the_log(tmp_path):
     assert again.quotas.total() == {"gpu": Decimal("2.7")}
     assert again.topology.free("n1") == {"gpu": Decimal("0.7")}
     assert again.to_bytes() == scheduler.to_bytes()
+
+
+def test_a_job_that_started_by_reclaim_leaves_nothing_in_the_saved_state():
+    limits = {"max": {"gpu": 8}, "min": {"gpu": 4}}
+    scheduler = Scheduler(
+        quotas=QuotaTree([Quota("a", **limits), Quota("b", **limits)], total={"gpu": 8}),
+        topology=flat_network("n0", "n1", gpu=4),
+        immediate=True,
+    )
+    started(scheduler, Job("borrows", "t", [Role("w", 2, gpus=3)], quota="b"))
+    decided(scheduler, Job("entitled", "t", 2, quota="a"))
+    started(scheduler, Job("small", "t", 1, quota="a"))
+    assert scheduler.state("entitled") == "running"
+    assert Scheduler.from_bytes(scheduler.to_bytes()).to_bytes() == scheduler.to_bytes()

@@ -251,7 +251,7 @@ class Lacks:
             "vain": sorted(self._vain),
             "stirred": sorted(self._stage.stirred),
             "overused": self._overused,
-            "seen": sorted(self._seen),
+            "seen": sorted(self._own_quota.keys() & self._seen),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
