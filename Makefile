@@ -25,7 +25,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-demo: build
+demo: modules $(VENV)/installed
 	$(BIN)/hivecore demo --out demo
 
 # So many processes; a debugger needs WORKERS=0.
@@ -49,24 +49,31 @@ $(VENV)/docs: pyproject.toml | $(VENV)/tools
 	$(BIN)/python -m pip install -qq --group docs
 	@touch $@
 
-build: $(VENV)/installed
+build: modules $(VENV)/dev
 
 # Compiles what changed, straight into python/hivecore/.
 modules: $(VENV)/tools
 	$(BIN)/python setup.py -q build_ext --inplace
 
-# The library in editable form, with its dependencies and its command.
+# The library in editable form, with what the demo needs.
+INSTALL = $(BIN)/python -m pip install -qq --no-build-isolation --editable
 $(VENV)/installed: pyproject.toml | modules
-	$(BIN)/python -m pip install -qq --no-build-isolation --editable '.[sim,kubernetes]'
+	$(INSTALL) '.[sim]'
 	@touch $@
 
+# What tests and checks need as well.
+$(VENV)/dev: pyproject.toml | $(VENV)/installed
+	$(INSTALL) '.[sim,kubernetes]' --group dev
+	@touch $@
+
+# What it takes to compile.
 $(VENV)/tools: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "hivecore needs CPython >= 3.11, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)"; \
 	    echo "Name another one:  make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install -qq --group dev
+	$(BIN)/python -m pip install -qq --group build
 	@touch $@
 
 # --- quality -----------------------------------------------------------------------------------
@@ -83,7 +90,7 @@ check: build
 	$(if $(wildcard tests/typing),$(BIN)/mypy tests/typing)
 	$(BIN)/python -m mypy.stubtest $(NATIVE_MODULES)
 
-format: $(VENV)/tools
+format: $(VENV)/dev
 	$(BIN)/ruff check --select I --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP_FILES)

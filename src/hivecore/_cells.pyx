@@ -376,6 +376,7 @@ cdef class BuddyAllocator(KernelObject):
 
 include "cells/group_kernel.pxi"
 include "cells/group_plan.pxi"
+include "cells/name_table.pxi"
 include "cells/pod_names.pxi"
 include "cells/group_scheduler.pxi"
 include "cells/named_groups.pxi"

@@ -94,7 +94,7 @@ cdef cnp.ndarray new_int64_array(cnp.npy_intp length):
     return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_INT64)
 
 
-cdef cnp.ndarray as_array(const vector[int64_t]& values):
+cdef inline cnp.ndarray as_array(const vector[int64_t]& values):
     cdef cnp.ndarray result = new_int64_array(values.size())
     if not values.empty():
         memcpy(cnp.PyArray_DATA(result), values.data(), 8 * values.size())

@@ -14,5 +14,5 @@ cdef inline int as_flag(object value, str name) except -1:
     return bool(value)
 
 
-cdef cnp.ndarray new_bool_array(cnp.npy_intp length):
+cdef inline cnp.ndarray new_bool_array(cnp.npy_intp length):
     return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_BOOL)

@@ -98,7 +98,7 @@ cdef class KernelObject:
         return object.__sizeof__(self) + self.kernel_bytes()
 
 
-cdef object restored(KernelObject made, bytes payload):
+cdef inline object restored(KernelObject made, bytes payload):
     """The object in the state that a payload describes, or a CorruptStateError."""
     cdef StateReader reader = StateReader(PyBytes_AS_STRING(payload), <size_t> len(payload))
     try:

@@ -1,13 +1,19 @@
 """Names of nodes that are suggested again and again, turned into numbers once."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, final
 from weakref import ref
 
+import msgspec
+
 from hivecore._arguments import as_tuple
+from hivecore._cells import are_same_names, are_strings, is_list_of_names
 from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 
 __all__ = ["NodeSet"]
+
+_FEW = 4
 
 
 @final
@@ -31,59 +37,98 @@ class NodeSet:
     'n2'
     """
 
-    __slots__ = ("_members", "_names", "_seen")
+    __slots__ = ("_given", "_looks", "_members", "_seen")
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._fill(nodes, "nodes")
 
     @classmethod
-    def of(cls, nodes: "Iterable[str] | NodeSet", what: str) -> "NodeSet":
-        """The set of these nodes, which may be one already; messages call them `what`."""
+    def of(
+        cls, nodes: "Iterable[str] | NodeSet", what: str, last: "NodeSet | None" = None
+    ) -> "NodeSet":
+        """The set of these nodes, which may be one already; messages call them `what`.
+
+        :param last: returned where it was made of the same names.
+        """
         if isinstance(nodes, NodeSet):
             return nodes
+        if last is not None and are_same_names(nodes, last._names()):
+            return last
         made = object.__new__(cls)
         made._fill(nodes, what)
         return made
 
+    @classmethod
+    def of_json(cls, text: bytes) -> "NodeSet":
+        """The set of the names in a JSON list; most are never made strings.
+
+        :raises ValueError: it is no list of strings.
+        """
+        made = object.__new__(cls)
+        made._take(text if is_list_of_names(text) else _read(text))
+        return made
+
     def _fill(self, nodes: Iterable[str], what: str) -> None:
         names = as_tuple(nodes, what)
-        try:
-            "".join(names)  # the quickest look at the types of all
-        except TypeError:
+        if not are_strings(names):
             wrong = next(name for name in names if not isinstance(name, str))
-            raise TypeError(f"{what} must be names, not {type(wrong).__name__}") from None
-        self._members = frozenset(names)
-        if len(self._members) != len(names):
-            names = tuple(dict.fromkeys(names))
-        self._names: tuple[str, ...] = names
+            raise TypeError(f"{what} must be names, not {type(wrong).__name__}")
+        self._take(names)
+
+    def _take(self, given: tuple[str, ...] | bytes) -> None:
+        self._given = given  # some names may be there twice
+        self._members: frozenset[str] | None = None  # when it is worth making
+        self._looks = 0
         # Weak: a set that is kept does not keep a cluster that is gone.
         self._seen: tuple[ref[ClusterNames] | None, Suggested] = (None, [])
 
+    def _names(self) -> tuple[str, ...]:
+        given = self._given
+        if isinstance(given, bytes):
+            self._given = given = _read(given)
+        return given
+
+    def _set(self) -> frozenset[str]:
+        if self._members is None:
+            self._members = frozenset(self._names())
+        return self._members
+
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        if self._looks >= _FEW:
+            return name in self._set()
+        self._looks += 1  # a set of one request is mostly asked for one node
+        given = self._given
+        if isinstance(given, bytes) and isinstance(name, str) and "," not in name:
+            return json.dumps(name).encode() in given  # what is escaped is not in it
+        return name in self._names()
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._set())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(dict.fromkeys(self._names()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeSet) and self._members == other._members
+        return isinstance(other, NodeSet) and self._set() == other._set()
 
     def __hash__(self) -> int:
-        return hash(self._members)
+        return hash(self._set())
 
     def __repr__(self) -> str:
-        return f"NodeSet of {len(self._names)} nodes"
+        return f"NodeSet of {len(self)} nodes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NodeSet, (self._names,)
+        return NodeSet, (self._names(),)
 
     def numbers(self, names: ClusterNames) -> Suggested:
         """Per chain the numbers of its nodes that are in the set."""
         seen, found = self._seen
         if seen is None or seen() is not names:
-            found = names.suggested(self._members)
+            found = names.suggested(self._given)
             self._seen = (ref(names), found)
         return found
+
+
+def _read(text: bytes) -> tuple[str, ...]:
+    """The names in a JSON list; raises `ValueError`."""
+    return tuple(msgspec.json.decode(text, type=list[str]))

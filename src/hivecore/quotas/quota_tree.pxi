@@ -633,12 +633,14 @@ cdef class QuotaKernel(KernelObject):
         """
         cdef Guard guard
         cdef size_t i
+        cdef Py_ssize_t position
         given = tuple([(owner, members) for owner, members, _ in asks])
         before = [as_bounded(members, "before", 0, MOST_MEMBERS) for _, _, members in asks]
         guard.lock(self.mutex)
         cdef vector[Ask] wanted
-        for i in range(len(before)):
-            if self.kernel.owner(self.as_owner(given[i][0])).members != before[i]:
+        for position in range(len(before)):
+            owner = self.as_owner(given[position][0])
+            if self.kernel.owner(owner).members != before[position]:
                 return False
         wanted = self.as_asks(given)
         cdef VerdictRecord verdict = self.kernel.decide(Asks(wanted.data(), wanted.size()))

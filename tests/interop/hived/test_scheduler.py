@@ -2,6 +2,7 @@
 
 import json
 import random
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from interop.hived.clusters import (
     spec,
     walk,
 )
+from profiles import seeds
 
 from hivecore._sealed import seal, unseal
+from hivecore.cells import NodeSet
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler, RequestError
 
@@ -289,6 +292,72 @@ def test_suggested_nodes_count_only_where_the_pod_says_so():
     assert scheduler.schedule("a", choosy).outcome == "bind"
     with pytest.raises(TypeError, match="suggested_nodes"):
         scheduler.schedule("a", choosy, suggested_nodes="n3")
+
+
+class PlainNodes:
+    """What a caller offers as a plain set."""
+
+    def __init__(self, names):
+        self.names = set(names)
+
+    def __contains__(self, name):
+        return name in self.names
+
+    def node_set(self):
+        return NodeSet(sorted(self.names))
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_how_nodes_are_suggested_does_not_matter(seed):
+    """One list that is changed in place, equal ones, others in another order: as a plain set."""
+    rng = random.Random(seed)
+    tenants = {"A": {"NODE": 6}, "B": {"NODE": 4}}
+    scheduler, plain = (HivedScheduler(flat_config(12, tenants)) for _ in range(2))
+    everybody = [*(f"n{i}" for i in range(12)), "cpu-1"]
+    offered = list(everybody)
+    running = []
+    for step in range(60):
+        if rng.random() < 0.4:
+            offered[:] = rng.sample(everybody, rng.choice([0, 3, 12, 13]))
+        elif rng.random() < 0.5:
+            offered = ["".join(name) for name in rng.choice([offered, everybody])]
+        members = [(rng.randint(1, 3), rng.choice([1, 2, 4]))]
+        ask = spec(
+            rng.choice("AB"), members[0][1], f"g{step}", members, priority=rng.choice([-1, 1])
+        )
+        ask["ignoreK8sSuggestedNodes"] = rng.random() < 0.3
+        for i in range(members[0][0]):
+            pod = f"g{step}/{i}"
+            if rng.random() < 0.3:
+                rng.shuffle(offered)
+            names = rng.choice([offered, tuple(offered), NodeSet(offered), iter(offered)])
+            decision = scheduler.schedule(pod, ask, suggested_nodes=names)
+            assert decision == plain.schedule(pod, ask, suggested_nodes=PlainNodes(offered))
+            if decision.outcome != "bind":
+                break
+            if not ask["ignoreK8sSuggestedNodes"] and not i:
+                assert {slot["node"] for slot in decision.group[0]["pods"]} <= set(offered)
+            for each in (scheduler, plain):
+                each.allocate(pod)
+            running.append(pod)
+        while running and rng.random() < 0.5:
+            gone = running.pop(rng.randrange(len(running)))
+            for each in (scheduler, plain):
+                each.delete(gone)
+    assert scheduler.status() == plain.status()
+    scheduler.check()
+
+
+def test_every_list_of_names_is_checked():
+    scheduler = HivedScheduler(flat_config(4, {"A": {"NODE": 1}}))
+    choosy = spec(ignoreK8sSuggestedNodes=False)
+    names = ["n1", "n2"]
+    assert scheduler.schedule("a", choosy, suggested_nodes=names).outcome == "bind"
+    names[1] = unittest.mock.ANY  # equal to everything
+    with pytest.raises(TypeError, match="suggested_nodes must be names, not _ANY"):
+        scheduler.schedule("a", choosy, suggested_nodes=names)
+    names.pop()
+    assert scheduler.schedule("a", choosy, suggested_nodes=names).node == "n1"
 
 
 # --- allocate and delete

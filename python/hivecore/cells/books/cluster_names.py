@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._cells import PodNames
+from hivecore._cells import NameTable, PodNames
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.pod_placement import PodPlacement
@@ -63,9 +63,8 @@ class ClusterNames:
             for (name, chain), per_node in zip(spec.chains.items(), self.per_node, strict=True)
         )
         self.nodes: dict[str, tuple[tuple[int, int], ...]] = {}
-        self.names_in: tuple[frozenset[str], ...] | None = None  # per chain, when first asked for
-        #: per chain the numbers of its nodes among all, when first asked for
-        self.positions: list[np.ndarray[Any, np.dtype[np.int64]]] | None = None
+        self._table: NameTable | None = None  # when first asked for, and so is:
+        self._positions: list[npt.NDArray[np.int64]] | None = None
         self._collect_nodes()
         self.tenants = {name: i for i, name in enumerate(spec.virtual_clusters)}
         self.pools = self._pools()
@@ -264,27 +263,27 @@ class ClusterNames:
             raise TypeError(f"most must hold integers, not {given.dtype}")
         if given.shape != (len(self.nodes),):
             raise ValueError(f"most must have shape {(len(self.nodes),)}, not {given.shape}")
-        if self.positions is None:
+        limits = np.clip(given, 0, 2**31 - 1).astype(np.int32)
+        return [limits[positions] for positions in self._numbers()]
+
+    def _numbers(self) -> list[npt.NDArray[np.int64]]:
+        """Per chain the numbers of its nodes among all."""
+        if self._positions is None:
             numbers = {name: i for i, name in enumerate(self.nodes)}
-            self.positions = [
+            self._positions = [
                 np.array([numbers[name] for name in names], np.int64) for names in self.node_names
             ]
-        limits = np.clip(given, 0, 2**31 - 1).astype(np.int32)
-        return [limits[positions] for positions in self.positions]
+        return self._positions
 
-    def suggested(self, nodes: frozenset[str]) -> Suggested:
-        """Per chain the nodes with these names; names of no chain are other clusters' nodes."""
-        if self.names_in is None:
-            self.names_in = tuple(map(frozenset, self.node_names))
-        # To compare sets is quick, and mostly all nodes are suggested.
-        whole = [names <= nodes for names in self.names_in]
-        if all(whole):
-            return [None] * len(whole)
-        chains: list[list[int]] = [[] for _ in whole]
-        for places in filter(None, map(self.nodes.get, nodes)):
-            for chain, index in places:
-                chains[chain].append(index)
-        return [
-            None if of_all else np.array(found, np.int32)
-            for found, of_all in zip(chains, whole, strict=True)
-        ]
+    def suggested(self, nodes: tuple[str, ...] | bytes) -> Suggested:
+        """Per chain the nodes with these names; names of no chain are other clusters' nodes.
+
+        :param nodes: as `NameTable.among` takes them.
+        """
+        if self._table is None:
+            self._table = NameTable(tuple(self.nodes))
+        found = self._table.among(nodes)
+        if found.all():  # as mostly
+            return [None] * len(self.chains)
+        chains = [found[numbers] for numbers in self._numbers()]
+        return [None if of.all() else np.flatnonzero(of).astype(np.int32) for of in chains]

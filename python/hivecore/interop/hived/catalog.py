@@ -72,7 +72,7 @@ class Catalog:
             raise RequestError(
                 f"spec: virtualCluster={vc!r}: known are {sorted(self._owned_types)}"
             )
-        largest = max(number for number, _ in request.roles)
+        largest = max(request.roles)[0]
         if largest > self._largest_node:
             raise RequestError(
                 f"spec: leafCellNumber={largest}: no node has more than {self._largest_node} leaf "

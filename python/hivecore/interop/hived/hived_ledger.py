@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from hivecore._arguments import as_bool, as_text
 from hivecore._sealed import corrupt_if_it_fails
 from hivecore._stateful import Stateful
-from hivecore.cells import CellCluster, ClusterSpec
+from hivecore.cells import CellCluster, ClusterSpec, NodeSet
 from hivecore.cells.affinity_group import Evictions
 from hivecore.errors import CorruptStateError
 from hivecore.interop.hived import catalog, saved
@@ -46,6 +46,8 @@ class HivedLedger(Stateful):
         self._groups = PlacedGroups(self._cluster)
         self._reported: dict[str, bool] = {}
         self._lock = threading.RLock()
+        #: what was offered last: mostly the next pods are offered the same
+        self._offered: NodeSet | None = None
         self._take_up(spec)
 
     def _take_up(self, spec: ClusterSpec) -> None:

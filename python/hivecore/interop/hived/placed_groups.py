@@ -11,6 +11,7 @@ one group, never both.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, PodPlacement
@@ -354,9 +355,6 @@ def _planned(declared: PodRequest, decision: GroupDecision) -> PlacedGroup:
 
     Numbers of leaves are left out: they mean nothing in another configuration.
     """
-    placed = iter(decision.placement)
-    places = {
-        number: [next(placed)._replace(leaves=()) for _ in range(pods)]
-        for number, pods in declared.roles
-    }
+    placed = iter([PodPlacement(*pod[:4], ()) for pod in decision.placement])
+    places = {number: islice(placed, pods) for number, pods in declared.roles}
     return PlacedGroup(declared, decision.request, places)

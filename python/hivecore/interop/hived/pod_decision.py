@@ -1,15 +1,15 @@
 """What the scheduler answers for one pod."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from hivecore.decisions import Outcome
 
 __all__ = ["PodDecision"]
 
 
-@dataclass(frozen=True, slots=True)
-class PodDecision:
+class PodDecision(Struct, frozen=True):
     """What a scheduler answers for one pod.
 
     >>> from hivecore.interop.hived import HivedScheduler
@@ -34,14 +34,14 @@ class PodDecision:
     """"bind", "preempt" (the victims have to go first) or "wait"."""
     node: str | None = None
     """The pod's node; when preempting, the planned one; None when it waits."""
-    leaf_cells: list[int] = field(default_factory=list)
+    leaf_cells: list[int] = []
     """Indices of the pod's leaf cells in its node, in the order of the cells."""
     chain: str | None = None
     """The chain of the pod's cells."""
     reason: str = ""
     """Why the pod waits or what it waits for; empty when it can be bound."""
-    _placement: tuple[tuple[Any, tuple[Any, ...]], ...] = field(default=(), repr=False)
-    _victims: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    _placement: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+    _victims: tuple[tuple[str, str], ...] = ()
     hopeless: bool = False
     """Whether it waits for ever: not even the empty, healthy cluster would serve its group."""
 
@@ -70,3 +70,7 @@ class PodDecision:
         for node, pod in sorted(self._victims):
             by_node.setdefault(node, []).append(pod)
         return by_node
+
+    def __repr__(self) -> str:
+        shown = ("outcome", "node", "leaf_cells", "chain", "reason", "hopeless")
+        return f"PodDecision({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

@@ -4,8 +4,7 @@ What a pod asks is read by `pods`, where its group goes is decided by the cluste
 group goes where is kept by `placed_groups`, what all of it looks like is drawn by `inspection`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from hivecore._arguments import as_bool, as_text
@@ -38,6 +37,20 @@ class OfferedNodes(Protocol):
 
     def node_set(self) -> NodeSet:
         """All of them."""
+
+
+class _InSpec:
+    """Names the spec as the place of what can never be served."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, ValueError) and not isinstance(error, RequestError):
+            raise RequestError(f"spec: {error}") from None
+
+
+_IN_SPEC = _InSpec()
 
 
 class HivedScheduler(HivedLedger):
@@ -124,11 +137,11 @@ class HivedScheduler(HivedLedger):
         request = PodRequest.read(spec, name)
         offered: Any = suggested_nodes
         if offered is not None and not hasattr(offered, "node_set"):
-            offered = NodeSet.of(offered, "suggested_nodes")
+            offered = self._offered = NodeSet.of(offered, "suggested_nodes", self._offered)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
-        with self._lock, _as_request_error("spec"):
+        with self._lock, _IN_SPEC:
             seat = self._groups.find(identity, request, offered)
             if seat is not None:
                 self._groups.offer(identity, seat)
@@ -233,7 +246,7 @@ class HivedScheduler(HivedLedger):
                 f"bind_info: leafCellIsolation={list(info.leaf_cells)}, but the spec has "
                 f"leafCellNumber={request.leaf_number}"
             )
-        with self._lock, _as_request_error("spec"):
+        with self._lock, _IN_SPEC:
             seat = self._groups.own_seat(identity, request)
             if seat is not None:
                 if (seat.place.node, seat.place.leaf_indices) != (info.node, info.leaf_cells):
@@ -332,7 +345,7 @@ class Outlook:
         """
         identity, name = identify(pod)
         request = PodRequest.read(spec, name)
-        with self._lock, _as_request_error("spec"):
+        with self._lock, _IN_SPEC:
             if self._groups.find(identity, request) is not None:
                 return "bind"
             live = self._groups.live.get(request.gang)
@@ -343,17 +356,6 @@ class Outlook:
             if decision.outcome == "bind":
                 self._cluster.commit(decision)
             return decision.outcome
-
-
-@contextmanager
-def _as_request_error(place: str) -> Iterator[None]:
-    """Name the place of what can never be served."""
-    try:
-        yield
-    except RequestError:
-        raise
-    except ValueError as error:
-        raise RequestError(f"{place}: {error}") from None
 
 
 def _answered(

@@ -41,20 +41,19 @@ class NamesAtEnd:
         self._nodes: NodeSet | None = None
 
     def __contains__(self, name: object) -> bool:
-        if self._nodes is not None:
-            return name in self._nodes
+        if self._nodes is not None or not isinstance(name, str) or "," in name:
+            return name in self.node_set()
         return write_json(name) in self._text
 
     def node_set(self) -> NodeSet:
         """The names as a set; raises `BadCall` where they are none."""
         if self._nodes is None:
             try:
-                names = msgspec.json.decode(self._text[len(_KEY) - 2 : -1], type=list[str])
+                self._nodes = NodeSet.of_json(self._text[len(_KEY) - 2 : -1])
             except msgspec.ValidationError as error:
                 raise BadCall(400, f"NodeNames: {error}") from None
             except ValueError as error:
                 raise BadCall(400, f"the body is no JSON: {error}") from None
-            self._nodes = NodeSet(names)
         return self._nodes
 
     def is_end_of(self, body: bytes) -> bool:

@@ -1,0 +1,130 @@
+// Numbers of names, for looking up many thousand names at once.
+//
+// The names stand one behind the other in one text. A slot of the table has a part of a name's hash
+// and its number; a name whose slot is taken goes into the next one that is empty. At most half of
+// the slots are in use, so that a search ends soon. All of it is small, for many names are looked
+// up between other work: it is filled once and then only read.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hivecore::cells {
+
+class NameTable {
+  public:
+    // For so many names.
+    explicit NameTable(std::size_t names)
+        : slots_(std::bit_ceil(2 * names + 2)), mask_(slots_.size() - 1), ends_{0} {}
+
+    std::int64_t size() const { return static_cast<std::int64_t>(ends_.size()) - 1; }
+
+    // Gives a name that is not there the next number, from 0.
+    void add(std::string_view name) {
+        const std::uint64_t hash = hash_of(name);
+        std::size_t at = hash & mask_;
+        while (slots_[at].number >= 0) {
+            at = (at + 1) & mask_;
+        }
+        slots_[at] = {part_of(hash), static_cast<std::int32_t>(size())};
+        text_ += name;
+        ends_.push_back(text_.size());
+    }
+
+    // The number of a name; -1: it has none.
+    std::int64_t find(std::string_view name) const {
+        const std::uint64_t hash = hash_of(name);
+        for (std::size_t at = hash & mask_;; at = (at + 1) & mask_) {
+            const Slot& slot = slots_[at];
+            if (slot.number < 0 || (slot.part == part_of(hash) && name_of(slot.number) == name)) {
+                return slot.number;
+            }
+        }
+    }
+
+    // Marks the names in a text such as "a","b".
+    void mark(std::string_view text, std::uint8_t* marks) const {
+        for_each_name(text, [&](std::string_view name) {
+            const std::int64_t number = find(name);
+            if (number >= 0) {
+                marks[number] = 1;
+            }
+        });
+    }
+
+    // Whether a text is such a one: printable ASCII without a backslash, and nothing between names
+    // but a comma.
+    static bool has_names(std::string_view text) {
+        bool plain = true;
+        for (const char letter : text) {
+            plain &= letter >= ' ' && letter <= '~' && letter != '\\';
+        }
+        return plain && for_each_name(text, [](std::string_view) {});
+    }
+
+  private:
+    struct Slot {
+        std::uint32_t part = 0;
+        std::int32_t number = -1;  // none: the slot is empty
+    };
+
+    template <class Use>
+    static bool for_each_name(std::string_view text, Use use) {
+        std::size_t at = 0;  // of an opening quotation mark
+        while (at < text.size() && text[at] == '"') {
+            const std::size_t end = text.find('"', at + 1);
+            if (end == std::string_view::npos) {
+                return false;
+            }
+            use(text.substr(at + 1, end - at - 1));
+            if (end + 1 == text.size()) {
+                return true;
+            }
+            if (text[end + 1] != ',') {
+                return false;
+            }
+            at = end + 2;
+        }
+        return false;
+    }
+
+    static std::uint32_t part_of(std::uint64_t hash) {
+        return static_cast<std::uint32_t>(hash >> 32);
+    }
+
+    std::string_view name_of(std::int32_t number) const {
+        return std::string_view(text_).substr(ends_[number], ends_[number + 1] - ends_[number]);
+    }
+
+    static std::uint64_t hash_of(std::string_view name) {
+        std::uint64_t hash = name.size();
+        const char* at = name.data();
+        std::size_t left = name.size();
+        for (; left > 8; at += 8, left -= 8) {
+            hash = mixed(hash, at, 8);
+        }
+        if (name.size() >= 8) {  // the last eight, some of them for the second time
+            return mixed(hash, name.data() + name.size() - 8, 8);
+        }
+        return mixed(hash, at, left);
+    }
+
+    static std::uint64_t mixed(std::uint64_t hash, const char* bytes, std::size_t many) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, bytes, many);
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
+        return hash ^ (hash >> 32);
+    }
+
+    std::vector<Slot> slots_;
+    std::size_t mask_;
+    std::vector<std::size_t> ends_;  // of the names in the text, after a 0
+    std::string text_;
+};
+
+}  // namespace hivecore::cells
