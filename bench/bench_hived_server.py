@@ -13,7 +13,8 @@ filter + bind   the same with both
 one at a time   latencies over one connection: all nodes named, none named, bind
 polled          one connection filters while another one asks for clusterstatus all the time
 in process      the same bodies given to `Extender.begin`, without HTTP and without a cluster, and
-                such whose names are in another order each time, as kube-scheduler's may be
+                such whose names are in another order each time, as kube-scheduler's may be; these
+                once more of pods that go nowhere else (`ignoreK8sSuggestedNodes: false`)
 
 A figure is the best of several rounds; times are wall clock.
 """
@@ -95,12 +96,19 @@ class Bodies:
             for names in (nodes, None)
         )
         rng = np.random.default_rng(len(nodes))
-        self.reordered = [
-            compact(
-                {"Pod": pods[i % 4], "Nodes": None, "NodeNames": rng.permutation(nodes).tolist()}
-            )
-            for i in range(32)
+        orders = [rng.permutation(nodes).tolist() for _ in range(32)]
+        more = {"ignoreK8sSuggestedNodes": False}
+        choosy = [
+            pod_object("NAME", {"virtualCluster": TENANTS[i], "leafCellNumber": size, **more})
+            for i, size in enumerate(SIZES)
         ]
+        self.reordered, self.respected = (
+            [
+                compact({"Pod": asking[i % 4], "Nodes": None, "NodeNames": order})
+                for i, order in enumerate(orders)
+            ]
+            for asking in (pods, choosy)
+        )
         for pod in pods:
             pod["metadata"]["resourceVersion"] = "VERSION"
         self.events = [compact(pod) for pod in pods]
@@ -262,6 +270,7 @@ def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str
     kinds = {
         "named": bodies.named,
         "reordered": bodies.reordered,
+        "respected": bodies.respected,
         "unnamed": bodies.unnamed,
     }
     found: dict[str, Latencies] = {kind: [] for kind in kinds}
@@ -277,7 +286,7 @@ def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str
     result: dict[str, float] = {}
     for kind, seconds in found.items():
         result |= percentiles(f"{kind}_ms", seconds)
-    for kind in ("named", "reordered"):
+    for kind in ("named", "reordered", "respected"):
         cost = result[f"{kind}_ms_p50"] - result["unnamed_ms_p50"]
         result[f"{kind}_cost_us"] = cost * 1e3
     return result

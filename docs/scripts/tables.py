@@ -688,12 +688,29 @@ def _server(results: Results) -> str:
         ("bind, one at a time", "", pair(one, "bind")),
         ("the same filter, in process", "", pair(runs["in process"], "named")),
         ("names in another order each time", "", pair(runs["in process"], "reordered")),
+        ("the pod goes to none but these", "", pair(runs["in process"], "respected")),
         ("without names", "", pair(runs["in process"], "unnamed")),
         ("clusterstatus, 48 MB, again and again", "", pair(polled, "poll")),
         ("filter beside it", "", pair(polled, "filter")),
     ]
     head = ("65,536 GPUs, 8,192 node names", "a second", "latency, p50 / p99")
     return _table(head, rows)
+
+
+def _hived_pods(results: Results) -> str:
+    found = results["hived_pods"]["us"]
+    names = {
+        "no names": "no names",
+        "same list": "a list of all 8,192 nodes, the same each time",
+        "read again": "an equal list of other strings",
+        "other order": "one in another order each time",
+        "one missing": "one without another node each time",
+    }
+    rows = [
+        (label, *(_time(found[kind][way]["p50"] * 1e-6) for kind in ("pod", "gang")))
+        for way, label in names.items()
+    ]
+    return _table(("the pods respect", "a pod of 1 to 8 GPUs", "8 pods of 8 GPUs"), rows)
 
 
 # --- quotas ------------------------------------------------------------------------------------
@@ -1084,6 +1101,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-life": _devices_life,
     "evictions": _evictions,
     "hit-ratios": _hit_ratios,
+    "hived-pods": _hived_pods,
     "interleaving": _interleaving,
     "matcher": _matcher,
     "matching": _matching,

@@ -19,6 +19,22 @@ cdef extern from "Python.h":
     int PyUnicode_Compare(object, object) except? -1
     void* PyList_GET_ITEM(object, Py_ssize_t) noexcept
     void* PyTuple_GET_ITEM(object, Py_ssize_t) noexcept
+
+
+cdef extern from *:
+    """
+    // Strings lie anywhere: to wait for one after the other takes longer than all else.
+    static inline void fetch_ahead(PyObject* names, Py_ssize_t i) {
+    #ifdef __GNUC__
+        if (i + 16 < PyTuple_GET_SIZE(names)) {
+            const char* next = (const char*) PyTuple_GET_ITEM(names, i + 16);
+            __builtin_prefetch(next);
+            __builtin_prefetch(next + 48);  // its letters
+        }
+    #endif
+    }
+    """
+    void fetch_ahead(tuple, Py_ssize_t) noexcept
     void PyErr_Clear()
 
 
@@ -53,11 +69,13 @@ cdef class NameTable:
         cdef cnp.ndarray found = new_bool_array(self.many)
         cdef uint8_t* marks = <uint8_t*> cnp.PyArray_DATA(found)
         cdef int64_t number
+        cdef Py_ssize_t i
         memset(marks, 0, self.many)
         if isinstance(names, bytes):
             self.table.mark(inside_of(names), marks)
             return found
-        for name in <tuple?> names:
+        for i, name in enumerate(<tuple?> names):
+            fetch_ahead(<tuple> names, i)
             number = self.number_of(name)
             if number >= 0:
                 marks[number] = 1
@@ -135,7 +153,9 @@ def are_same_names(given, tuple known not None, /):
         return False
     if len(<tuple> names) != len(known):
         return False
-    for one, other in zip(<tuple> names, known):
+    for i, one in enumerate(<tuple> names):
+        fetch_ahead(<tuple> names, i)
+        other = known[i]
         if one is not other and not (
             type(one) is str and type(other) is str and PyUnicode_Compare(one, other) == 0
         ):

@@ -114,6 +114,28 @@ def test_suggested_nodes_count_if_the_pod_says_so(extender):
     assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": ["n2"]})["NodeNames"] == ["n2"]
 
 
+OTHERS = ",".join(f'"elsewhere-{i}"' for i in range(200))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        f'["n2",{OTHERS}]',
+        f'[{OTHERS},"n2"]',
+        f'[{OTHERS}, "n2"]',
+        f'[{OTHERS},"\\u006e2"]',
+        f'["z\u00fcrich",{OTHERS},"n2"]',
+        f'[{OTHERS},"n2","",","]',
+    ],
+)
+def test_many_suggested_nodes_count_however_they_are_written(extender, names):
+    for i, gets in enumerate([["n2"], None]):
+        asked = json.dumps(pod(f"p{i}", ignoreK8sSuggestedNodes=False), separators=(",", ":"))
+        body = f'{{"Pod":{asked},"Nodes":null,"NodeNames":{names}}}'.encode()
+        assert get(extender, FILTER, body)["NodeNames"] == gets
+        assert get(extender, FILTER, body)["NodeNames"] == gets  # the same text again
+
+
 def test_nodes_may_be_listed_as_objects(extender):
     listed = [{"metadata": {"name": name, "labels": {"a": name}}} for name in NODES]
     arguments = {"Pod": pod("p"), "Nodes": {"items": listed}}
