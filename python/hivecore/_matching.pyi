@@ -33,6 +33,13 @@ def scaled(
 def scaled_exactly(
     weights: npt.NDArray[np.float64], exponent: int, heaviest: int
 ) -> _Int64 | None: ...
+def solve_small(
+    graph: object, sense: int, most_edges: object
+) -> tuple[_Int64, _Int64, int | float, bytes] | None: ...
+def edges_in(
+    adjacency: dict[Any, Any], number: dict[Any, int], weight: object
+) -> tuple[_Int64, list[Any]] | None: ...
+def plain_numbers(values: list[Any]) -> _Numbers | None: ...
 def solve_dense(
     weights: _Numbers,
     exponent: int = 0,

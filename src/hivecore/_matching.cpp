@@ -1,13 +1,20 @@
 // Binding of the matching kernel: arrays in, arrays out, without the GIL in between.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "adjacency_dicts.hpp"
 #include "arrays.hpp"
 #include "locked.hpp"
 #include "matching/dense/input.hpp"
@@ -17,6 +24,7 @@
 #include "matching/numbers/numbers.hpp"
 #include "matching/numbers/rows.hpp"
 #include "matching/numbers/scale.hpp"
+#include "matching/small.hpp"
 
 namespace kernel = hivecore::matching;
 
@@ -31,29 +39,37 @@ kernel::Strided<T> as_strided(const py::array& array) {
 }
 
 template <class... T>
-kernel::Numbers as_numbers(const py::array& array, const std::string& name,
-                           std::variant<kernel::Strided<T>...> numbers) {
+std::optional<kernel::Numbers> numbers_in(const py::array& array,
+                                          std::variant<kernel::Strided<T>...> numbers) {
+    const py::dtype dtype = array.dtype();
+    const int kind = dtype.normalized_num();
+    const bool native = dtype.byteorder() == '=' || dtype.byteorder() == '|';
     const bool aligned = (array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
     const bool known =
-        ((py::isinstance<py::array_t<T>>(array) && (numbers = as_strided<T>(array), true)) || ...);
-    if (!known || !aligned) {
+        ((kind == py::dtype::num_of<T>() && (numbers = as_strided<T>(array), true)) || ...);
+    return known && native && aligned ? std::optional{numbers} : std::nullopt;
+}
+
+kernel::Numbers as_numbers(const py::array& array, const std::string& name) {
+    const auto numbers = numbers_in(array, kernel::Numbers{});
+    if (!numbers) {
         throw py::type_error(name + " must hold integers, float32 or float64, native and aligned");
     }
-    return numbers;
+    return *numbers;
 }
 
 kernel::Numbers as_list(const py::array& array, const std::string& name) {
     if (array.ndim() != 1) {
         throw py::value_error(name + " must be a list");
     }
-    return as_numbers(array, name, kernel::Numbers{});
+    return as_numbers(array, name);
 }
 
 kernel::Numbers as_square(const py::array& array, const std::string& name) {
     if (array.ndim() != 2 || array.shape(0) != array.shape(1)) {
         throw py::value_error(name + " must be a square matrix");
     }
-    return as_numbers(array, name, kernel::Numbers{});
+    return as_numbers(array, name);
 }
 
 template <class Dual>
@@ -145,6 +161,143 @@ std::optional<py::array_t<std::int64_t>> scaled_exactly(const Array<double>& wei
                                                         std::int64_t heaviest) {
     auto counts = kernel::scaled_exactly(as_span(weights), exponent, heaviest);
     return counts ? std::optional{as_array(std::move(*counts))} : std::nullopt;
+}
+
+// An int64 array that only this binding writes to, before Python sees it.
+py::array_t<std::int64_t> read_only(std::initializer_list<Py_intptr_t> shape) {
+    const auto& api = py::detail::npy_api::get();
+    auto* dims = const_cast<Py_intptr_t*>(shape.begin());
+    auto made = py::reinterpret_steal<py::array_t<std::int64_t>>(api.PyArray_NewFromDescr_(
+        api.PyArray_Type_, py::dtype::of<std::int64_t>().release().ptr(),
+        static_cast<int>(shape.size()), dims, nullptr, nullptr, 0, nullptr));
+    if (!made) {
+        throw py::error_already_set();
+    }
+    py::detail::array_proxy(made.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+    return made;
+}
+
+std::int64_t* data_of(const py::array_t<std::int64_t>& array) {
+    return const_cast<std::int64_t*>(array.data());
+}
+
+py::array_t<std::int64_t> mates_of(const kernel::Matching& found) {
+    auto mates = read_only({static_cast<Py_intptr_t>(found.mate.size())});
+    std::ranges::copy(found.mate, data_of(mates));
+    return mates;
+}
+
+// The smaller vertex first.
+py::array_t<std::int64_t> pairs_of(const kernel::Matching& found) {
+    const auto n = static_cast<std::int64_t>(found.mate.size());
+    const auto pairs = (n - std::ranges::count(found.mate, -1)) / 2;
+    auto made = read_only({pairs, 2});
+    std::int64_t* next = data_of(made);
+    for (std::int64_t u = 0; u < n; ++u) {
+        if (found.mate[u] > u) {
+            *next++ = u;
+            *next++ = found.mate[u];
+        }
+    }
+    return made;
+}
+
+// exponent, offset, duals, innermost, parents, blossom_duals as int64: a certificate to be.
+py::bytes proof_of(const kernel::SmallMatching& solved) {
+    const kernel::Matching& found = solved.found;
+    const std::array<std::int64_t, 2> scale{solved.exponent, solved.offset};
+    const std::span<const std::int64_t> parts[] = {scale, found.duals, found.innermost,
+                                                   found.parents, found.blossom_duals};
+    std::size_t size = 0;
+    for (const auto& part : parts) {
+        size += part.size_bytes();
+    }
+    auto made = py::reinterpret_steal<py::bytes>(
+        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+    if (!made) {
+        throw py::error_already_set();
+    }
+    char* next = PyBytes_AS_STRING(made.ptr());
+    for (const auto& part : parts) {
+        if (!part.empty()) {
+            std::memcpy(next, part.data(), part.size_bytes());
+            next += part.size_bytes();
+        }
+    }
+    return made;
+}
+
+// Exactly an array, of numbers that compiled code reads as they are.
+std::optional<kernel::Numbers> numbers_of(py::handle object, py::ssize_t dimensions) {
+    const auto& api = py::detail::npy_api::get();
+    if (reinterpret_cast<PyTypeObject*>(api.PyArray_Type_) != Py_TYPE(object.ptr())) {
+        return std::nullopt;
+    }
+    const auto array = py::reinterpret_borrow<py::array>(object);
+    return array.ndim() == dimensions ? numbers_in(array, kernel::Numbers{}) : std::nullopt;
+}
+
+// Without the GIL where it takes longer than to let others have it.
+template <class Work>
+std::optional<kernel::SmallMatching> solved_by(std::int64_t size, Work work) {
+    constexpr std::int64_t kShort = 16;
+    return size <= kShort ? work() : without_gil(work);
+}
+
+std::optional<kernel::SmallMatching> solve_small_array(py::handle graph,
+                                                       const kernel::SmallGoal& goal) {
+    const auto weights = numbers_of(graph, 2);
+    if (!weights) {
+        return std::nullopt;
+    }
+    const auto [n, columns] = std::visit(
+        [](const auto& square) { return std::pair{square.rows, square.columns}; }, *weights);
+    if (n != columns || n > kernel::kSmallArray) {
+        return std::nullopt;
+    }
+    return solved_by(n, [&] { return kernel::solve_small(*weights, goal); });
+}
+
+template <class T>
+kernel::Numbers column_of(const kernel::Strided<T>& ends, std::int64_t column) {
+    return kernel::Strided<T>{ends.first + column * ends.across, ends.rows, 1, ends.down, 0};
+}
+
+std::optional<kernel::SmallMatching> solve_small_list(py::handle graph,
+                                                      const kernel::SmallGoal& goal) {
+    if (PyTuple_GET_SIZE(graph.ptr()) != 3 ||
+        !PyLong_CheckExact(PyTuple_GET_ITEM(graph.ptr(), 0))) {
+        return std::nullopt;
+    }
+    const auto ends = numbers_of(PyTuple_GET_ITEM(graph.ptr(), 1), 2);
+    const auto weights = numbers_of(PyTuple_GET_ITEM(graph.ptr(), 2), 1);
+    int overflow = 0;
+    const auto n = PyLong_AsLongLongAndOverflow(PyTuple_GET_ITEM(graph.ptr(), 0), &overflow);
+    if (!ends || !weights || overflow != 0 || n < 1 || n > kernel::kSmallGraph) {
+        return std::nullopt;
+    }
+    const auto m = std::visit([](const auto& list) { return list.rows; }, *weights);
+    return std::visit(
+        [&]<class T>(const kernel::Strided<T>& list) -> std::optional<kernel::SmallMatching> {
+            if (std::is_floating_point_v<T> || list.columns != 2 || list.rows != m ||
+                m > kernel::kFewEdges) {
+                return std::nullopt;
+            }
+            const auto [u, v] = std::pair{column_of(list, 0), column_of(list, 1)};
+            return solved_by(m, [&] { return kernel::solve_small(n, u, v, *weights, goal); });
+        },
+        *ends);
+}
+
+py::object solve_small(const py::object& graph, std::int64_t sense, const py::object& most_edges) {
+    const kernel::SmallGoal goal{sense, static_cast<bool>(py::bool_(most_edges))};
+    const auto solved = PyTuple_Check(graph.ptr()) ? solve_small_list(graph, goal)
+                                                        : solve_small_array(graph, goal);
+    if (!solved) {
+        return py::none();
+    }
+    return py::make_tuple(mates_of(solved->found), pairs_of(solved->found), solved->weight,
+                          proof_of(*solved));
 }
 
 using List = std::optional<Array<std::int64_t>>;
@@ -304,6 +457,19 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
                py::arg("heaviest"),
                "The same for float64 on the grid 2**exponent, negative ones as 0; None if another\n"
                "would be rounded, or one is infinite or too large.");
+    module.def("solve_small", &solve_small, py::arg("graph"), py::arg("sense"),
+               py::arg("most_edges"),
+               "Of a square array or an edge list of few vertices and plain weights: partners,\n"
+               "pairs, their weight, and as int64 in bytes the exponent, the offset and the rest\n"
+               "of what `solve_dense` gives; of anything else None.");
+    module.def("edges_in", &hivecore::edges_in, py::arg("adjacency"), py::arg("number"),
+               py::arg("weight"),
+               "Of dicts of dicts as networkx has them, each edge but loops from where it comes\n"
+               "first: the numbers of its ends and its weight, 1 by default, in a list. None if\n"
+               "any of them is something else than a dict.");
+    module.def("plain_numbers", &hivecore::plain_numbers, py::arg("values"),
+               "The list as an array, if it holds Python floats alone, or Python integers alone,\n"
+               "of at most 2**59 in magnitude; else None.");
     module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest, floor,
                duals, mate, time_limit,
                "Matching, duals, innermost blossoms, their parents and duals, of a square array.");

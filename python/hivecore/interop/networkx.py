@@ -148,7 +148,7 @@ def max_weight_matching(
     from hivecore import matching
 
     with _refusals():
-        nodes, graph = _edge_list(G, weight)
+        nodes, graph = _numbered(G, weight)
         found = matching.max_weight_matching(graph, max_cardinality=bool(maxcardinality))
     return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
 
@@ -169,7 +169,7 @@ def min_weight_matching(
     from hivecore import matching
 
     with _refusals():
-        nodes, graph = _edge_list(G, weight)
+        nodes, graph = _numbered(G, weight)
         found = matching.min_weight_matching(graph)
     return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
 
@@ -185,8 +185,10 @@ def _refusals() -> Iterator[None]:
         raise NotImplementedError(str(error)) from None
 
 
-def _edge_list(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], tuple[int, Any, Any]]:
+def _numbered(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], Any]:
     """The nodes by number, and the graph without loops as `hivecore.matching` takes it."""
+    import numpy as np
+
     from hivecore.matching.read import networkx_edges
 
     graph = convert_to_nx(graph)
@@ -196,7 +198,13 @@ def _edge_list(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], tup
             import networkx as nx
 
             raise nx.NetworkXNotImplemented(f"not implemented for {kind} type")
-    return networkx_edges(graph, weight)
+    nodes, (n, ends, weights) = networkx_edges(graph, weight)
+    if 2 * len(ends) < n * (n - 1):
+        return nodes, (n, ends, weights)
+    array = np.zeros((n, n), weights.dtype)  # of a complete graph: the sooner solved form
+    u, v = ends.T
+    array[u, v] = array[v, u] = weights
+    return nodes, array
 
 
 def _forget(graph: Any) -> None:

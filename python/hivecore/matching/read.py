@@ -12,7 +12,7 @@ from hivecore._arguments import as_int
 from hivecore.matching.graph import Dense, Graph, Int64, Sparse
 from hivecore.matching.integers import LIMIT, Extent
 
-__all__ = ["as_native", "check_dtype", "networkx_edges", "read_graph"]
+__all__ = ["as_native", "check_dtype", "from_edges", "networkx_edges", "read_graph"]
 
 _Array = npt.NDArray[Any]
 
@@ -32,11 +32,11 @@ def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, _A
     # What has not been imported cannot be the argument's type.
     scipy_sparse, networkx = sys.modules.get("scipy.sparse"), sys.modules.get("networkx")
     if isinstance(graph, tuple):
-        return _surveyed(_from_edges(graph, lightest), positive)
+        return _surveyed(from_edges(graph, lightest), positive)
     if scipy_sparse is not None and scipy_sparse.issparse(graph):
         return _surveyed(_from_scipy(graph), positive)
     if networkx is not None and isinstance(graph, networkx.Graph):
-        return _surveyed(_from_edges(networkx_edges(graph, "weight")[1], lightest), positive)
+        return _surveyed(from_edges(networkx_edges(graph, "weight")[1], lightest), positive)
     return _from_array(graph, positive)
 
 
@@ -115,13 +115,14 @@ def _from_present(weights: _Array) -> Sparse:
         )
         raise ValueError(f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={there}")
     u, v = np.nonzero(np.triu(present, 1))
-    return _from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
+    return from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
 
 
 # --- edge list
 
 
-def _from_edges(graph: tuple[Any, ...], lightest: bool) -> Sparse:
+def from_edges(graph: tuple[Any, ...], lightest: bool) -> Sparse:
+    """The graph ``(n, edges, weights)``; of parallel edges the heaviest or the lightest."""
     if len(graph) != 3:
         raise ValueError(f"graph as a tuple must be (n, edges, weights), not of {len(graph)} parts")
     n = as_int(graph[0], "n", 0, 2**31 - 1)
@@ -178,35 +179,53 @@ def networkx_edges(graph: Any, weight: Any) -> tuple[list[Any], tuple[int, Int64
         raise TypeError("graph must be undirected: give graph.to_undirected()")
     nodes = list(graph)
     number = {node: i for i, node in enumerate(nodes)}
+    ends, weights = _from_dicts(graph, number, weight) or _from_edge_view(graph, number, weight)
+    return nodes, (len(nodes), ends, _as_numbers(weights))
+
+
+def _from_dicts(graph: Any, number: dict[Any, int], weight: Any) -> tuple[Int64, list[Any]] | None:
+    """The same edges in the same order as `_from_edge_view`, natively; None for unusual graphs."""
+    is_usual = type(graph).edges is sys.modules["networkx"].Graph.edges
+    if not is_usual or type(graph._adj) is not dict or not (weight is None or type(weight) is str):
+        return None
+    return _matching.edges_in(graph._adj, number, weight)
+
+
+def _from_edge_view(graph: Any, number: dict[Any, int], weight: Any) -> tuple[Int64, list[Any]]:
     if weight is None:
         triples = [(u, v, 1) for u, v in graph.edges() if u != v]
     else:
         triples = [edge for edge in graph.edges(data=weight, default=1) if edge[0] != edge[1]]
     ends = [number[end] for u, v, _ in triples for end in (u, v)]
-    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return nodes, (len(nodes), edges, _as_numbers([value for _, _, value in triples]))
+    return np.array(ends, dtype=np.int64).reshape(-1, 2), [value for _, _, value in triples]
 
 
 def _as_numbers(weights: list[Any]) -> _Array:
     """The weights as an array of int64 or, if one of them is a float, of float64."""
+    plain = _matching.plain_numbers(weights)
+    array = _from_mixed(weights) if plain is None else plain
+    if np.isnan(array).any():
+        raise ValueError("weight is NaN for an edge")
+    if np.isinf(array).any() or (plain is None and array.tolist() != weights):
+        raise ValueError("weights that float64 does not hold exactly, or infinite ones")
+    return array
+
+
+def _from_mixed(weights: list[Any]) -> _Array:
+    """The same, not checked, of any integers and floats."""
     kinds = set(map(type, weights))
     if all(issubclass(kind, (int, np.integer, np.bool_)) for kind in kinds):
         numbers = list(map(int, weights))
-        if numbers and not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
+        if not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
             raise ValueError("weights beyond 2**59 in magnitude")
         return np.array(numbers, dtype=np.int64)
     if not all(issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) for kind in kinds):
         names = sorted(kind.__name__ for kind in kinds)
         raise TypeError(f"weights must be integers or floats, not {', '.join(names)}")
     try:
-        array = np.array(list(map(float, weights)))
+        return np.array(list(map(float, weights)))
     except OverflowError:
         raise ValueError("weights that are too large for float64") from None
-    if np.isnan(array).any():
-        raise ValueError("weight is NaN for an edge")
-    if np.isinf(array).any() or (kinds != {float} and array.tolist() != weights):
-        raise ValueError("weights that float64 does not hold exactly, or infinite ones")
-    return array
 
 
 # --- scipy.sparse

@@ -21,11 +21,12 @@ from hivecore.matching.certificate import Certificate, is_below_floor
 from hivecore.matching.graph import Graph, Int64, Sparse, edges_of
 from hivecore.matching.integers import LIMIT, Extent, Integers, excess_bits
 from hivecore.matching.kernel import NO_FLOOR, Answer, attempt, check_initial
-from hivecore.matching.matching import Matching, gap_of, total_weight
+from hivecore.matching.matching import Matching, gap_of, small_matching, total_weight
 from hivecore.matching.read import read_graph
 
 __all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
 
+_ALONE = 1  # thread; compared by identity, as anything may be given
 _FOREVER = 1e9  # seconds
 _MANY_EDGES = 2**17  # of more, floats are rounded where wide integers gain little: slow and large
 _FEW_BITS = 12  # that do not fit; so many may well be lost where weights are added as floats
@@ -101,6 +102,10 @@ def max_weight_matching(
     [[0, 1], [2, 3]]
     """
     most_edges = max_cardinality or perfect
+    if threads is _ALONE and time_limit is None and initial is None:
+        found = small_matching(graph, 1, most_edges, perfect, certificate)
+        if found is not None:
+            return found
     return _best(graph, 1, most_edges, perfect, certificate, threads, time_limit, initial)
 
 
@@ -128,6 +133,10 @@ def min_weight_matching(
     Traceback (most recent call last):
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
+    if threads is _ALONE and time_limit is None and initial is None:
+        found = small_matching(graph, -1, True, perfect, certificate)
+        if found is not None:
+            return found
     return _best(graph, -1, True, perfect, certificate, threads, time_limit, initial)
 
 

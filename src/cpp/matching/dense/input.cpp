@@ -24,12 +24,38 @@ T filler_of(const Strided<T>& weights) {
     return std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : weights.at(0, 1);
 }
 
+// Up to so many rows the pairs, read one by one, cost less than the tiles around them.
+constexpr std::int64_t kFewRows = 64;
+
+template <class T>
+DenseSurvey survey_pairs(const Strided<T>& weights, Grid grid) {
+    DenseSurvey found;
+    T some[kFewRows * (kFewRows - 1) / 2];
+    for (std::int64_t i = 0; i < weights.rows && !found.asymmetric; ++i) {
+        for (std::int64_t j = i + 1; j < weights.rows; ++j) {
+            const T weight = weights.at(i, j);
+            if (differ(weight, weights.at(j, i))) {
+                found.asymmetric = {i, j};
+                break;
+            }
+            some[found.edges] = weight;
+            found.edges += weight == weight ? 1 : 0;
+        }
+    }
+    const auto* first = reinterpret_cast<const std::byte*>(some);
+    found.extent = extent_of(Strided<T>{first, found.edges, 1, sizeof(T), 0}, grid);
+    return found;
+}
+
 template <class T>
 DenseSurvey survey(const Strided<T>& given, Grid grid) {
     const std::int64_t n = given.rows;
     DenseSurvey found;
     if (n < 2) {
         return found;
+    }
+    if (n <= kFewRows) {
+        return survey_pairs(given, grid);
     }
     const Strided<T> weights = by_rows(given);
     const T filler = filler_of(weights);
@@ -39,20 +65,21 @@ DenseSurvey survey(const Strided<T>& given, Grid grid) {
     Tile<T> mirrored;
     std::int64_t present = 0;  // pairs count twice
     for (std::int64_t top = 0; top < n && !found.asymmetric; top += kTile) {
+        const std::int64_t height = std::min(kTile, n - top);
         for (std::int64_t left = top; left < n; left += kTile) {
             if (left + kTile > n) {
-                tile.fill(filler);
-                mirrored.fill(filler);
+                tile.fill(filler, height);
+                mirrored.fill(filler, height);
             }
             tile.read(weights, top, left);
             mirrored.read(weights.transposed(), top, left);
             if (top == left) {
-                tile.set_diagonal(filler);
-                mirrored.set_diagonal(filler);
+                tile.set_diagonal(filler, height);
+                mirrored.set_diagonal(filler, height);
             }
-            const Comparison compared = compare(tile, mirrored, values);
+            const Comparison compared = compare(tile, mirrored, height, values);
             present += top == left ? compared.present : 2 * compared.present;
-            for (std::int64_t i = 0; i < kTile && !compared.symmetric; ++i) {
+            for (std::int64_t i = 0; i < height && !compared.symmetric; ++i) {
                 for (std::int64_t j = 0; j < kTile; ++j) {
                     if (differ(tile.cells[i][j], mirrored.cells[i][j])) {
                         const std::pair pair{top + i, left + j};
@@ -69,12 +96,36 @@ DenseSurvey survey(const Strided<T>& given, Grid grid) {
     return found;
 }
 
+void refuse_unless(bool fine) {
+    if (!fine) {
+        throw std::invalid_argument("a weight is not finite or more than heaviest");
+    }
+}
+
+// Whether all weights are allowed.
+template <class T, class Lane>
+bool write_pairs(const Strided<T>& weights, const Scale& scale, Lane absent, Lane* matrix) {
+    const std::int64_t n = weights.rows;
+    const Scaler<T> scaler(scale);
+    bool fine = true;
+    for (std::int64_t i = 0; i < n; ++i) {
+        matrix[i * n + i] = absent;
+        for (std::int64_t j = i + 1; j < n; ++j) {
+            const std::int64_t count = scaler(weights.at(i, j));
+            const bool counts = 0 < count && count <= scale.heaviest;
+            fine &= count <= scale.heaviest;
+            const Lane doubled = counts ? static_cast<Lane>(2 * count) : absent;
+            matrix[i * n + j] = matrix[j * n + i] = doubled;
+        }
+    }
+    return fine;
+}
+
 template <class T, class Lane>
 void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matrix) {
     const std::int64_t n = given.rows;
-    if (n < 2) {
-        std::fill_n(matrix, n, absent);
-        return;
+    if (n <= kFewRows) {
+        return refuse_unless(write_pairs(given, scale, absent, matrix));
     }
     const Strided<T> weights = by_rows(given);
     const T filler = filler_of(weights);
@@ -83,19 +134,19 @@ void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matri
     Tile<T> tile;
     Tile<Lane> doubled;
     Tile<Lane> mirrored;
-    tile.fill(filler);
+    tile.fill(filler, std::min(kTile, n));
     bool fine = true;
     for (std::int64_t top = 0; top < n; top += kTile) {
+        const std::int64_t height = std::min(kTile, n - top);
         for (std::int64_t left = top; left < n; left += kTile) {
-            const std::int64_t height = std::min(kTile, n - top);
             const std::int64_t width = std::min(kTile, n - left);
             tile.read(weights, top, left);
             if (top == left) {
-                tile.set_diagonal(filler);
+                tile.set_diagonal(filler, height);
             }
-            fine &= convert(tile, scaler, scale.heaviest, absent, doubled);
+            fine &= convert(tile, height, scaler, scale.heaviest, absent, doubled);
             if (top == left) {
-                doubled.set_diagonal(absent);
+                doubled.set_diagonal(absent, height);
                 for (std::int64_t i = 0; i < height; ++i) {
                     for (std::int64_t j = 0; j < i; ++j) {
                         doubled.cells[i][j] = doubled.cells[j][i];
@@ -117,9 +168,7 @@ void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matri
             }
         }
     }
-    if (!fine) {
-        throw std::invalid_argument("a weight is not finite or more than heaviest");
-    }
+    refuse_unless(fine);
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 // time, in a portable and in an AVX2 version of one body. Both give the same answers.
 //
 // A tile of 32 by 32 cells and its mirror image stay in the nearest cache, so that reading down the
-// columns of an array costs no more than along its rows. Tiles at the edge are filled up with a
-// value that changes nothing, and the loops always run over all cells.
+// columns of an array costs no more than along its rows. Rows of tiles at the edge are filled up
+// with a value that changes nothing, so that the loops always run over whole rows, of as many as
+// the tile has.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +26,10 @@ template <class T>
 struct Tile {
     alignas(64) T cells[kTile][kTile];
 
-    void fill(T value) { std::fill_n(cells[0], kTile * kTile, value); }
+    void fill(T value, std::int64_t height) { std::fill_n(cells[0], height * kTile, value); }
 
-    void set_diagonal(T value) {
-        for (std::int64_t i = 0; i < kTile; ++i) {
+    void set_diagonal(T value, std::int64_t height) {
+        for (std::int64_t i = 0; i < height; ++i) {
             cells[i][i] = value;
         }
     }
@@ -73,12 +74,12 @@ struct Comparison {
 // Counts are kept per column, in lanes, and summed at the end.
 template <class T>
 HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirrored,
-                                        Survey<T>& survey) {
+                                        std::int64_t height, Survey<T>& survey) {
     static_assert(Survey<T>::kLanes == kTile);
     using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
     Lane different[kTile] = {};
     Lane present[kTile] = {};
-    for (std::int64_t i = 0; i < kTile; ++i) {
+    for (std::int64_t i = 0; i < height; ++i) {
         const T* here = tile.cells[i];
         const T* there = mirrored.cells[i];
         for (std::int64_t j = 0; j < kTile; ++j) {
@@ -99,10 +100,10 @@ HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirr
 
 // Whether no weight counts more than `heaviest`; doubles them, `absent` for 0 and less.
 template <class T, class Lane>
-HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest,
-                                  Lane absent, Tile<Lane>& doubled) {
+HIVECORE_INLINE bool convert_body(const Tile<T>& tile, std::int64_t height, Scaler<T> scaler,
+                                  std::int64_t heaviest, Lane absent, Tile<Lane>& doubled) {
     std::int64_t heavy = 0;
-    for (std::int64_t i = 0; i < kTile; ++i) {
+    for (std::int64_t i = 0; i < height; ++i) {
         for (std::int64_t j = 0; j < kTile; ++j) {
             const std::int64_t count = scaler(tile.cells[i][j]);
             heavy |= count > heaviest ? 1 : 0;
@@ -114,27 +115,28 @@ HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Scaler<T> scaler, std::in
 }
 
 template <class T>
-Comparison compare_portable(const Tile<T>& tile, const Tile<T>& mirrored, Survey<T>& survey) {
-    return compare_body(tile, mirrored, survey);
+Comparison compare_portable(const Tile<T>& tile, const Tile<T>& mirrored, std::int64_t height,
+                            Survey<T>& survey) {
+    return compare_body(tile, mirrored, height, survey);
 }
 template <class T, class Lane>
-bool convert_portable(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest, Lane absent,
-                      Tile<Lane>& doubled) {
-    return convert_body(tile, scaler, heaviest, absent, doubled);
+bool convert_portable(const Tile<T>& tile, std::int64_t height, Scaler<T> scaler,
+                      std::int64_t heaviest, Lane absent, Tile<Lane>& doubled) {
+    return convert_body(tile, height, scaler, heaviest, absent, doubled);
 }
 
 #ifdef HIVECORE_X86
 template <class T>
 __attribute__((target("avx2"))) Comparison compare_avx2(const Tile<T>& tile,
                                                         const Tile<T>& mirrored,
-                                                        Survey<T>& survey) {
-    return compare_body(tile, mirrored, survey);
+                                                        std::int64_t height, Survey<T>& survey) {
+    return compare_body(tile, mirrored, height, survey);
 }
 template <class T, class Lane>
-__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, Scaler<T> scaler,
-                                                  std::int64_t heaviest, Lane absent,
-                                                  Tile<Lane>& doubled) {
-    return convert_body(tile, scaler, heaviest, absent, doubled);
+__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, std::int64_t height,
+                                                  Scaler<T> scaler, std::int64_t heaviest,
+                                                  Lane absent, Tile<Lane>& doubled) {
+    return convert_body(tile, height, scaler, heaviest, absent, doubled);
 }
 #endif
 
