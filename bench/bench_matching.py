@@ -1,20 +1,25 @@
 """Maximum-weight matching against LEMON, Boost, rustworkx, networkx and the twin, by family.
 
-    python bench/bench_matching.py [--smoke] [--out DIR]
+    python bench/bench_matching.py [--smoke] [--out DIR] [--largest N]
 
-Measured is CPU time: of hivecore the whole call with its certificate, of a peer the solver alone
-(its graph is built before). The contenders of an instance take turns: all of them three times, but
-who needs two seconds or more only once; the best turn counts. In one turn short solves are repeated
-for 20 ms, by everyone, and the fastest counts. All answers must weigh the same; hivecore's is
-verified, outside the clock. LEMON and Boost run in processes of their own, compiled here from their
-headers, without which they are left out; of Boost it takes those of the algorithm as rewritten in
-2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of the sizes where
-it would take more than about a minute. Beside the figures in matching.json go a page of them,
-matching.md, and a plot of every family. Last come networkx with hivecore as its backend, and what a
-change costs a matcher that stays, at even and at odd n.
+Measured is CPU time: of hivecore the whole call, which computes the numbers of its certificate, and
+the reading of its pairs; of a peer the solver alone (its graph is built before). That is for LEMON
+`run()` of a solver that is there already, for Boost its one function, for rustworkx and networkx
+the Python call. The contenders of an instance take turns: all of them three times, but those that
+need two seconds or more only once; the best turn counts. In one turn short solves are repeated for
+20 ms, by everyone, and the fastest counts. All answers must weigh the same; hivecore's is verified,
+outside the clock. `--largest N` measures instances of at most N vertices and nothing else, and
+keeps the other figures of DIR. LEMON and Boost run in processes of their own, compiled here from
+their headers, without which they are left out; of Boost it takes those of the algorithm as
+rewritten in 2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of the
+sizes where it would take more than about a minute. Beside the figures in matching.json go a page of
+them, matching.md, and a plot of every family. Last come networkx with hivecore as its backend, and
+what a change costs a matcher that stays, at even and at odd n.
 """
 
+import json
 import tempfile
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -33,7 +38,8 @@ from matching_peers import Run
 
 from hivecore.matching import max_weight_matching
 
-DENSE = [100, 200, 500, 1000, 2000]
+TINY = [4, 6, 8, 10, 16, 20, 32, 50]
+DENSE = [*TINY, 100, 200, 500, 1000, 2000]
 
 # The generator, the sizes, and the largest size at which each peer is still measured.
 FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = {
@@ -59,42 +65,42 @@ FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = 
     ),
     "random": (
         graphs.random,
-        [1000, 10_000, 100_000, 1_000_000],
+        [20, 100, 1000, 10_000, 100_000, 1_000_000],
         {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "kNN": (
         graphs.nearest,
-        [1000, 10_000, 100_000],
+        [20, 100, 1000, 10_000, 100_000],
         {"networkx": 1000, "rustworkx": 10_000, "LEMON": 100_000, "Boost": 1000},
     ),
     "path": (
         graphs.path,
-        [1000, 10_000, 100_000, 1_000_000],
+        [20, 100, 1000, 10_000, 100_000, 1_000_000],
         {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "chain": (
         graphs.chain,
-        [1000, 10_000, 100_000, 1_000_000],
+        [20, 100, 1000, 10_000, 100_000, 1_000_000],
         {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "triangles": (
         graphs.triangles,
-        [1002, 10_002, 100_002],
+        [18, 102, 1002, 10_002, 100_002],
         {"networkx": 1002, "rustworkx": 10_002, "LEMON": 100_002, "Boost": 1002},
     ),
     "sparse delta": (
         graphs.sparse_delta,
-        [1004, 5004, 20_004],
+        [24, 104, 1004, 5004, 20_004],
         {"networkx": 1004, "rustworkx": 1004, "LEMON": 20_004, "Boost": 1004},
     ),
     "dense delta": (
         graphs.dense_delta,
-        [252, 504, 1000],
+        [24, 84, 252, 504, 1000],
         {"networkx": 252, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000},
     ),
     "hard cards": (
         graphs.hard_cards,
-        [60, 180, 600],
+        [6, 18, 36, 60, 180, 600],
         {"networkx": 600, "rustworkx": 600, "LEMON": 600, "Boost": 600, "twin": 180},
     ),
 }
@@ -104,6 +110,7 @@ CHANGES = {
     ],
     True: [(60, 5), (61, 5)],
 }
+BACKEND = [10, 50, 100, 200]
 SMOKE = 60
 QUICK = 2.0  # seconds
 
@@ -112,7 +119,8 @@ def hivecore(graph: Graph) -> Run:
     given = graphs.as_array(graph) if graphs.is_complete(graph) else graph
 
     def run() -> tuple[float, int]:
-        seconds, found = peers.timed(lambda: max_weight_matching(given))
+        seconds, _ = peers.timed(lambda: max_weight_matching(given).pairs)
+        found = max_weight_matching(given)
         assert found.exact
         assert found.verify()
         return seconds, found.weight
@@ -152,9 +160,15 @@ def contest(runs: dict[str, Run]) -> dict[str, float]:
     return {name: min(seconds, again.get(name, seconds)) for name, seconds in first.items()}
 
 
-def contests(smoke: bool, drivers: dict[str, Path]) -> Iterator[dict[str, Any]]:
+def contests(
+    smoke: bool, drivers: dict[str, Path], kept: dict[tuple[str, int], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """One by one; those that are kept are not held again."""
     for family, (make, sizes, limits) in FAMILIES.items():
         for n in [SMOKE] if smoke else sizes:
+            if (family, n) in kept:
+                yield kept[family, n]
+                continue
             graph = make(n)
             seconds = contest(contenders(graph, limits, drivers))
             ours = seconds["hivecore"]
@@ -182,8 +196,20 @@ def backend(n: int) -> dict[str, Any]:
     return {"family": "noise", "n": n, "seconds": seconds}
 
 
+def add_largest(parser: ArgumentParser) -> None:
+    parser.add_argument("--largest", type=int, default=None, metavar="N", help="vertices at most")
+
+
 def main() -> None:
-    arguments = command_line(__doc__)
+    arguments = command_line(__doc__, add_largest)
+    before: dict[str, Any] = {}
+    if arguments.largest is not None:
+        before = json.loads((arguments.out / "matching.json").read_text())["figures"]
+    kept = {
+        (contest["family"], contest["n"]): contest
+        for contest in before.get("contests", [])
+        if contest["n"] > arguments.largest
+    }
     versions = {"networkx": nx.__version__, "rustworkx": rx.__version__}
     with tempfile.TemporaryDirectory() as folder:
         drivers = {}
@@ -200,14 +226,15 @@ def main() -> None:
             versions["Boost"] += " with the matching of 2025"
         figures = {
             "versions": versions,
-            "contests": list(contests(arguments.smoke, drivers)),
-            "backend": [backend(n) for n in ([SMOKE] if arguments.smoke else [100, 200])],
-            "changes": [
+            "contests": list(contests(arguments.smoke, drivers, kept)),
+            "backend": [backend(n) for n in ([SMOKE] if arguments.smoke else BACKEND)],
+            "changes": before.get("changes")
+            or [
                 changes(family, FAMILIES[family][0], n, rounds)
                 for family in ("noise", "ties", "uniform")
                 for n, rounds in CHANGES[arguments.smoke]
             ],
-            "memory": memory(200 if arguments.smoke else 2000),
+            "memory": before.get("memory") or memory(200 if arguments.smoke else 2000),
         }
     save(arguments, "matching", figures)
     write_page(arguments.out, figures, surroundings(arguments))

@@ -1,9 +1,10 @@
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+_T = TypeVar("_T")
 _Numbers = npt.NDArray[Any]
 _Int64 = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
@@ -34,8 +35,13 @@ def scaled_exactly(
     weights: npt.NDArray[np.float64], exponent: int, heaviest: int
 ) -> _Int64 | None: ...
 def solve_small(
-    graph: object, sense: int, most_edges: object
-) -> tuple[_Int64, _Int64, int | float, bytes] | None: ...
+    cls: type[_T],
+    graph: object,
+    sense: int,
+    most_edges: object,
+    perfect: object,
+    certificate: object,
+) -> _T | None: ...
 def edges_in(
     adjacency: dict[Any, Any], number: dict[Any, int], weight: object
 ) -> tuple[_Int64, list[Any]] | None: ...

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -289,15 +290,62 @@ std::optional<kernel::SmallMatching> solve_small_list(py::handle graph,
         *ends);
 }
 
-py::object solve_small(const py::object& graph, std::int64_t sense, const py::object& most_edges) {
-    const kernel::SmallGoal goal{sense, static_cast<bool>(py::bool_(most_edges))};
-    const auto solved = PyTuple_Check(graph.ptr()) ? solve_small_list(graph, goal)
-                                                        : solve_small_array(graph, goal);
-    if (!solved) {
+bool is_true(const py::object& object) {
+    return static_cast<bool>(py::bool_(object));
+}
+
+// What a certificate needs of the graph, which may be written to later: of an array itself, so that
+// it then fails.
+py::object kept_of(const py::object& graph) {
+    if (!PyTuple_Check(graph.ptr())) {
+        return graph;
+    }
+    const auto list = py::reinterpret_borrow<py::tuple>(graph);
+    return py::make_tuple(list[0], list[1].attr("copy")(), list[2].attr("copy")());
+}
+
+// A new object with these fields, by way of no constructor, which takes longer than to solve a
+// small graph, and past the setter of a frozen class.
+template <std::size_t N>
+py::object object_with(const py::type& cls, PyObject* const (&names)[N],
+                       const std::array<py::object, N>& values) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+    auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
+    if (!made) {
+        throw py::error_already_set();
+    }
+    for (std::size_t i = 0; i < N; ++i) {
+        if (PyObject_GenericSetAttr(made.ptr(), names[i], values[i].ptr()) != 0) {
+            throw py::error_already_set();
+        }
+    }
+    return made;
+}
+
+py::object solve_small(const py::type& cls, const py::object& graph, std::int64_t sense,
+                       const py::object& most_edges, const py::object& perfect,
+                       const py::object& certificate) {
+    static PyObject* const names[] = {
+        PyUnicode_InternFromString("mate"),      PyUnicode_InternFromString("pairs"),
+        PyUnicode_InternFromString("weight"),    PyUnicode_InternFromString("exact"),
+        PyUnicode_InternFromString("gap_bound"), PyUnicode_InternFromString("_later"),
+    };
+    static PyObject* const no_gap = PyFloat_FromDouble(0.0);
+    const kernel::SmallGoal goal{sense, is_true(most_edges)};
+    const auto solved =
+        PyTuple_Check(graph.ptr()) ? solve_small_list(graph, goal) : solve_small_array(graph, goal);
+    const auto free = solved ? std::ranges::count(solved->found.mate, -1) : 0;
+    if (!solved || (free > 0 && is_true(perfect))) {
         return py::none();
     }
-    return py::make_tuple(mates_of(solved->found), pairs_of(solved->found), solved->weight,
-                          proof_of(*solved));
+    py::object later = py::none();
+    if (is_true(certificate)) {
+        later = py::make_tuple(kept_of(graph), proof_of(*solved), sense, most_edges);
+    }
+    return object_with<std::size(names)>(
+        cls, names,
+        {mates_of(solved->found), pairs_of(solved->found), py::cast(solved->weight),
+         py::bool_(true), py::reinterpret_borrow<py::object>(no_gap), std::move(later)});
 }
 
 using List = std::optional<Array<std::int64_t>>;
@@ -457,11 +505,14 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
                py::arg("heaviest"),
                "The same for float64 on the grid 2**exponent, negative ones as 0; None if another\n"
                "would be rounded, or one is infinite or too large.");
-    module.def("solve_small", &solve_small, py::arg("graph"), py::arg("sense"),
-               py::arg("most_edges"),
-               "Of a square array or an edge list of few vertices and plain weights: partners,\n"
-               "pairs, their weight, and as int64 in bytes the exponent, the offset and the rest\n"
-               "of what `solve_dense` gives; of anything else None.");
+    module.def("solve_small", &solve_small, py::arg("cls"), py::arg("graph"), py::arg("sense"),
+               py::arg("most_edges"), py::arg("perfect"), py::arg("certificate"),
+               "Of a square array or an edge list of few vertices and plain weights an object of\n"
+               "that class, a `Matching`: its fields but for the certificate and its graph, and\n"
+               "what those can be made of, `_later`: the graph; the exponent, the offset, and all\n"
+               "else that `solve_dense` gives, as int64 in bytes; the sense, and whether of most\n"
+               "edges. `_later` is None if no certificate is asked for. None of any other graph,\n"
+               "and of one without a perfect matching where that is asked for.");
     module.def("edges_in", &hivecore::edges_in, py::arg("adjacency"), py::arg("number"),
                py::arg("weight"),
                "Of dicts of dicts as networkx has them, each edge but loops from where it comes\n"

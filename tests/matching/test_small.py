@@ -15,7 +15,7 @@ from profiles import examples
 
 from hivecore import _matching
 from hivecore.errors import NoPerfectMatchingError
-from hivecore.matching import Certificate, max_weight_matching, min_weight_matching
+from hivecore.matching import Certificate, Matching, max_weight_matching, min_weight_matching
 from hivecore.matching.graph import Dense, Sparse
 from hivecore.reference.matching import max_weight_matching as twin
 
@@ -236,9 +236,14 @@ class Untrue:
 
 def test_the_binding_declines_what_is_not_for_it():
     for graph in (None, 3, "abcd", [], (), (1, 2, 3), np.zeros((65, 65)), np.zeros((3, 3), "c16")):
-        assert _matching.solve_small(graph, 1, False) is None
-    with pytest.raises(ZeroDivisionError):
-        _matching.solve_small(np.ones((2, 2)), 1, Untrue())
+        assert _matching.solve_small(Matching, graph, 1, False, False, True) is None
+    for options in ((Untrue(), False, True), (False, Untrue(), True), (False, False, Untrue())):
+        with pytest.raises(ZeroDivisionError):
+            _matching.solve_small(Matching, np.ones((3, 3)), 1, *options)
+    with pytest.raises(TypeError):
+        _matching.solve_small(3, np.ones((3, 3)), 1, False, False, True)
+    with pytest.raises(AttributeError):  # a class whose objects have no fields
+        _matching.solve_small(object, np.ones((3, 3)), 1, False, False, True)
 
 
 # --- what is put off until it is read
@@ -297,7 +302,7 @@ def test_without_a_certificate_nothing_is_kept():
     found = max_weight_matching(np.ones((4, 4)), certificate=False)
     assert found.certificate is None
     assert found._graph is None
-    assert "_later" not in vars(found)
+    assert vars(found)["_later"] is None
 
 
 def test_it_is_where_another_search_may_begin(found):

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hivecore import _matching
 from hivecore.errors import CertificateError
 from hivecore.matching.certificate import Certificate, verify_certificate
 from hivecore.matching.graph import Dense, Graph, Int64
 from hivecore.matching.read import from_edges
 
-__all__ = ["Matching", "gap_of", "small_matching", "total_weight"]
-
-_new = object.__new__
+__all__ = ["Matching", "gap_of", "total_weight"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +48,13 @@ class Matching:
     if not TYPE_CHECKING:  # which sees all fields
 
         def __getattr__(self, name: str) -> Any:
-            """The certificate, and the graph that it is of, if `small_matching` has made this."""
-            later = self.__dict__.get("_later") if name in ("certificate", "_graph") else None
-            if later is None:
+            """The certificate and its graph, which `_matching.solve_small` does not make."""
+            if name not in ("certificate", "_graph") or "_later" not in self.__dict__:
                 raise AttributeError(f"'Matching' object has no attribute {name!r}")
-            for field_name, value in zip(
-                ("certificate", "_graph"), _certified(*later), strict=True
-            ):
-                self.__dict__.setdefault(field_name, value)
+            later = self.__dict__["_later"]
+            made = (None, None) if later is None else _certified(*later)
+            self.__dict__.setdefault("certificate", made[0])
+            self.__dict__.setdefault("_graph", made[1])
             return self.__dict__[name]
 
     @property
@@ -108,42 +104,16 @@ class Matching:
         return True
 
 
-def small_matching(
-    graph: Any, sense: int, most_edges: bool, perfect: bool, certificate: bool
-) -> Matching | None:
-    """The answer for a few vertices in one native call; None: it has to take the general way.
-
-    The same as on the general way, but that the certificate is made when it is read: for four
-    vertices that takes longer than the matching.
-    """
-    answer = _matching.solve_small(graph, sense, most_edges)
-    if answer is None:
-        return None
-    mate, pairs, weight, proof = answer
-    if perfect and 2 * len(pairs) < len(mate):
-        return None
-    made: Matching = _new(Matching)
-    fields = made.__dict__  # the constructor of a frozen dataclass takes three times as long
-    fields["mate"] = mate
-    fields["pairs"] = pairs
-    fields["weight"] = weight
-    fields["exact"] = True
-    fields["gap_bound"] = 0.0
-    if certificate:
-        if isinstance(graph, tuple):
-            graph = graph[0], graph[1].copy(), graph[2].copy()
-        fields["_later"] = graph, proof, sense, most_edges
-    else:
-        fields["certificate"] = fields["_graph"] = None
-    return made
-
-
 def _certified(graph: Any, proof: bytes, sense: int, most_edges: bool) -> tuple[Certificate, Graph]:
+    """What the kernel's numbers say of the graph that was given."""
     read = from_edges(graph, sense < 0) if isinstance(graph, tuple) else Dense(graph)
     exponent, offset, *_ = numbers = np.frombuffer(proof, dtype=np.int64)
-    sets = len(numbers) // 2 - 1 - read.n
-    parts = np.split(numbers[2:], [read.n, 2 * read.n, 2 * read.n + sets])
-    return Certificate(*parts, int(exponent), int(offset), sense, most_edges), read
+    sets = len(numbers) // 2 - 1 - read.n  # exponent, offset, two per vertex, two per blossom
+    ends = [read.n, 2 * read.n, 2 * read.n + sets]
+    duals, innermost, parents, blossom_duals = np.split(numbers[2:], ends)
+    return Certificate(
+        duals, innermost, parents, blossom_duals, int(exponent), int(offset), sense, most_edges
+    ), read
 
 
 def total_weight(weights: npt.NDArray[Any]) -> int | float:

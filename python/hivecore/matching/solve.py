@@ -21,7 +21,7 @@ from hivecore.matching.certificate import Certificate, is_below_floor
 from hivecore.matching.graph import Graph, Int64, Sparse, edges_of
 from hivecore.matching.integers import LIMIT, Extent, Integers, excess_bits
 from hivecore.matching.kernel import NO_FLOOR, Answer, attempt, check_initial
-from hivecore.matching.matching import Matching, gap_of, small_matching, total_weight
+from hivecore.matching.matching import Matching, gap_of, total_weight
 from hivecore.matching.read import read_graph
 
 __all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
@@ -103,7 +103,7 @@ def max_weight_matching(
     """
     most_edges = max_cardinality or perfect
     if threads is _ALONE and time_limit is None and initial is None:
-        found = small_matching(graph, 1, most_edges, perfect, certificate)
+        found = _matching.solve_small(Matching, graph, 1, most_edges, perfect, certificate)
         if found is not None:
             return found
     return _best(graph, 1, most_edges, perfect, certificate, threads, time_limit, initial)
@@ -134,7 +134,7 @@ def min_weight_matching(
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
     if threads is _ALONE and time_limit is None and initial is None:
-        found = small_matching(graph, -1, True, perfect, certificate)
+        found = _matching.solve_small(Matching, graph, -1, True, perfect, certificate)
         if found is not None:
             return found
     return _best(graph, -1, True, perfect, certificate, threads, time_limit, initial)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,18 +25,21 @@ class TightTimes {
     explicit TightTimes(const Matrix<T>& matrix)
         : n_(matrix.size()),
           matrix_(matrix),
-          best_(n_),
-          from_(n_),
-          add_(n_),
-          half_(n_),
-          places_(n_),
+          rows_(5 * static_cast<std::size_t>(n_)),
+          best_(rows_.data()),
+          from_(best_ + n_),
+          add_(from_ + n_),
+          half_(add_ + n_),
+          places_(half_ + n_),
           kernels_(row_kernels<T>()) {}
+    TightTimes(const TightTimes&) = delete;
+    TightTimes& operator=(const TightTimes&) = delete;
 
     // No vertex has a label; dual(v) is the dual of v.
     template <class Dual>
     void begin(Dual dual) {
-        std::fill(best_.begin(), best_.end(), Matrix<T>::kNever);
-        std::fill(half_.begin(), half_.end(), T{0});
+        std::fill_n(best_, n_, Matrix<T>::kNever);
+        std::fill_n(half_, n_, T{0});
         for (Node v = 0; v < n_; ++v) {
             add_[v] = dual(v);
         }
@@ -45,7 +49,7 @@ class TightTimes {
         add_[u] = shifted_dual;
         half_[u] = -1;
         ++passes_;
-        kernels_.relax(matrix_.row(u), shifted_dual, u, best_.data(), from_.data(), n_);
+        kernels_.relax(matrix_.row(u), shifted_dual, u, best_, from_, n_);
     }
 
     // It cannot get tight with + vertices any more: their duals move against each other.
@@ -69,20 +73,17 @@ class TightTimes {
     // The first time of all; next_vertices() are then those that have it.
     T next_time() {
         ++passes_;
-        const auto [time, count] =
-            kernels_.least(best_.data(), add_.data(), half_.data(), n_, places_.data());
+        const auto [time, count] = kernels_.least(best_, add_, half_, n_, places_);
         count_ = count;
         return time;
     }
-    std::span<const T> next_vertices() const {
-        return {places_.data(), static_cast<std::size_t>(count_)};
-    }
+    std::span<const T> next_vertices() const { return {places_, static_cast<std::size_t>(count_)}; }
 
     // For a + vertex whose best partner is in its own group by now; group[u] of + vertices u.
     void look_elsewhere(Node v, const std::vector<T>& group) {
         ++passes_;
-        const auto [best, count] = kernels_.least_elsewhere(
-            matrix_.row(v), add_.data(), half_.data(), group.data(), group[v], n_, places_.data());
+        const auto [best, count] = kernels_.least_elsewhere(matrix_.row(v), add_, half_,
+                                                            group.data(), group[v], n_, places_);
         best_[v] = count == 0 ? Matrix<T>::kNever : best;
         from_[v] = count == 0 ? from_[v] : places_[0];
     }
@@ -93,11 +94,12 @@ class TightTimes {
   private:
     Node n_;
     const Matrix<T>& matrix_;
-    std::vector<T> best_;
-    std::vector<T> from_;
-    std::vector<T> add_;   // to best_: the time, doubled where half_ is set
-    std::vector<T> half_;  // all ones for + vertices
-    std::vector<T> places_;
+    std::vector<T> rows_;  // those below, in one: for a few vertices memory costs as much as time
+    T* best_;
+    T* from_;
+    T* add_;   // to best_: the time, doubled where half_ is set
+    T* half_;  // all ones for + vertices
+    T* places_;
     std::int64_t count_ = 0;
     std::int64_t passes_ = 0;
     RowKernels<T> kernels_;
