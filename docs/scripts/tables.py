@@ -266,7 +266,8 @@ def _matching(results: Results) -> str:
 
 def _closest(results: Results) -> tuple[str, str, float, str, float]:
     """Where a peer comes closest to hivecore or beats it: a family with its size, our time, how
-    many instances there are, the peer, and how much longer that takes."""
+    many instances there are, the peer, and how much longer that takes.
+    """
     contests = results["matching"]["contests"]
     factor, run, peer = min(
         (

@@ -185,10 +185,11 @@ def networkx_edges(graph: Any, weight: Any) -> tuple[list[Any], tuple[int, Int64
 
 def _from_dicts(graph: Any, number: dict[Any, int], weight: Any) -> tuple[Int64, list[Any]] | None:
     """The same edges in the same order as `_from_edge_view`, natively; None for unusual graphs."""
-    is_usual = type(graph).edges is sys.modules["networkx"].Graph.edges
-    if not is_usual or type(graph._adj) is not dict or not (weight is None or type(weight) is str):
+    kind, usual = type(graph), sys.modules["networkx"].Graph
+    is_usual = kind.edges is usual.edges and kind.adjacency is usual.adjacency
+    if not is_usual or not (weight is None or type(weight) is str):
         return None
-    return _matching.edges_in(graph._adj, number, weight)
+    return _matching.edges_in(dict(graph.adjacency()), number, weight)
 
 
 def _from_edge_view(graph: Any, number: dict[Any, int], weight: Any) -> tuple[Int64, list[Any]]:
