@@ -5,16 +5,17 @@
 Measured is CPU time: of hivecore the whole call, which computes the numbers of its certificate, and
 the reading of its pairs; of a peer the solver alone (its graph is built before). That is for LEMON
 `run()` of a solver that is there already, for Boost its one function, for rustworkx and networkx
-the Python call. The contenders of an instance take turns: all of them three times, but those that
-need two seconds or more only once; the best turn counts. In one turn short solves are repeated for
-20 ms, by everyone, and the fastest counts. All answers must weigh the same; hivecore's is verified,
-outside the clock. `--largest N` measures instances of at most N vertices and nothing else, and
-keeps the other figures of DIR. LEMON and Boost run in processes of their own, compiled here from
-their headers, without which they are left out; of Boost it takes those of the algorithm as
-rewritten in 2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of the
-sizes where it would take more than about a minute. Beside the figures in matching.json go a page of
-them, matching.md, and a plot of every family. Last come networkx with hivecore as its backend, and
-what a change costs a matcher that stays, at even and at odd n.
+the Python call. LEMON and Boost are called from C++; beside them hivecore is too, where its kernel
+takes a graph in one call. The contenders of an instance take turns: all of them three times, but
+those that need two seconds or more only once; the best turn counts. In one turn short solves are
+repeated for 20 ms, by everyone, and the fastest counts. All answers must weigh the same; hivecore's
+is verified, outside the clock. `--largest N` measures instances of at most N vertices and nothing
+else, and keeps the other figures of DIR. LEMON and Boost run in processes of their own, compiled
+here from their headers, without which they are left out; of Boost it takes those of the algorithm
+as rewritten in 2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of
+the sizes where it would take more than about a minute. Beside the figures in matching.json go a
+page of them, matching.md, and a plot of every family. Last come networkx with hivecore as its
+backend, and what a change costs a matcher that stays, at even and at odd n.
 """
 
 import json
@@ -33,7 +34,7 @@ from harness import command_line, save, surroundings, take_turns
 from matching_changes import changes
 from matching_graphs import Graph
 from matching_memory import BITS, bytes_per_entry
-from matching_page import times, write_page
+from matching_page import IN_CPP, times, write_page
 from matching_peers import Run
 
 from hivecore.matching import max_weight_matching
@@ -128,6 +129,12 @@ def hivecore(graph: Graph) -> Run:
     return run
 
 
+def is_small(graph: Graph) -> bool:
+    """Whether the kernel takes it in one call."""
+    few = graph.n <= 512 and len(graph.ends) <= 4096
+    return graph.n <= 64 if graphs.is_complete(graph) else few
+
+
 def contenders(graph: Graph, limits: dict[str, int], drivers: dict[str, Path]) -> dict[str, Run]:
     known: dict[str, Callable[[Graph], Run]] = {
         "networkx": peers.networkx,
@@ -135,6 +142,7 @@ def contenders(graph: Graph, limits: dict[str, int], drivers: dict[str, Path]) -
         "twin": peers.twin,
     }
     known |= {name: partial(peers.driver, program) for name, program in drivers.items()}
+    limits = limits | {IN_CPP: graph.n if is_small(graph) else 0}
     invited = {
         name: build(graph) for name, build in known.items() if graph.n <= limits.get(name, 0)
     }
@@ -216,12 +224,13 @@ def main() -> None:
         for name, program, lacking in (
             ("LEMON", peers.compiled_lemon(Path(folder)), "liblemon-dev is not installed"),
             ("Boost", peers.compiled_boost(Path(folder)), "its matching is older than 2025"),
+            (IN_CPP, peers.compiled_kernel(Path(folder)), "it does not compile"),
         ):
             if program is None:
                 print(f"{name} is left out: no C++ compiler, or {lacking}")
             else:
                 drivers[name] = program
-                versions[name] = peers.version_of(program)
+        versions |= {name: peers.version_of(drivers[name]) for name in drivers.keys() - {IN_CPP}}
         if "Boost" in versions:
             versions["Boost"] += " with the matching of 2025"
         figures = {

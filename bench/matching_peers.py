@@ -89,16 +89,21 @@ def twin(graph: Graph) -> Run:
     return run
 
 
-def compiled(name: str, folder: Path, libraries: tuple[str, ...] = ("",)) -> Path | None:
-    """The driver of a C++ peer, linked with the first of the libraries that is found."""
+def compiled(
+    name: str, folder: Path, libraries: tuple[str, ...] = ("",), *more: str
+) -> Path | None:
+    """The driver of a C++ peer, linked with the first of the libraries that is found.
+
+    :param more: options and sources.
+    """
     compiler = shutil.which("g++") or shutil.which("c++")
     source = Path(__file__).parent / "peers" / f"{name}_driver.cpp"
     if compiler is None:
         return None
     program = folder / source.stem
-    command = [compiler, "-O3", "-DNDEBUG", "-std=c++17", "-w", str(source), "-o", str(program)]
+    command = [compiler, "-O3", "-DNDEBUG", "-std=c++17", "-w", str(source), *more]
     for library in libraries:
-        linked = [*command, library] if library else command
+        linked = [*command, "-o", str(program), *([library] if library else [])]
         if subprocess.run(linked, capture_output=True, check=False).returncode == 0:
             return program
     return None
@@ -110,6 +115,15 @@ def compiled_lemon(folder: Path) -> Path | None:
 
 def compiled_boost(folder: Path) -> Path | None:
     return compiled("boost", folder)
+
+
+def compiled_kernel(folder: Path) -> Path | None:
+    """hivecore itself as a C++ scheduler calls it."""
+    root = Path(__file__).parents[1] / "src" / "cpp"
+    sources = [
+        str(file) for part in ("matching", "common") for file in (root / part).rglob("*.cpp")
+    ]
+    return compiled("hivecore", folder, ("",), "-std=c++20", "-pthread", f"-I{root}", *sources)
 
 
 def ask(program: Path, graph: Graph) -> list[str]:
@@ -128,7 +142,7 @@ def driver(program: Path, graph: Graph) -> Run:
     """One process per run."""
 
     def run() -> tuple[float, int]:
-        weight, seconds, _ = ask(program, graph)
+        weight, seconds, *_ = ask(program, graph)
         return float(seconds), int(weight)
 
     return run
