@@ -7,6 +7,9 @@ shuffle each (few hits), and draws with replacement by Zipf's law with exponent 
 
 simulate       millions of accesses per second; beside it libcachesim's process_trace of an
                oracleGeneral file with the same requests, which it maps into memory
+ids            nanoseconds per access of LRU where half of the items fit, three epochs of a shuffle
+               each: dense ids, the same relabelled as random int64 and as strings, and libcachesim;
+               beside it the least that memory allows, NumPy's `positions[ids] = values`
 single         nanoseconds per access through Python, item by item, and the loop around it;
                beside it libcachesim's `get`, cachetools, and the idiom over an OrderedDict
 shuffle        nanoseconds per item of an epoch's order, beside NumPy's permutation; and of item
@@ -119,6 +122,37 @@ def simulations(trace: Any, capacity: int, rounds: int, path: Path) -> dict[str,
                 assert simulate("min", trace, capacity - 1) <= hits[peer] <= hits["min"]
     for policy in PEERS:
         figures[f"{policy}, hit ratio"] = hits[policy] / len(trace)
+    return figures
+
+
+def kinds_of_ids(items: int, rounds: int, path: Path) -> dict[str, float]:
+    trace, capacity = shuffled(items, 3), items // 2
+    write_requests(trace, path)
+    far = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, items)[trace]
+    texts = np.char.mod("%08d", np.arange(items))[trace]
+    given = {"dense": trace, "int64": far, "string array": texts, "string list": texts.tolist()}
+    positions, values = np.zeros(items, dtype=np.uint32), np.arange(len(trace), dtype=np.uint32)
+    hits: dict[str, int] = {}
+
+    def ours(name: str) -> float:
+        simulate("lru", given[name][:1000], capacity)
+        seconds = cpu_seconds(
+            lambda: hits.__setitem__(name, simulate("lru", given[name], capacity))
+        )
+        return 1e9 * seconds / len(trace)
+
+    def theirs() -> float:
+        run, _ = process_trace("lru", path, capacity)
+        return 1e9 * cpu_seconds(run) / len(trace)
+
+    contenders = {name: partial(ours, name) for name in given}
+    contenders["numpy scatter"] = lambda: (
+        1e9 * cpu_seconds(lambda: positions.__setitem__(trace, values)) / len(trace)
+    )
+    if libcachesim:
+        contenders["libcachesim"] = theirs
+    figures = take_turns(contenders, rounds)
+    assert len(set(hits.values())) == 1
     return figures
 
 
@@ -304,6 +338,8 @@ def main() -> None:
             figures = simulations(trace, items // 4, rounds, Path(folder, name))
             title = f"simulate, {name}, {items:,} items"
             reports.append(report(title, "M accesses per CPU second", figures))
+        figures = kinds_of_ids(items, rounds, Path(folder, "ids"))
+        reports.append(report(f"ids of {items:,} items", "ns per access", figures))
     for name, trace in traces.items():
         few = trace[: min(len(trace), 1_000_000)]
         figures = single(few, items, items // 10, min(rounds, 3))

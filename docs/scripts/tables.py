@@ -522,6 +522,20 @@ def _policies(results: Results) -> str:
     return _table(head, rows)
 
 
+def _ids(results: Results) -> str:
+    figures = results.titled("caching_policies", "ids of 1,000,000 items")
+    names = {
+        "numpy scatter": "NumPy's `positions[ids] = values`, the least that memory allows",
+        "dense": "ids from 0 on",
+        "int64": "random 64-bit integers",
+        "string array": "strings in a NumPy array",
+        "string list": "a list of strings",
+        "libcachesim": "libCacheSim, 64-bit integers",
+    }
+    rows = [(said, f"{figures[name]:.0f} ns") for name, said in names.items()]
+    return _table(("LRU, 1,000,000 items, half of them fit", "per access"), rows)
+
+
 def _hit_ratios(results: Results) -> str:
     figures = results["caching_hit_ratios"]
     cached = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -1139,6 +1153,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "openb-times": _openb_times,
     "packing": _packing,
     "policies": _policies,
+    "ids": _ids,
     "demo": _demo,
     "quota": _quota,
     "quotas-fill": _quotas_fill,

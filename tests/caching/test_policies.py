@@ -7,6 +7,7 @@ import pickle
 import struct
 import sys
 import threading
+from collections import deque
 
 import numpy as np
 import pytest
@@ -156,12 +157,86 @@ def test_ids_may_come_in_any_layout():
     assert simulate("lru", memoryview(read_only), 2) == expected
 
 
+FAR = 2311724755471104521
+
+
 @pytest.mark.parametrize("policy", [*POLICIES, "min"])
-def test_ids_may_be_sparse(policy):
-    far = 2**31 - 2
-    assert simulate(policy, [far, 0, far, 0], 2) == 2
-    with pytest.raises(ValueError, match=r"trace\[0\]=2147483647: allowed are 0 to 2147483646"):
-        simulate(policy, [far + 1], 2)
+@pytest.mark.parametrize(
+    "trace",
+    [
+        [FAR, 0, FAR, 0],
+        [-(2**63), 2**63 - 1, -(2**63), 2**63 - 1],
+        [2**63, 0, 2**63, 0],
+        [2**63, -1, 2**63, -1],
+        [2**70, 0, 2**70, 0],
+        np.array([2**64 - 1, 0, 2**64 - 1, 0], dtype=np.uint64),
+        np.array([2**64 - 1, 0, 2**64 - 1, 0], dtype=">u8"),
+        np.array([-1, 2**31 - 1, -1, 2**31 - 1], dtype=np.int32),
+        np.array([FAR, 0, 0, 0, FAR, 0, 0, 0])[::2],
+        ["a", "", "a", ""],
+        ("a.jpg", "b" * 1000, "a.jpg", "b" * 1000),
+        ["\ud800", "\0", "\ud800", "\0"],
+        np.array(["a", "ab", "a", "ab"]),
+        np.array(["a", "ä", "a", "ä"], dtype=">U7"),
+        np.array(["a", "x", "b", "x", "a", "x", "b", "x"])[::2],
+        np.array(["a", "b", "a", "b"], dtype=object),
+        np.array([FAR, np.int64(3), FAR, 3], dtype=object),
+        np.array(["a", "b", "a", "b"], dtype=np.dtypes.StringDType()),
+        deque(["a", "b", "a", "b"]),
+    ],
+    ids=lambda trace: repr(trace)[:40],
+)
+def test_ids_of_a_trace_may_be_any_integers_or_strings(policy, trace):
+    out = np.empty(4, dtype=bool)
+    assert simulate(policy, trace, 2, out=out) == 2
+    assert out.tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "min"])
+def test_no_ids_are_no_hits(policy):
+    for dtype in (np.int64, np.uint64, np.str_, object):
+        assert simulate(policy, np.empty(0, dtype=dtype), 2) == 0
+    assert simulate(policy, [], 2) == 0
+
+
+@pytest.mark.parametrize(
+    ("trace", "error", "message"),
+    [
+        ([FAR, None], TypeError, r"trace\[1\] must be an integer as the first is, not NoneType"),
+        ([FAR, math.nan], TypeError, r"trace\[1\] must be an integer as the first is, not float"),
+        ([1, 2.0], TypeError, r"trace\[1\] must be an integer as the first is, not float"),
+        ([1, "a"], TypeError, r"trace\[1\] must be an integer as the first is, not str"),
+        (["a", 1], TypeError, r"trace\[1\] must be a string as the first is, not int"),
+        (["a", None], TypeError, r"trace\[1\] must be a string as the first is, not NoneType"),
+        (["a", ["b"]], TypeError, r"trace\[1\] must be a string as the first is, not list"),
+        ([None, "a"], TypeError, r"trace\[0\] must be an integer or a string, not NoneType"),
+        ([b"a", b"b"], TypeError, r"trace\[0\] must be an integer or a string, not bytes"),
+        ([math.nan], TypeError, r"trace\[0\] must be an integer or a string, not float"),
+        ([True, False], TypeError, r"trace\[0\] must be an integer or a string, not bool"),
+        (np.array([2**70, True], dtype=object), TypeError, r"trace\[1\] must be .*, not bool"),
+        (np.array([1.0]), TypeError, "trace must hold integers or strings, not float64"),
+        (np.array([b"a"]), TypeError, r"trace must hold integers or strings, not \|S1"),
+        (np.array(["2026-01-01"], dtype="M8[D]"), TypeError, "must hold integers or strings, not"),
+        (np.array([["a"]]), ValueError, "trace must have one dimension, not 2"),
+        ([["a"], "b"], ValueError, "trace must be an array of integers or strings"),
+        ("ab", TypeError, "trace must be an array of integers or strings, not str"),
+        ({"a": 1}, TypeError, "trace must be an array of integers or strings, not dict"),
+    ],
+)
+def test_other_ids_are_refused_by_name(trace, error, message):
+    out = np.ones(2, dtype=bool)
+    for policy in ("lru", "min"):
+        with pytest.raises(error, match=message):
+            simulate(policy, trace, 3, out=out)
+    assert out.all()
+
+
+def test_ids_that_have_sizes_are_their_positions():
+    for trace in (["a"], np.array(["a"])):
+        with pytest.raises(TypeError, match="trace must hold integers, not <U1"):
+            simulate("lru", trace, 3, sizes=[1])
+    with pytest.raises(ValueError, match=rf"trace\[0\]={FAR}: allowed are 0 to 0"):
+        simulate("lru", [FAR], 3, sizes=[1])
 
 
 @pytest.mark.parametrize(
@@ -275,12 +350,15 @@ def test_memory_is_a_bit_or_some_bytes_per_item():
 
 def test_a_trace_that_another_thread_spoils_does_no_harm():
     trace = np.zeros(2_000_000, dtype=np.int64)
+    texts = np.full(100_000, "a", dtype="U2")
     stop = threading.Event()
 
     def spoil():
         while not stop.is_set():
             trace[-1000:] = 2**40
             trace[-1000:] = 0
+            texts[-1000:] = "bb"
+            texts[-1000:] = "a"
 
     thread = threading.Thread(target=spoil)
     thread.start()
@@ -288,6 +366,7 @@ def test_a_trace_that_another_thread_spoils_does_no_harm():
         for policy in ("lru", "min") * 5:
             with contextlib.suppress(ValueError):
                 simulate(policy, trace, 10)
+            simulate(policy, texts, 10)
     finally:
         stop.set()
         thread.join()

@@ -117,6 +117,43 @@ def test_the_kernel_hits_where_the_twin_hits(case, policy, dtype):
     assert simulate(policy, trace.astype(dtype), capacity, sizes, seed) == hits
 
 
+@given(
+    case=traces(),
+    policy=st.sampled_from([*POLICIES, "min"]),
+    dtype=st.sampled_from([np.int64, np.uint64, np.int32, object, str, list]),
+    data=st.data(),
+)
+@examples(300)
+def test_other_ids_change_no_access(case, policy, dtype, data):
+    trace, items, capacity, _, seed = case
+    dense, other = np.empty(len(trace), dtype=bool), np.empty(len(trace), dtype=bool)
+    simulate(policy, trace, capacity, None, seed, dense)
+    kinds = {np.int64: st.integers(-(2**63), 2**63 - 1), np.uint64: st.integers(0, 2**64 - 1)}
+    kinds |= {np.int32: st.integers(-(2**31), 2**31 - 1), object: st.integers()}
+    # NumPy's own strings have no zeros at their ends.
+    texts = st.text(st.characters(exclude_characters="\0", exclude_categories=()), max_size=5)
+    names = st.lists(kinds.get(dtype, texts), min_size=items, max_size=items, unique=True)
+    name = data.draw(names)
+    named = [name[item] for item in trace]
+    ids = named if dtype is list else np.array(named, dtype=dtype)
+    simulate(policy, ids, capacity, None, seed, other)
+    assert other.tolist() == dense.tolist() == simulate_twin(policy, named, capacity, None, seed)
+
+
+@given(
+    seed=st.integers(0, 2**32), ids=st.integers(1, 5000), kind=st.sampled_from([np.int64, np.str_])
+)
+@examples(40)
+def test_a_cache_of_everything_hits_whatever_has_come_before(seed, ids, kind):
+    """However often the table of ids has grown."""
+    rng = np.random.default_rng(seed)
+    trace = rng.choice(rng.integers(-(2**63), 2**63 - 1, ids), 3 * ids).astype(kind)
+    out, is_first = np.empty(len(trace), dtype=bool), np.zeros(len(trace), dtype=bool)
+    is_first[np.unique(trace, return_index=True)[1]] = True
+    simulate("uniform", trace, len(trace), out=out)
+    assert (out == ~is_first).all()
+
+
 @given(case=traces(), policy=st.sampled_from(POLICIES), cuts=st.lists(st.integers(0, 300)))
 @examples(100)
 def test_results_do_not_depend_on_the_size_of_batches(case, policy, cuts):

@@ -22,8 +22,8 @@ cdef bint is_id_array(cnp.ndarray array) noexcept:
     )
 
 
-cdef cnp.ndarray as_ids(object values, str name):
-    """Ids as an aligned array of int64, int32 or uint32: the very one if it is such an array."""
+cdef cnp.ndarray as_line(object values, str name, str kinds="integers"):
+    """An array of one dimension: the very one if it is such an array."""
     cdef cnp.ndarray array
     if isinstance(values, cnp.ndarray):
         array = values
@@ -31,11 +31,17 @@ cdef cnp.ndarray as_ids(object values, str name):
         try:
             array = np.asarray(values)
         except ValueError:  # lists of several lengths
-            raise ValueError(f"{name} must be an array of integers") from None
+            raise ValueError(f"{name} must be an array of {kinds}") from None
         if array.ndim == 0:
-            raise TypeError(f"{name} must be an array of integers, not {type(values).__name__}")
+            raise TypeError(f"{name} must be an array of {kinds}, not {type(values).__name__}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    return array
+
+
+cdef cnp.ndarray as_ids(object values, str name):
+    """Ids as an aligned array of int64, int32 or uint32: the very one if it is such an array."""
+    cdef cnp.ndarray array = as_line(values, name)
     if is_id_array(array):
         return array
     if array.size == 0:

@@ -1,5 +1,7 @@
 """Policies over dense ids: a live cache, and a whole trace at once."""
 
+include "ids.pxi"
+
 ctypedef span[const uint32_t] Trace
 
 
@@ -36,14 +38,7 @@ cdef extern from "caching/policies/policy.hpp" namespace "hivecore::caching::pol
     ) except +
     unique_ptr[Policy] make_policy(PolicyKind, uint64_t, int64_t, Values, uint64_t) except +
 
-    cdef cppclass Ids:
-        const void* data
-        size_t size
-        bint is_64_bit
-        bint is_signed
-
     int64_t access_batch(Policy&, const Ids&, uint8_t*) noexcept
-    int64_t largest_id(const Ids&, uint64_t, int64_t&) noexcept
     bint take_ids(const Ids&, uint64_t, uint32_t*) noexcept
 
     enum: MOST_POLICY_ITEMS "hivecore::caching::policies::kMostItems"
@@ -59,15 +54,6 @@ cdef enum:
 
 _POLICIES = ("uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fifo")
 _MOST_USES = 1 << 53  # in floats, further ones could not be told apart
-
-
-cdef Ids view_of(cnp.ndarray ids) noexcept:
-    cdef Ids view
-    view.data = cnp.PyArray_DATA(ids)
-    view.size = cnp.PyArray_SIZE(ids)
-    view.is_64_bit = cnp.PyArray_ITEMSIZE(ids) == 8
-    view.is_signed = cnp.PyArray_ISSIGNED(ids)
-    return view
 
 
 cdef int64_t check_ids(cnp.ndarray ids, uint64_t limit, str name) except -2:
@@ -139,8 +125,8 @@ cdef class PolicyCache(KernelObject):
     :param seed: of ``"random"``, from 0 to 2**63 - 1; the others need none.
     :raises ValueError: a value is not allowed. :raises TypeError: it is of the wrong type.
 
-    Deterministic. An access is O(1) (``clock``, ``sieve``, ``s3fifo``: amortised). Memory is one
-    bit (uniform, fifo, random), one (clock, sieve) or four bytes per item (five: s3fifo), and 4
+    Deterministic. An access is O(1) (``lru``, ``clock``, ``sieve``, ``s3fifo``: amortised). Memory is
+    one bit (uniform, fifo, random), one (clock, sieve) or four bytes per item (five: s3fifo), and 4
     (fifo, clock, random) to 40 bytes (lfu) per item that fits; sizes take 8 bytes per item, and all
     items may fit then. One object may be used by several threads: calls take turns.
 
@@ -317,8 +303,9 @@ def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):
     :param policy: a policy of `PolicyCache`, or ``"min"``: Belady's MIN with bypass, where of the
         residents and the accessed item that one leaves whose next use is farthest away. With
         items of one size no policy has more hits.
-    :param trace: one-dimensional array of n item ids from 0 to 2**31 - 2 (``"min"``: n below
-        2**32 - 1); int64, int32 and uint32 arrays are not copied (``"min"``: are).
+    :param trace: one-dimensional array of n ids (``"min"``: n below 2**32 - 1): integers, or
+        strings, at most 2**31 - 1 different ones. With sizes: integers, as their positions. int64,
+        int32 and uint32 arrays of ids from 0 on and below 8 n are not copied (``"min"``: are).
     :param capacity: number of items that fit, or number of bytes if there are sizes; at least 1.
     :param sizes: int64 array, the bytes of each item, not negative; none: every item counts 1.
     :param seed: of ``"random"``, from 0 to 2**63 - 1.
@@ -328,29 +315,34 @@ def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):
 
     With sizes ``"min"`` is a heuristic (the optimum is NP-hard): residents that are used later
     than the newcomer leave, farthest next use first, if that makes room, else the newcomer is
-    bypassed. Memory and costs are those of `PolicyCache`; ids need not be dense, as memory that
-    no id needs is never touched. ``"min"`` takes O(log64(n)) per access, and 4 bytes for each
-    access and item. Runs without the GIL; no one may write to ``trace`` meanwhile.
+    bypassed. Memory and costs are those of `PolicyCache`. Other ids than those from 0 to 8 n are
+    hashed first: O(1) and 4 bytes per access, up to 96 bytes per different id. ``"min"`` takes
+    O(log64(n)) per access, and 4 bytes for each access and item. Runs without the GIL, but for
+    lists of strings; no one may write to ``trace`` meanwhile.
 
     >>> trace = [0, 1, 2, 0, 1, 2, 0, 1, 2]
     >>> {name: simulate(name, trace, 2) for name in ("lru", "uniform", "min")}
     {'lru': 0, 'uniform': 4, 'min': 4}
+    >>> simulate("lru", ["a.jpg", "b.jpg", "a.jpg"], 2), simulate("lru", [2**60, -7, 2**60], 2)
+    (1, 1)
     """
     if not isinstance(policy, str):
         raise TypeError(f"policy must be a string, not {type(policy).__name__}")
     if policy not in _POLICIES and policy != "min":
         raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}, min")
-    cdef cnp.ndarray ids = as_ids(trace, "trace")
+    cdef cnp.ndarray ids = as_trace(trace) if sizes is None else as_ids(trace, "trace")
     cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
     cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
+    cdef uint64_t items = 0
     array = as_sizes(sizes)
-    cdef uint64_t limit = MOST_POLICY_ITEMS if array is None else len(array)
-    if array is not None and limit == 0 and len(ids):
-        raise ValueError("sizes has 0 elements, but trace is not empty")
-    cdef uint64_t items = check_ids(ids, limit, "trace") + 1 if len(ids) else 0
     if array is not None:
-        items = limit
+        items = len(array)
+        if items == 0 and len(ids):
+            raise ValueError("sizes has 0 elements, but trace is not empty")
+        check_ids(ids, items, "trace")
     cdef uint8_t* mask = as_mask_of(out, ids, "trace")
+    if array is None:
+        ids = as_dense(ids, items)
     cdef int64_t hits
     if policy == "min":
         return min_hits(ids, items, allowed, array, mask)

@@ -8,6 +8,7 @@ from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 from hivecore.reference.caching._splitmix import SplitMix64
 
@@ -264,22 +265,22 @@ class PolicyCache:
 
 def simulate(
     policy: str,
-    trace: Sequence[int],
+    trace: Sequence[Any],
     capacity: int,
     sizes: Sequence[int] | None = None,
     seed: int = 0,
 ) -> list[bool]:
-    """Which accesses of `hivecore.caching.simulate` are hits."""
+    """Which accesses of `hivecore.caching.simulate` are hits; ids without sizes are of any kind."""
     if policy == "min":
         return _min(trace, capacity, sizes)
     cache = PolicyCache(policy, 0, capacity, sizes, seed)
     return [cache.access(item) for item in trace]
 
 
-def _min(trace: Sequence[int], capacity: int, sizes: Sequence[int] | None) -> list[bool]:
+def _min(trace: Sequence[Any], capacity: int, sizes: Sequence[int] | None) -> list[bool]:
     """Belady (1966), with bypass."""
     next_use: list[float] = [inf] * len(trace)
-    seen: dict[int, int] = {}
+    seen: dict[Any, int] = {}
     for now in reversed(range(len(trace))):
         next_use[now] = seen.get(trace[now], inf)
         seen[trace[now]] = now
@@ -287,7 +288,7 @@ def _min(trace: Sequence[int], capacity: int, sizes: Sequence[int] | None) -> li
     def size(item: int) -> int:
         return 1 if sizes is None else sizes[item]
 
-    cached: dict[int, float] = {}  # item -> next use, which is finite
+    cached: dict[Any, float] = {}  # item -> next use, which is finite
     hits = []
     for now, item in enumerate(trace):
         hits.append(item in cached)

@@ -1,11 +1,16 @@
-// LRU: the residents form a circle from the newest over ever older ones to the oldest, whose
-// `older` is the newest again.
+// LRU: a ring lists the accesses, oldest first; `last_[id]` is the place of the item's last access
+// plus one, 0 for an absent item; a bit per place says whether the access there is the last one of
+// its item.
 //
-// So the oldest slot becomes the newest by moving one index: that is all that a miss of a full
-// cache without sizes, and a hit on the oldest, do to the list.
+// So an access appends to the ring and writes one word of its item, which is fetched ahead, and so
+// is that of a victim, which is the next bit; nothing is linked or unlinked. The ring is twice as
+// long as the most residents, and is closed up when it is full: O(1) per access since the last
+// time.
 #pragma once
 
-#include "caching/policies/slots.hpp"
+#include <bit>
+
+#include "caching/policies/batched.hpp"
 
 namespace hivecore::caching::policies {
 
@@ -14,116 +19,115 @@ class Lru final : public Batched<Lru<Sized>, Sized> {
   public:
     static constexpr PolicyKind kKind = PolicyKind::lru;
 
-    explicit Lru(Room room) : Batched<Lru, Sized>(std::move(room)), slots_(this->room_) {}
+    explicit Lru(Room room)
+        : Batched<Lru, Sized>(std::move(room)),
+          last_(this->room_.items),
+          accesses_(2 * this->room_.most + 1),
+          is_last_(accesses_.ids.size()) {}
 
-    void fetch_far(std::uint32_t id) const { prefetch(&slots_.where[id]); }
-    void fetch_near(std::uint32_t id) const {
-        const std::uint32_t slot = slots_.find(id);
-        if (slot != kNone) {
-            prefetch(&slots_.link[slot]);
-        }
-    }
+    void fetch_far(std::uint32_t id) const { prefetch(&last_[id]); }
+    void fetch_near(std::uint32_t) const {}
     bool touch(std::uint32_t id) {
-        const std::uint32_t slot = slots_.find(id);
-        if (slot != kNone) {
-            refresh(slot);
-            return true;
+        const std::uint32_t last = last_[id];
+        if (last != 0) {
+            is_last_.clear(last - 1);
+        } else {
+            const std::int64_t size = this->size_of(id);
+            if (this->never_fits(size)) {
+                return false;
+            }
+            while (!this->fits(size)) {
+                evict();
+            }
+            this->add(size);
+            ++count_;
         }
-        const std::int64_t size = this->size_of(id);
-        if (this->never_fits(size)) {
-            return false;
+        if (accesses_.count == accesses_.ids.size()) {
+            close_up();
         }
-        if (!Sized && !this->fits(1)) {
-            const std::uint32_t oldest = slots_.link[newest_].newer;
-            slots_.where[slots_.ids[oldest]] = 0;
-            slots_.ids[oldest] = id;
-            slots_.where[id] = oldest + 1;
-            newest_ = oldest;
-            const std::uint32_t next = slots_.link[oldest].newer;
-            prefetch(&slots_.ids[next]);
-            prefetch(&slots_.link[next]);
-            return false;
-        }
-        while (!this->fits(size)) {
-            evict();
-        }
-        insert(slots_.put(id));
-        this->add(size);
-        return false;
+        append(id);
+        return last != 0;
     }
-    bool contains(std::uint32_t id) const override { return slots_.where[id] != 0; }
-    std::uint64_t count() const override { return slots_.count; }
+    bool contains(std::uint32_t id) const override { return last_[id] != 0; }
+    std::uint64_t count() const override { return count_; }
 
     template <class Archive, class Me>
     static void fields(Archive& archive, Me& me) {
-        Slots::fields(archive, me.slots_);
-        archive.number(me.newest_);
+        archive(me.last_);
+        ring_fields(archive, me.accesses_);
+        archive(me.is_last_.words);
+        archive.number(me.count_);
     }
     std::string audit_state() const {
-        Bits live(slots_.ids.size());
-        if (!slots_.sound(live)) {
-            return "slots and items do not match";
+        if (!accesses_.sound()) {
+            return "the ring of accesses has wrong ends";
+        }
+        std::uint64_t bits = 0;
+        for (std::size_t word = 0; word < is_last_.words.size(); ++word) {
+            bits += static_cast<std::uint64_t>(std::popcount(is_last_.words[word]));
         }
         std::uint64_t listed = 0;
-        std::uint32_t slot = newest_;
-        while (listed < slots_.count) {
-            if (slot >= slots_.fresh || !live.test(slot)) {
-                return "the circle leaves the residents";
+        std::uint32_t place = accesses_.head;
+        for (std::uint32_t i = 0; i < accesses_.count; ++i, place = accesses_.next(place)) {
+            const std::uint32_t id = accesses_.ids[place];
+            if (id >= this->room_.items || (last_[id] == place + 1) != is_last_.test(place)) {
+                return "an access is not the last one of its item";
             }
-            live.clear(slot);
-            const std::uint32_t older = slots_.link[slot].older;
-            if (older >= slots_.fresh || slots_.link[older].newer != slot) {
-                return "the circle's links do not match";
-            }
-            slot = older;
-            ++listed;
+            listed += is_last_.test(place);
         }
-        if (slot != newest_ && slots_.count != 0) {
-            return "the circle is not closed";
+        if (listed != count_ || listed != bits) {
+            return "the ring does not hold the last accesses of the residents";
         }
         return this->audit_tally(this->tally([&](std::uint32_t id) { return contains(id); }),
-                                 slots_.count);
+                                 listed);
     }
 
   private:
-    void unlink(std::uint32_t slot) {
-        const Slots::Link link = slots_.link[slot];
-        slots_.link[link.newer].older = link.older;
-        slots_.link[link.older].newer = link.newer;
+    static constexpr std::uint64_t kAhead = 16;
+
+    void append(std::uint32_t id) {
+        is_last_.set(accesses_.tail);
+        last_[id] = accesses_.tail + 1;
+        accesses_.push(id);
     }
-    void insert(std::uint32_t slot) {
-        if (slots_.count == 1) {
-            slots_.link[slot] = {slot, slot};
-        } else {
-            const std::uint32_t oldest = slots_.link[newest_].newer;
-            slots_.link[slot] = {newest_, oldest};
-            slots_.link[newest_].newer = slot;
-            slots_.link[oldest].older = slot;
+    // The first place from this one on, around the end, with an item's last access; there is one.
+    std::uint32_t next_last(std::uint32_t place) const {
+        std::size_t word = place >> 6;
+        std::uint64_t bits = is_last_.words[word] & (~std::uint64_t{0} << (place & 63));
+        while (bits == 0) {
+            word = word + 1 == is_last_.words.size() ? 0 : word + 1;
+            bits = is_last_.words[word];
         }
-        newest_ = slot;
-    }
-    void refresh(std::uint32_t slot) {
-        if (slot == newest_) {
-            return;
-        }
-        if (slot != slots_.link[newest_].newer) {
-            unlink(slot);
-            const std::uint32_t oldest = slots_.link[newest_].newer;
-            slots_.link[slot] = {newest_, oldest};
-            slots_.link[newest_].newer = slot;
-            slots_.link[oldest].older = slot;
-        }
-        newest_ = slot;
+        return static_cast<std::uint32_t>((word << 6) + std::countr_zero(bits));
     }
     void evict() {
-        const std::uint32_t oldest = slots_.link[newest_].newer;
-        this->subtract(this->size_of(slots_.ids[oldest]));
-        unlink(oldest);
-        slots_.drop(oldest);
+        const std::uint32_t place = next_last(accesses_.head);
+        const std::uint32_t id = accesses_.ids[place];
+        accesses_.drop_to(place);
+        is_last_.clear(place);
+        last_[id] = 0;
+        this->subtract(this->size_of(id));
+        --count_;
+        if (place + kAhead < accesses_.ids.size()) {
+            prefetch(&last_[accesses_.ids[place + kAhead]]);
+        }
+    }
+    // Writes the last accesses of the other residents one after the other, from the head on.
+    void close_up() {
+        accesses_.count = 0;
+        std::uint32_t place = accesses_.head;
+        for (std::uint32_t left = count_ - 1; left != 0; --left) {
+            place = next_last(place);
+            is_last_.clear(place);
+            append(accesses_.ids[place]);
+            place = accesses_.next(place);
+        }
     }
 
-    Slots slots_;
-    std::uint32_t newest_ = kNone;
+    Zeroed<std::uint32_t> last_;
+    Ring accesses_;
+    Bits is_last_;
+    std::uint32_t count_ = 0;
 };
 
 }  // namespace hivecore::caching::policies

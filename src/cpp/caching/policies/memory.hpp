@@ -13,20 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/prefetch.hpp"
 #include "common/state.hpp"
 
 namespace hivecore::caching::policies {
 
 inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
 inline constexpr std::int64_t kMostItems = 0x7FFFFFFF;
-
-inline void prefetch(const void* address) {
-#if defined(__GNUC__)
-    __builtin_prefetch(address);
-#else
-    (void)address;
-#endif
-}
 
 // A fixed number of zeros. What is never touched costs no memory: ids may be sparse.
 template <class T>
@@ -81,6 +74,11 @@ struct Ring {
         head = next(head);
         --count;
         return id;
+    }
+    // Drops the entries up to the one at this place, which is in use.
+    void drop_to(std::uint32_t place) {
+        count -= place + (place < head ? static_cast<std::uint32_t>(ids.size()) : 0) - head + 1;
+        head = next(place);
     }
     std::uint32_t next(std::uint32_t place) const {
         return place + 1 == ids.size() ? 0 : place + 1;

@@ -36,24 +36,6 @@ std::unique_ptr<Policy> make(PolicyKind kind, Room room, std::uint64_t seed) {
     return std::make_unique<S3Fifo<Sized>>(std::move(room));
 }
 
-// A negative id is a huge unsigned one: one comparison finds both kinds of bad ids.
-template <class T>
-std::uint64_t as_unsigned(T id) {
-    return static_cast<std::uint64_t>(static_cast<std::int64_t>(id));
-}
-
-// Calls the function with the ids as a span of their type.
-template <class Function>
-auto with_span(const Ids& ids, Function function) {
-    if (ids.is_64_bit) {
-        return function(std::span(static_cast<const std::int64_t*>(ids.data), ids.size));
-    }
-    if (ids.is_signed) {
-        return function(std::span(static_cast<const std::int32_t*>(ids.data), ids.size));
-    }
-    return function(std::span(static_cast<const std::uint32_t*>(ids.data), ids.size));
-}
-
 template <class T>
 bool take(std::span<const T> ids, std::uint64_t items, std::uint32_t* target) {
     std::uint64_t most = 0;
@@ -96,25 +78,6 @@ std::unique_ptr<Policy> Policy::load(StateReader& reader) {
         throw StateError(fault);
     }
     return policy;
-}
-
-std::int64_t largest_id(const Ids& ids, std::uint64_t limit, std::int64_t& bad) {
-    bad = -1;
-    return with_span(ids, [&](auto values) {
-        std::uint64_t most = 0;
-        for (const auto id : values) {
-            most = std::max(most, as_unsigned(id));
-        }
-        if (most >= limit) {
-            const auto outside = [&](auto id) { return as_unsigned(id) >= limit; };
-            const auto found = std::find_if(values.begin(), values.end(), outside);
-            if (found == values.end()) {  // another thread has written to the array meanwhile
-                return std::int64_t{-1};
-            }
-            bad = found - values.begin();
-        }
-        return values.empty() ? std::int64_t{-1} : static_cast<std::int64_t>(most);
-    });
 }
 
 bool take_ids(const Ids& ids, std::uint64_t items, std::uint32_t* target) {

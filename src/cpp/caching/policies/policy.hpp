@@ -21,8 +21,8 @@
 //
 // MIN, which must know the future, is in min.hpp.
 //
-// Cost: O(1) per access (clock, sieve, s3fifo: amortised), nothing is allocated meanwhile. Batches
-// fetch the state of the ids ahead.
+// Cost: O(1) per access (lru, clock, sieve, s3fifo: amortised), nothing is allocated meanwhile.
+// Batches fetch the state of the ids ahead.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@
 #include <span>
 #include <string>
 
+#include "caching/ids.hpp"
 #include "caching/policies/memory.hpp"
 
 namespace hivecore::caching::policies {
@@ -68,17 +69,6 @@ class Policy {
 // Sizes are empty (capacity in items) or one per item, not negative; capacity is positive.
 std::unique_ptr<Policy> make_policy(PolicyKind kind, std::uint64_t items, std::int64_t capacity,
                                     std::span<const std::int64_t> sizes, std::uint64_t seed);
-
-// An array of ids as it comes: int64, or int32, or uint32.
-struct Ids {
-    const void* data;
-    std::size_t size;
-    bool is_64_bit;
-    bool is_signed;
-};
-
-// The largest id, -1 for no ids; `bad` becomes the first position that is not in [0, limit), or -1.
-std::int64_t largest_id(const Ids& ids, std::uint64_t limit, std::int64_t& bad);
 
 // These are for ids that have been checked. Should one not be in [0, items) nevertheless, because
 // another thread writes to the array, the rest is left out, and the answer is false, or -1.

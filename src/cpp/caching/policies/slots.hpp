@@ -1,4 +1,4 @@
-// Slots for the residents of a policy that keeps them in lists: LRU and LFU.
+// Slots for the residents of LFU, which keeps them in lists.
 //
 // `where[id]` is the item's slot plus one, 0 for an absent one; ids[slot] is the way back. Links
 // are per slot: they take a quarter of the memory that links per item would when a quarter fits,
