@@ -3,17 +3,23 @@
     python bench/bench_demo.py [--smoke] [--out DIR]
 
 The jobs are those of `hivecore demo`, and the same with other loads and another bandwidth of remote
-IO, each with three seeds (the first one is the demo's). Figures are those of the simulated jobs, no
-times of this machine.
+IO, each with three seeds (the first one is the demo's). Figures are those of the simulated jobs.
+
+Seconds: what the demo's simulations take, CPU time of one process, and until all are done where
+each processor takes one at a time, start of the processes included.
 """
 
+import os
 from dataclasses import asdict, replace
+from functools import partial
+from time import perf_counter
 from typing import Any
 
-from harness import command_line, save
+from harness import command_line, cpu_seconds, save
 
 from hivecore.sim.demo import demo_figures, run_demo
 from hivecore.sim.demo.command import Terms
+from hivecore.sim.workers import workers
 from hivecore.traces import generate_tenants
 
 DEMO = Terms()
@@ -42,11 +48,26 @@ def measure(setting: str, terms: Terms) -> list[dict[str, Any]]:
     return rows
 
 
+def seconds(terms: Terms, processes: int) -> dict[str, float]:
+    made = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
+    run = partial(run_demo, made, terms.cache_gb, terms.bandwidth_mbps)
+    alone = cpu_seconds(run)
+    begin = perf_counter()
+    with workers(processes):
+        run()
+    found = {"cpu": alone, "wall": perf_counter() - begin, "processes": processes}
+    print(f"seconds: {alone:.1f} of CPU, {found['wall']:.1f} in {processes} processes")
+    return found
+
+
 if __name__ == "__main__":
     arguments = command_line(__doc__)
     found = []
-    for setting, terms in SETTINGS.items():
-        for seed in range(1 if arguments.smoke else 3):
-            small = {"jobs": 100, "days": 0.1} if arguments.smoke else {}
-            found += measure(setting, replace(terms, seed=seed, **small))
-    save(arguments, "demo", found)
+    small = {"jobs": 100, "days": 0.1} if arguments.smoke else {}
+    processes = min(2, os.cpu_count() or 1)
+    times = seconds(replace(DEMO, **small), processes)
+    with workers(processes):
+        for setting, terms in SETTINGS.items():
+            for seed in range(1 if arguments.smoke else 3):
+                found += measure(setting, replace(terms, seed=seed, **small))
+    save(arguments, "demo", {"configurations": found, "seconds": times})

@@ -583,7 +583,8 @@ LONG = ["sweep", "--jobs", 100_000, "--seeds", 50]
 @pytest.mark.parametrize(
     ("arguments", "processes"),
     [
-        (["demo", "--out", "{folder}"], 1),
+        (["demo", "--out", "{folder}", "--workers", 1], 1),
+        (["demo", "--out", "{folder}", "--workers", 2], 5),
         (["replay", "tenants", "{folder}/trace", "--format", "csv"], 1),
         (LONG, 1),
         ([*LONG, "--workers", 2, "--backend", "threading"], 1),

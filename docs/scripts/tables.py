@@ -205,7 +205,7 @@ def _quota(results: Results) -> str:
 
 
 def _demo(results: Results) -> str:
-    runs = results["demo"]
+    runs = results["demo"]["configurations"]
     names = [
         name for name in dict.fromkeys(run["configuration"] for run in runs) if name != "alone"
     ]

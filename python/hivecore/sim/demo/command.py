@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hivecore.sim.console import Stopwatch, progress_bar, publish, try_outputs
+from hivecore.sim.console import Stopwatch, add, progress_bar, publish, try_outputs, whole
 from hivecore.sim.demo.report import demo_report
 from hivecore.sim.demo.run import CONFIGURATIONS, run_demo
+from hivecore.sim.workers import workers
 from hivecore.traces import generate_tenants
 
 __all__ = ["Terms", "add_demo_command"]
@@ -36,15 +37,29 @@ def add_demo_command(commands: Any, **needs: Any) -> None:
     )
     demo.set_defaults(run=_run, **needs)
     demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for page and JSON")
+    processes = "simulations at once (default: as many as there are processors)"
+    add(demo, "--workers", "N", processes, type=whole(1, 1024))
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    from joblib import cpu_count
+
     json_file = arguments.out / "demo.json"
     try_outputs(json_file, arguments.out)
     terms, watch = Terms(), Stopwatch()
     with watch("generate"):
         work = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
-    total = work.trace.jobs * (len(CONFIGURATIONS) + 1)
-    with progress_bar(total) as step, watch("simulate"):
-        demo = run_demo(work, terms.cache_gb, terms.bandwidth_mbps, step)
+    count = len(CONFIGURATIONS) + 1
+    at_once = min(arguments.workers or cpu_count(), count)
+    with (
+        progress_bar(work.trace.jobs * count) as step,
+        watch("simulate"),
+        workers(at_once),
+    ):
+        demo = run_demo(
+            work,
+            terms.cache_gb,
+            terms.bandwidth_mbps,
+            lambda name: step(name)(work.trace.jobs),
+        )
     publish(demo_report(demo), watch, asdict(terms), json_file, arguments.out)

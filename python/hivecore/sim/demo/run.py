@@ -13,6 +13,7 @@ cells      each tenant owns whole node cells instead (HiveD).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,8 @@ import numpy.typing as npt
 from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.demo.ledger import Books, Floats, Ledger
-from hivecore.sim.looks import Told, looks
-from hivecore.sim.simulate import Outcome, simulate
+from hivecore.sim.report import require
+from hivecore.sim.simulate import simulate
 from hivecore.sim.storage import reading_from
 from hivecore.sim.workload import Workload
 from hivecore.sim.worlds import InterleavedGpus
@@ -33,6 +34,10 @@ __all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "run_demo"]
 ALONE = "alone"
 #: Each has all that the one before it has; cells take the place of quotas.
 CONFIGURATIONS = ("quotas", "cells", "+ lending", "+ sharing", "+ data")
+
+_ALL = (ALONE, *CONFIGURATIONS)
+# So that workers end at about the same time.
+_SLOWEST_FIRST = ("+ lending", "+ sharing", "+ data", "quotas", "cells", ALONE)
 
 _POLICIES = {"quotas": "quota", "cells": "cells"}
 _RESOURCES = 3
@@ -74,34 +79,44 @@ def run_demo(
     made: TenantsTrace,
     cache_gb: float,
     bandwidth_mbps: float,
-    progress: Callable[[str], Told] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Demo:
     """Return what becomes of the jobs of a trace under all configurations.
 
     :param made: the jobs, each of a size that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
     :param cache_gb: of all jobs together.
     :param bandwidth_mbps: of remote IO of all jobs together, in MB/s.
-    :param progress: called with a configuration before it runs; what it returns is called now and
-        then with the number of jobs submitted so far.
+    :param progress: called with each configuration when it is done.
 
-    Deterministic. Cost: see `hivecore.sim.simulate`.
+    Needs joblib, and runs one configuration after the other unless its configuration says
+    otherwise: inside `joblib.parallel_config(n_jobs=2)` two of them run at once. Deterministic.
+    Cost: see `hivecore.sim.simulate`.
 
     >>> from hivecore.traces import generate_tenants
     >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000.0, 6000.0)
     >>> list(demo.runs)
     ['alone', 'quotas', 'cells', '+ lending', '+ sharing', '+ data']
     """
-    runs = {ALONE: _alone(made, cache_gb, bandwidth_mbps, progress and progress(ALONE))}
-    work = Workload.of(made.trace, made.nodes)
-    for name in CONFIGURATIONS:
-        show = progress(name) if progress else None
-        runs[name] = _together(name, made, work, cache_gb, bandwidth_mbps, show)
-    return Demo(made, cache_gb, bandwidth_mbps, runs)
+    require("joblib")
+    from joblib import Parallel, delayed
+
+    run = partial(_run, made, cache_gb, bandwidth_mbps)
+    parallel = Parallel(return_as="generator" if progress else "list")
+    runs = {}
+    for name, done in zip(_SLOWEST_FIRST, parallel(map(delayed(run), _SLOWEST_FIRST)), strict=True):
+        runs[name] = done
+        if progress:
+            progress(name)
+    return Demo(made, cache_gb, bandwidth_mbps, {name: runs[name] for name in _ALL})
 
 
-def _alone(
-    made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, progress: Told | None
-) -> DemoRun:
+def _run(made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, name: str) -> DemoRun:
+    if name == ALONE:
+        return _alone(made, cache_gb, bandwidth_mbps)
+    return _together(name, made, cache_gb, bandwidth_mbps)
+
+
+def _alone(made: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
     trace = made.trace
     start, end, lost = (np.empty(trace.jobs) for _ in range(3))
     nodes = sum(made.nodes.values())
@@ -113,21 +128,13 @@ def _alone(
         pool = StoragePool(made.datasets_gb, cache_gb * part, bandwidth_mbps * part)
         submit, seconds = _times(work)
         reading = reading_from(pool, jobs, seconds)
-        scheduler, watch = configure("private", work), looks(progress, work.window)
-        outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
+        outcome = simulate(configure("private", work), jobs, submit, seconds, progress=reading)
         start[own], end[own], lost[own] = outcome.start, outcome.end, outcome.lost
     return DemoRun(start, end, lost, None)
 
 
-def _together(
-    name: str,
-    made: TenantsTrace,
-    work: Workload,
-    cache_gb: float,
-    bandwidth_mbps: float,
-    progress: Told | None,
-) -> DemoRun:
-    policy = _POLICIES.get(name, "lending")
+def _together(name: str, made: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
+    work, policy = Workload.of(made.trace, made.nodes), _POLICIES.get(name, "lending")
     jobs = _jobs(made, work, policy, np.arange(made.trace.jobs))
     sharing = Sharing(_RESOURCES) if name in ("+ sharing", "+ data") else None
     pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
@@ -138,8 +145,7 @@ def _together(
     ledger = Ledger(InterleavedGpus(jobs), jobs, numbers)
     submit, seconds = _times(work)
     reading = reading_from(pool, jobs, seconds, scheduler if allots else None, ledger)
-    watch = looks(progress, work.window)
-    outcome: Outcome = simulate(scheduler, jobs, submit, seconds, watch=watch, progress=reading)
+    outcome = simulate(scheduler, jobs, submit, seconds, progress=reading)
     return DemoRun(outcome.start, outcome.end, outcome.lost, ledger.books())
 
 

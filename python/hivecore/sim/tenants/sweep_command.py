@@ -2,17 +2,11 @@
 
 import argparse
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from threading import current_thread, main_thread
-from time import sleep
 from typing import Any
 
-from hivecore._ctrl_c import held_back
 from hivecore.sim.console import add, factor, pair, print_report, try_outputs, whole, write_json
 from hivecore.sim.replay import POLICIES
 from hivecore.sim.specs import Spec
@@ -20,6 +14,7 @@ from hivecore.sim.specs.command import add_specs, named_specs, tenant_names
 from hivecore.sim.sweep import sweep
 from hivecore.sim.tenants.command import MOST_NODES, add_owners, check_nodes, owned_trace
 from hivecore.sim.tenants.report import sweep_report
+from hivecore.sim.workers import deaf_children, workers
 from hivecore.traces import FORMATS
 
 __all__ = ["add_sweep_command"]
@@ -75,8 +70,6 @@ def _refuse(arguments: argparse.Namespace, options: tuple[str, ...], what: str) 
 
 def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
-        from joblib import Parallel, delayed, parallel_config
-
         try_outputs(arguments.json, None)
         nodes, trace = dict(arguments.nodes or _NODES), None
         if len(nodes) < len(arguments.nodes or ()):
@@ -97,11 +90,9 @@ def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None
         if not arguments.spec:
             _refuse(arguments, ("tenant",), "policies: it needs --spec")
         specs = named_specs(arguments.spec or (), read)
-        with _deaf_children():
+        with deaf_children():
             _connect(arguments.backend)
-        with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
-            with _deaf_children():  # starts all workers: a nap each, so that none takes two
-                Parallel()(delayed(sleep)(0.1) for _ in range(arguments.workers))
+        with workers(arguments.workers, arguments.backend):
             points = sweep(
                 nodes,
                 arguments.loads,
@@ -119,26 +110,6 @@ def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None
             write_json(arguments.json, {"schema": report.schema, **report.data})
 
     return run
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Hold Ctrl-C back while workers start: they inherit that, and leave it to us to end them.
-
-    A terminal tells every process of a command, and each of them would print its traceback.
-    """
-    if sys.platform == "win32" or current_thread() is not main_thread():
-        yield
-        return
-    # Helpers of these libraries, whose start would let Ctrl-C through again.
-    for library in ("multiprocessing", "joblib.externals.loky.backend"):
-        import_module(f"{library}.resource_tracker").ensure_running()
-    with held_back():  # in this process until they run
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _connect(backend: str) -> None:
