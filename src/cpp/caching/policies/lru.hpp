@@ -3,11 +3,12 @@
 // its item.
 //
 // So an access appends to the ring and writes one word of its item, which is fetched ahead, and so
-// is that of a victim, which is the next bit; nothing is linked or unlinked. The ring is twice as
-// long as the most residents, and is closed up when it is full: O(1) per access since the last
-// time.
+// is that of a victim, which is the next bit; nothing is linked or unlinked. The ring is three
+// times as long as the most residents, and is closed up when it is full: O(1) per access since the
+// last time.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "caching/policies/batched.hpp"
@@ -22,7 +23,7 @@ class Lru final : public Batched<Lru<Sized>, Sized> {
     explicit Lru(Room room)
         : Batched<Lru, Sized>(std::move(room)),
           last_(this->room_.items),
-          accesses_(2 * this->room_.most + 1),
+          accesses_(std::min<std::uint64_t>(3 * this->room_.most, kNone - 1)),
           is_last_(accesses_.ids.size()) {}
 
     void fetch_far(std::uint32_t id) const { prefetch(&last_[id]); }
@@ -90,6 +91,11 @@ class Lru final : public Batched<Lru<Sized>, Sized> {
         last_[id] = accesses_.tail + 1;
         accesses_.push(id);
     }
+    void fetch_after(std::uint32_t place) const {
+        if (place + kAhead < accesses_.ids.size()) {
+            prefetch(&last_[accesses_.ids[place + kAhead]]);
+        }
+    }
     // The first place from this one on, around the end, with an item's last access; there is one.
     std::uint32_t next_last(std::uint32_t place) const {
         std::size_t word = place >> 6;
@@ -108,9 +114,7 @@ class Lru final : public Batched<Lru<Sized>, Sized> {
         last_[id] = 0;
         this->subtract(this->size_of(id));
         --count_;
-        if (place + kAhead < accesses_.ids.size()) {
-            prefetch(&last_[accesses_.ids[place + kAhead]]);
-        }
+        fetch_after(place);
     }
     // Writes the last accesses of the other residents one after the other, from the head on.
     void close_up() {
@@ -120,6 +124,7 @@ class Lru final : public Batched<Lru<Sized>, Sized> {
             place = next_last(place);
             is_last_.clear(place);
             append(accesses_.ids[place]);
+            fetch_after(place);
             place = accesses_.next(place);
         }
     }
