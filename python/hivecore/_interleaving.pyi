@@ -30,6 +30,7 @@ def group(
     effort: int,
     starts: _Int64,
     members: _Int32,
+    most_in_matrix: int,
 ) -> tuple[_Int64, _Int32]: ...
 def exact_grouper(
     durations: _Float64,

@@ -9,6 +9,7 @@
 #include "interleaving/exact/exact.hpp"
 #include "interleaving/grouping/grouping.hpp"
 #include "interleaving/rounds/rounds.hpp"
+#include "interruptible.hpp"
 #include "locked.hpp"
 
 namespace kernel = hivecore::interleaving;
@@ -109,7 +110,8 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 const Array<std::int64_t>& memory, const std::string& model, bool best,
                 const Array<double>& factors, std::int64_t gpu_memory, double max_slowdown,
                 bool gain, std::int64_t capacity, bool least_waste_first, std::int64_t effort,
-                const Array<std::int64_t>& starts, const Array<kernel::Job>& members) {
+                const Array<std::int64_t>& starts, const Array<kernel::Job>& members,
+                std::int64_t most_in_matrix) {
     const auto rule = as_rule(durations, model, best);
     const auto jobs = as_jobs(durations, gpus, solo, rank, memory);
     const auto terms = as_terms(rule, factors, gpu_memory, max_slowdown, gain);
@@ -119,8 +121,9 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
             throw py::value_error("starts has a group of more jobs than there are factors");
         }
     }
-    auto found = without_gil([&] {
-        return kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, effort);
+    auto found = hivecore::interruptible([&](hivecore::matching::Interrupt* interrupt) {
+        return kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, effort,
+                                  {most_in_matrix, interrupt});
     });
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
@@ -183,9 +186,11 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
         py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
         py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
         py::arg("least_waste_first"), py::arg("effort"), py::arg("starts"), py::arg("members"),
+        py::arg("most_in_matrix"),
         "Muri's rounds of matchings, and with some effort a local search: starts and members "
         "of groups, grown from those given.\n"
-        "Groups have at most as many jobs as there are factors.");
+        "Groups have at most as many jobs as there are factors. Of more nodes of a bucket than\n"
+        "most_in_matrix no weights are stored.");
     module.def("exact_grouper", &exact_grouper, durations, py::arg("model"), py::arg("best"),
                py::arg("factors"), py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"),
                "What group_exactly() keeps between calls on the same terms; of the durations only\n"

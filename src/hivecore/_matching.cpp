@@ -17,6 +17,7 @@
 
 #include "adjacency_dicts.hpp"
 #include "arrays.hpp"
+#include "interruptible.hpp"
 #include "locked.hpp"
 #include "matching/dense/input.hpp"
 #include "matching/matcher.hpp"
@@ -78,31 +79,6 @@ py::tuple as_tuple(kernel::MatchingOf<Dual>&& found) {
     return py::make_tuple(as_array(std::move(found.mate)), as_array(std::move(found.duals)),
                           as_array(std::move(found.innermost)), as_array(std::move(found.parents)),
                           as_array(std::move(found.blossom_duals)));
-}
-
-// Without the GIL, but for a moment some times a second, in which a signal such as that of Ctrl-C
-// may raise its exception; then the work is called off.
-template <class Work>
-auto interruptible(Work work) {
-    struct Unlocked {
-        PyThreadState* state = PyEval_SaveThread();
-        ~Unlocked() { PyEval_RestoreThread(state); }
-    };
-    bool raised = false;
-    auto found = [&] {
-        Unlocked unlocked;
-        kernel::Interrupt interrupt([&] {
-            PyEval_RestoreThread(unlocked.state);
-            raised = PyErr_CheckSignals() != 0;
-            unlocked.state = PyEval_SaveThread();
-            return raised;
-        });
-        return work(&interrupt);
-    }();
-    if (raised) {
-        throw py::error_already_set();
-    }
-    return found;
 }
 
 kernel::Grid grid_of(bool positive) {
@@ -364,7 +340,7 @@ py::tuple solve_dense(const py::array& weights, int exponent, std::int64_t sense
     const auto square = as_square(weights, "weights");
     const kernel::Scale scale{exponent, sense, offset, heaviest, floor};
     const kernel::Start start = as_start(duals, mate);
-    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+    return as_tuple(hivecore::interruptible([&](kernel::Interrupt* interrupt) {
         return kernel::solve_dense(square, scale, start, time_limit, interrupt);
     }));
 }
@@ -377,7 +353,7 @@ py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
     const auto ends = as_span(neighbours);
     const auto values = as_span(weights);
     const kernel::Start start = as_start(duals, mate);
-    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+    return as_tuple(hivecore::interruptible([&](kernel::Interrupt* interrupt) {
         return kernel::solve_sparse(n, starts, ends, values, start, threads, time_limit, interrupt);
     }));
 }
@@ -390,7 +366,7 @@ py::tuple solve_wide(std::int64_t n, const Array<std::int64_t>& offsets,
     const auto ends = as_span(neighbours);
     const auto list = as_list(weights, "weights");
     const kernel::WideScale scale{exponent, sense, as_span(offset)};
-    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+    return as_tuple(hivecore::interruptible([&](kernel::Interrupt* interrupt) {
         return kernel::solve_wide(n, starts, ends, list, scale, threads, time_limit, interrupt);
     }));
 }

@@ -4,10 +4,12 @@ from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
-__all__ = ["FULL_SEARCH", "NO_SEARCH", "group_in_rounds"]
+__all__ = ["FULL_SEARCH", "MOST_IN_MATRIX", "NO_SEARCH", "group_in_rounds"]
 
 NO_SEARCH = 0
 FULL_SEARCH = 2**63 - 1
+MOST_IN_MATRIX = 4096
+"""Groups of a bucket; of more, weights are computed when needed, and none are stored."""
 
 
 def group_in_rounds(
@@ -40,5 +42,6 @@ def group_in_rounds(
         least_waste_first,
         effort,
         *start,
+        MOST_IN_MATRIX,
     )
     return Groups(starts, members).lists()

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "interleaving/grouping/jobs.hpp"
@@ -43,6 +44,14 @@ class GroupValues {
         constexpr double kMax = 0x1p57;
         const double positive = scaled > 0 ? scaled : 0;
         return static_cast<std::int64_t>(std::nearbyint(positive < kMax ? positive : kMax));
+    }
+
+    // Two nodes count at most (worth + worth) / time - (cost + cost), but for rounding.
+    std::pair<double, double> parts(const Node& node) const {
+        if (terms_.gain) {
+            return {sum(jobs_.solo, {&node}) * 0x1p54, progress({&node}, node.time) / 2 * 0x1p54};
+        }
+        return {sum(busy_, {&node}) / terms_.rule.slots() * 0x1p56, 0};
     }
 
     double efficiency(std::initializer_list<const Node*> nodes, double time) const {

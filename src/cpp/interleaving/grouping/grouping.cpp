@@ -3,17 +3,24 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 
 #include "interleaving/grouping/group_values.hpp"
 #include "interleaving/grouping/local_search.hpp"
+#include "interleaving/grouping/merge_weights.hpp"
 #include "interleaving/grouping/pair_times.hpp"
 #include "interleaving/grouping/profiles.hpp"
 #include "interleaving/rounds/mixture.hpp"
 #include "interleaving/rounds/node.hpp"
 #include "matching/matching.hpp"
+#include "matching/priced/copies.hpp"
+#include "matching/priced/priced.hpp"
 
 namespace hivecore::interleaving {
 namespace {
+
+constexpr std::size_t kMostKinds = 512;         // of nodes, that a table holds
+constexpr matching::Node kMostAtOnce = 1 << 12;  // nodes of few kinds
 
 // Matched nodes of a bucket; u comes before v.
 struct Pair {
@@ -72,9 +79,11 @@ std::vector<Bucket> buckets_of(const Jobs& jobs, const std::vector<Node>& nodes)
 
 class Merging {
   public:
-    Merging(const Jobs& jobs, const Terms& terms, const Contention& contention, const Groups& start)
+    Merging(const Jobs& jobs, const Terms& terms, const Contention& contention, const Groups& start,
+            const Means& means)
         : jobs_(jobs),
           terms_(terms),
+          means_(means),
           least_waste_first_(contention.least_waste_first),
           profiles_(profiles_of(jobs)),
           values_(jobs, terms),
@@ -89,6 +98,9 @@ class Merging {
     void run() {
         bool merged = true;
         for (int round = 0; merged && round < terms_.max_group && excess_ > 0; ++round) {
+            if (means_.is_interrupted()) {
+                return;
+            }
             merged = least_waste_first_ ? round_over_all() : round_in_order();
         }
     }
@@ -134,6 +146,29 @@ class Merging {
     // The pairs of a matching of the greatest weight, in the order of their second nodes.
     std::vector<Pair> match(std::size_t b) const {
         const auto& [gpus, nodes] = buckets_[b];
+        const bool has_matrix = static_cast<std::int64_t>(nodes.size()) <= means_.most_in_matrix;
+        const auto mate = has_matrix ? mates_by_matrix(nodes) : mates_without_matrix(nodes);
+        TimesTogether together(profiles_);
+        std::vector<Pair> pairs;
+        for (std::size_t v = 0; v < mate.size(); ++v) {
+            const auto u = static_cast<std::size_t>(mate[v]);
+            if (mate[v] >= 0 && u < v) {
+                together.add(mixture_of(nodes[u].jobs(), profiles_),
+                             mixture_of(nodes[v].jobs(), profiles_));
+                pairs.push_back({b, u, v, 0, 0});
+            }
+        }
+        const auto times = together.search(jobs_, terms_);
+        for (std::size_t i = 0; i < pairs.size(); ++i) {
+            auto& [bucket, u, v, time, waste] = pairs[i];
+            time = times[i];
+            waste = 1 - values_.efficiency({&nodes[u], &nodes[v]}, time);
+            waste *= static_cast<double>(gpus);
+        }
+        return pairs;
+    }
+
+    std::vector<std::int64_t> mates_by_matrix(const std::vector<Node>& nodes) const {
         const std::size_t n = nodes.size();
         const PairTimes time(jobs_, terms_, profiles_, nodes);
         // Of pairs of kinds, -1: not known; empty if it depends on the jobs, or would hardly pay.
@@ -154,16 +189,46 @@ class Merging {
                 heaviest = std::max(heaviest, count);
             }
         }
-        std::vector<Pair> pairs;
-        const auto mate = mates_of(counts, static_cast<std::int64_t>(n), heaviest);
-        for (std::size_t v = 0; v < mate.size(); ++v) {
-            const auto u = static_cast<std::size_t>(mate[v]);
-            if (mate[v] >= 0 && u < v) {
-                const double waste = 1 - values_.efficiency({&nodes[u], &nodes[v]}, time(u, v));
-                pairs.push_back({b, u, v, time(u, v), waste * static_cast<double>(gpus)});
+        return mates_of(counts, static_cast<std::int64_t>(n), heaviest);
+    }
+
+    // Equally heavy: by kinds of nodes where these are few, else with weights that are not stored.
+    std::vector<std::int64_t> mates_without_matrix(const std::vector<Node>& nodes) const {
+        if (const auto mate = mates_by_kinds(nodes)) {
+            return *mate;
+        }
+        const MergeWeights weights(jobs_, terms_, profiles_, values_, nodes);
+        return weights.mates(matching::solve_priced(weights, means_.interrupt).mate);
+    }
+
+    std::optional<std::vector<std::int64_t>> mates_by_kinds(const std::vector<Node>& nodes) const {
+        std::map<Mixture, matching::Node> known;
+        std::vector<matching::Node> kind_of;
+        std::vector<Node> first;  // of each kind
+        for (const Node& node : nodes) {
+            const auto kind = static_cast<matching::Node>(known.size());
+            const auto [found, is_new] = known.try_emplace(mixture_of(node.jobs(), profiles_), kind);
+            kind_of.push_back(found->second);
+            if (is_new) {
+                first.push_back(node);
+            }
+            if (values_.has_slowdown_limit() || known.size() > kMostKinds) {
+                return std::nullopt;
             }
         }
-        return pairs;
+        const std::size_t kinds = first.size();
+        const PairTimes time(jobs_, terms_, profiles_, first);
+        std::vector<std::int64_t> counts(kinds * kinds);
+        for (std::size_t v = 0; v < kinds; ++v) {
+            for (std::size_t u = 0; u <= v; ++u) {
+                counts[u * kinds + v] = counts[v * kinds + u] =
+                    count_of(first[u], first[v], time(u, v));
+            }
+        }
+        if (std::ranges::all_of(counts, [](std::int64_t count) { return count == 0; })) {
+            return std::vector<std::int64_t>();
+        }
+        return matching::solve_copies(kind_of, counts, kMostAtOnce, means_.interrupt);
     }
 
     std::int64_t count_of(const Node& u, const Node& v, double time) const {
@@ -172,15 +237,17 @@ class Merging {
         return allowed ? values_.count(u, v, time) : 0;
     }
 
-    static std::vector<std::int64_t> mates_of(const std::vector<std::int64_t>& counts,
-                                              std::int64_t n, std::int64_t heaviest) {
+    std::vector<std::int64_t> mates_of(const std::vector<std::int64_t>& counts, std::int64_t n,
+                                       std::int64_t heaviest) const {
         if (heaviest == 0) {
             return {};
         }
         constexpr auto kEntry = static_cast<std::int64_t>(sizeof(std::int64_t));
         const matching::Strided<std::int64_t> square{
             reinterpret_cast<const std::byte*>(counts.data()), n, n, n * kEntry, kEntry};
-        return matching::solve_dense(square, {0, 1, 0, heaviest}).mate;
+        return matching::solve_dense(square, {0, 1, 0, heaviest}, {}, matching::kNoLimit,
+                                     means_.interrupt)
+            .mate;
     }
 
     // The first pairs, as long as GPUs are lacking; whether there were any. A pair takes the place
@@ -207,6 +274,7 @@ class Merging {
 
     Jobs jobs_;
     Terms terms_;
+    Means means_;
     bool least_waste_first_;
     Profiles profiles_;
     GroupValues values_;
@@ -218,10 +286,10 @@ class Merging {
 }  // namespace
 
 Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
-                    const Groups& start, std::int64_t effort) {
-    Merging merging(jobs, terms, contention, start);
+                    const Groups& start, std::int64_t effort, const Means& means) {
+    Merging merging(jobs, terms, contention, start, means);
     merging.run();
-    if (effort > 0) {
+    if (effort > 0 && !means.is_interrupted()) {
         merging.search_locally(effort);
     }
     return merging.result();

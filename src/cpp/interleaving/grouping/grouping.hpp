@@ -11,12 +11,24 @@
 
 #include "interleaving/grouping/jobs.hpp"
 #include "interleaving/rounds/rounds.hpp"
+#include "matching/deadline.hpp"
 
 namespace hivecore::interleaving {
 
 struct Contention {
     std::int64_t capacity = 0;      // GPUs
     bool least_waste_first = true;  // else pairs merge by bucket and node
+};
+
+// How matchings are found. Both ways give one of the greatest weight; of equally heavy ones not
+// always the same.
+struct Means {
+    std::int64_t most_in_matrix = 4096;  // nodes of a bucket; of more no matrix is stored
+    matching::Interrupt* interrupt = nullptr;
+
+    bool is_interrupted() const {
+        return interrupt != nullptr && interrupt->has_come(matching::Interrupt::Clock::now());
+    }
 };
 
 struct Grouping {
@@ -27,7 +39,8 @@ struct Grouping {
 // `start`: groups of different jobs to begin with, each of jobs that need equally many GPUs; rounds
 // never part them. With some `effort` the groups are then made better by small steps
 // (local_search.hpp). At most max_group rounds, each O(n^3) at the worst in the nodes of a bucket.
+// An interrupt ends it early.
 Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
-                    const Groups& start, std::int64_t effort);
+                    const Groups& start, std::int64_t effort, const Means& means = {});
 
 }  // namespace hivecore::interleaving

@@ -1,6 +1,7 @@
 #include "interleaving/grouping/pair_times.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace hivecore::interleaving {
@@ -24,41 +25,51 @@ PairTimes::PairTimes(const Jobs& jobs, const Terms& terms, const Profiles& profi
     }
     const int kinds = static_cast<int>(mixtures_.size());
     time_.resize(mixtures_.size() * mixtures_.size());
+    TimesTogether together(profiles);
+    std::vector<std::array<int, 2>> pairs;
     for (int a = 0; a < kinds; ++a) {
         for (int b = a; b < kinds; ++b) {
             if (sizes_[a] + sizes_[b] <= terms.max_group) {
-                add(a, b, profiles);
+                together.add(mixtures_[a], mixtures_[b]);
+                pairs.push_back({a, b});
             }
         }
-        if (pairs_.size() >= kAtOnce || a + 1 == kinds) {
-            search(jobs, terms);
+        if (pairs.size() >= kAtOnce || a + 1 == kinds) {
+            const auto times = together.search(jobs, terms);
+            for (std::size_t i = 0; i < pairs.size(); ++i) {
+                const auto [u, v] = pairs[i];
+                time_[place(u, v)] = time_[place(v, u)] = times[i];
+            }
+            pairs.clear();
         }
     }
 }
 
-// The rows of a search stand in the order of types, so the time depends on nothing else.
-void PairTimes::add(int a, int b, const Profiles& profiles) {
-    std::array<Type, kMaxSlots> types;
-    const auto end =
-        std::merge(mixtures_[a].begin(), mixtures_[a].begin() + sizes_[a], mixtures_[b].begin(),
-                   mixtures_[b].begin() + sizes_[b], types.begin());
+void TimesTogether::add(const Mixture& a, const Mixture& b) {
+    std::array<Type, 2 * kMaxSlots> types;
+    const auto end = std::merge(a.begin(), a.begin() + size_of(a), b.begin(),
+                                b.begin() + size_of(b), types.begin());
     for (auto type = types.begin(); type != end; ++type) {
-        members_.push_back(profiles.first[*type]);
+        members_.push_back(profiles_.first[*type]);
     }
     starts_.push_back(static_cast<std::int64_t>(members_.size()));
-    pairs_.push_back({a, b});
 }
 
-void PairTimes::search(const Jobs& jobs, const Terms& terms) {
-    const auto rounds = rounds_of(terms.rule, jobs.durations, {starts_, members_});
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
-        const auto [a, b] = pairs_[i];
-        const double time = rounds.time[i] * terms.factors[sizes_[a] + sizes_[b] - 1];
-        time_[place(a, b)] = time_[place(b, a)] = time;
+std::vector<double> TimesTogether::search(const Jobs& jobs, const Terms& terms) {
+    std::vector<double> factors;
+    for (std::size_t i = 0; i < count(); ++i) {
+        factors.push_back(terms.factors[starts_[i + 1] - starts_[i] - 1]);
     }
-    pairs_.clear();
+    auto times = search_without_factors(jobs, terms);
+    std::transform(times.begin(), times.end(), factors.begin(), times.begin(), std::multiplies());
+    return times;
+}
+
+std::vector<double> TimesTogether::search_without_factors(const Jobs& jobs, const Terms& terms) {
+    auto times = rounds_of(terms.rule, jobs.durations, {starts_, members_}).time;
     members_.clear();
     starts_.assign(1, 0);
+    return times;
 }
 
 }  // namespace hivecore::interleaving

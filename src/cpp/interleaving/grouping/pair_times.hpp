@@ -13,6 +13,25 @@
 
 namespace hivecore::interleaving {
 
+// The times of rounds of mixtures merged two by two, searched many at once. The rows of a search
+// stand in the order of types, so that the time depends on nothing else.
+class TimesTogether {
+  public:
+    explicit TimesTogether(const Profiles& profiles) : profiles_(profiles) {}
+
+    void add(const Mixture& a, const Mixture& b);
+    std::size_t count() const { return starts_.size() - 1; }
+
+    // Of what was added since the last time, with factors for interference or without.
+    std::vector<double> search(const Jobs& jobs, const Terms& terms);
+    std::vector<double> search_without_factors(const Jobs& jobs, const Terms& terms);
+
+  private:
+    const Profiles& profiles_;
+    std::vector<std::int64_t> starts_{0};
+    std::vector<Job> members_;
+};
+
 class PairTimes {
   public:
     PairTimes(const Jobs& jobs, const Terms& terms, const Profiles& profiles,
@@ -30,18 +49,10 @@ class PairTimes {
     std::size_t place(int a, int b) const {
         return static_cast<std::size_t>(a) * mixtures_.size() + b;
     }
-    void add(int a, int b, const Profiles& profiles);
-    void search(const Jobs& jobs, const Terms& terms);
-
     std::vector<int> kind_;  // per node
     std::vector<Mixture> mixtures_;
     std::vector<int> sizes_;
     std::vector<double> time_;
-
-    // What is to be searched next.
-    std::vector<std::array<int, 2>> pairs_;
-    std::vector<std::int64_t> starts_{0};
-    std::vector<Job> members_;
 };
 
 }  // namespace hivecore::interleaving

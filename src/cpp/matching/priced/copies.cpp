@@ -1,0 +1,197 @@
+#include "matching/priced/copies.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace hivecore::matching {
+namespace {
+
+using Kinds = std::pair<Node, Node>;  // the lower first; the second kNobody of vertices left free
+
+constexpr Node kNobody = -1;
+constexpr std::int64_t kFew = 512;        // vertices, solved without halving
+constexpr std::int64_t kTakenApart = 2;   // pairs of each two kinds
+constexpr std::int64_t kMoreApart = 4;    // so many times as many where that is not enough
+
+class Copies {
+  public:
+    Copies(std::span<const Node> kind_of, std::span<const std::int64_t> weights, Node most,
+           Interrupt* interrupt)
+        : weights_(weights),
+          kinds_(static_cast<Node>(std::sqrt(weights.size()) + 0.5)),
+          heaviest_(*std::ranges::max_element(weights)),
+          most_(most),
+          interrupt_(interrupt),
+          vertices_(kinds_) {
+        for (std::size_t v = 0; v < kind_of.size(); ++v) {
+            vertices_[kind_of[v]].push_back(static_cast<Node>(v));
+        }
+    }
+
+    bool run() {
+        int halvings = 0;
+        while (count(halvings) > kFew) {
+            ++halvings;
+        }
+        for (; halvings >= 0; --halvings) {
+            for (auto& [kinds, pairs] : pairs_) {
+                pairs *= 2;
+            }
+            if (!solve(halvings)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    std::vector<std::int64_t> mates(std::size_t n) {
+        std::vector<std::int64_t> mate(n, -1);
+        const auto take = [&](Node kind) {
+            const Node v = vertices_[kind].back();
+            vertices_[kind].pop_back();
+            return v;
+        };
+        for (const auto& [kinds, pairs] : pairs_) {
+            for (std::int64_t i = 0; i < pairs && kinds.second != kNobody; ++i) {
+                const Node u = take(kinds.first);
+                const Node v = take(kinds.second);
+                mate[u] = v;
+                mate[v] = u;
+            }
+        }
+        return mate;
+    }
+
+  private:
+    std::int64_t weight(Node a, Node b) const {
+        return weights_[static_cast<std::size_t>(a) * kinds_ + b];
+    }
+
+    std::int64_t of_kind(Node kind, int halvings) const {
+        return std::ssize(vertices_[kind]) >> halvings;
+    }
+
+    std::int64_t count(int halvings) const {
+        std::int64_t all = 0;
+        for (Node kind = 0; kind < kinds_; ++kind) {
+            all += of_kind(kind, halvings);
+        }
+        return all;
+    }
+
+    // False if too many vertices would have to be solved at once.
+    bool solve(int halvings) {
+        for (std::int64_t apart = kTakenApart;; apart *= kMoreApart) {
+            std::map<Kinds, std::int64_t> kept;
+            std::vector<std::int64_t> left(kinds_);
+            for (Node kind = 0; kind < kinds_; ++kind) {
+                left[kind] = of_kind(kind, halvings);
+            }
+            for (const auto& [kinds, pairs] : pairs_) {
+                if (pairs > apart) {
+                    // An even number, so that an odd number of vertices is odd without them.
+                    const std::int64_t more = (pairs - apart) / 2 * 2;
+                    kept[kinds] = more;
+                    left[kinds.first] -= more;
+                    if (kinds.second != kNobody) {
+                        left[kinds.second] -= more;
+                    }
+                }
+            }
+            std::vector<Node> kind_of;
+            for (Node kind = 0; kind < kinds_; ++kind) {
+                kind_of.insert(kind_of.end(), left[kind], kind);
+            }
+            if (std::ssize(kind_of) > most_) {
+                return false;
+            }
+            const Matching found = solve_singly(kind_of);
+            if ((interrupt_ != nullptr && interrupt_->has_come(Interrupt::Clock::now())) ||
+                std::ranges::all_of(
+                    kept, [&](const auto& pairs) { return has_like(pairs.first, kind_of, found); })) {
+                pairs_ = std::move(kept);
+                add_pairs(kind_of, found);
+                return true;
+            }
+        }
+    }
+
+    // An odd number gets a guest whom all like equally: otherwise a blossom would hold them all.
+    Matching solve_singly(const std::vector<Node>& kind_of) const {
+        const auto n = std::ssize(kind_of);
+        const auto all = n + n % 2;
+        std::vector<std::int64_t> square(all * all);
+        for (std::int64_t i = 0; i < all; ++i) {
+            for (std::int64_t j = 0; j < all; ++j) {
+                square[i * all + j] =
+                    i == n || j == n ? heaviest_ : weight(kind_of[i], kind_of[j]);
+            }
+        }
+        constexpr auto kEntry = static_cast<std::int64_t>(sizeof(std::int64_t));
+        const Strided<std::int64_t> strided{reinterpret_cast<const std::byte*>(square.data()), all,
+                                            all, all * kEntry, kEntry};
+        return solve_dense(strided, {0, 1, 0, heaviest_}, {}, kNoLimit, interrupt_);
+    }
+
+    // The duals that vertices of a kind have outside blossoms, if they cover pairs within the kind.
+    std::vector<std::int64_t> duals_of(Node kind, const std::vector<Node>& kind_of,
+                                       const Matching& found) const {
+        std::vector<std::int64_t> duals;
+        const auto [first, last] = std::ranges::equal_range(kind_of, kind);
+        for (auto v = first - kind_of.begin(); v < last - kind_of.begin(); ++v) {
+            if (found.innermost[v] < 0 && found.duals[v] >= weight(kind, kind)) {
+                duals.push_back(found.duals[v]);
+            }
+        }
+        std::ranges::sort(duals);
+        const auto again = std::ranges::unique(duals);
+        duals.erase(again.begin(), again.end());
+        return duals;
+    }
+
+    bool has_like(Kinds kinds, const std::vector<Node>& kind_of, const Matching& found) const {
+        const auto first = duals_of(kinds.first, kind_of, found);
+        if (kinds.second == kNobody) {
+            return !first.empty() && first.front() == 0;
+        }
+        const auto second = duals_of(kinds.second, kind_of, found);
+        const std::int64_t whole = 2 * weight(kinds.first, kinds.second);
+        return std::ranges::any_of(first, [&](std::int64_t dual) {
+            return std::ranges::binary_search(second, whole - dual);
+        });
+    }
+
+    void add_pairs(const std::vector<Node>& kind_of, const Matching& found) {
+        const auto n = std::ssize(kind_of);
+        for (std::int64_t v = 0; v < n; ++v) {
+            const std::int64_t mate = found.mate[v];
+            if (mate < 0 || mate == n) {
+                ++pairs_[{kind_of[v], kNobody}];
+            } else if (v < mate) {
+                ++pairs_[{kind_of[v], kind_of[mate]}];
+            }
+        }
+    }
+
+    std::span<const std::int64_t> weights_;
+    Node kinds_;
+    std::int64_t heaviest_;
+    Node most_;
+    Interrupt* interrupt_;
+    std::vector<std::vector<Node>> vertices_;  // per kind
+    std::map<Kinds, std::int64_t> pairs_;      // how many of each two kinds
+};
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> solve_copies(std::span<const Node> kind_of,
+                                                      std::span<const std::int64_t> weights,
+                                                      Node most, Interrupt* interrupt) {
+    Copies copies(kind_of, weights, most, interrupt);
+    return copies.run() ? std::optional(copies.mates(kind_of.size())) : std::nullopt;
+}
+
+}  // namespace hivecore::matching
