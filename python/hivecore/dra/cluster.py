@@ -19,7 +19,8 @@ from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import DraLedger, owner_of
-from hivecore.errors import CelSyntaxError
+from hivecore.dra.proof import verify_allocations
+from hivecore.errors import CelSyntaxError, CertificateError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
@@ -173,6 +174,30 @@ class DraCluster(DraLedger):
                     together = self._known([claim for pod in own for claim in given[pod]])
                     decisions.append(self._decision(together, node, self._views[node], mode))
             return DraGangDecision(tuple(where), tuple(decisions))
+
+    def verify(self, decision: ClaimDecision | DraGangDecision) -> None:
+        """Check that allocations keep every rule of Kubernetes, together if they are a gang's.
+
+        :param decision: made on the cluster as it is.
+        :raises CertificateError: a rule is broken, which the message says.
+        :raises ValueError: there is no allocation.
+
+        The check is plain Python and shares nothing with what decided but the records and the
+        evaluator. Whether the devices are the first or best is not checked. Cost: O(size of the
+        cluster).
+        """
+        facts = self.facts()
+        decisions = (decision,) if isinstance(decision, ClaimDecision) else decision.decisions
+        for each in decisions:
+            if each.outcome != "allocated":
+                raise ValueError(f"decision: it is {each.outcome!r}, not 'allocated'")
+            facts = verify_allocations(facts, each.node, each.claims, each.allocations)
+            for claim, entries in zip(each.claims, each.entries, strict=True):
+                if facts.held[owner_of(claim)] != [*entries]:
+                    raise CertificateError(f"claim {claim.name!r} would hold {entries}")
+        nodes = [each.node for each in decisions]
+        if isinstance(decision, DraGangDecision) and {*nodes} != {*decision.nodes}:
+            raise CertificateError(f"pods are on {decision.nodes}, with devices on {nodes}")
 
     def _groups(
         self,

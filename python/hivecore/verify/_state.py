@@ -57,6 +57,7 @@ class State:
         self.before = before
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
+        self.claims = None if before.claims is None else before.claims.copy()
         self.told: dict[str, list[str]] = defaultdict(list)
         #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()
@@ -101,6 +102,19 @@ class State:
             for owner in self.network.owners:
                 if job_of(owner) == name:
                     self.network.release(owner)
+        self.free_devices(name)
+
+    def devices_of(self, name: str) -> list[tuple[str, str]]:
+        """The namespaces and names of the claims of a job that hold devices."""
+        claims = () if self.claims is None else self.claims.claims
+        parts = [owner.split("/", 1) for owner in claims]
+        return [(namespace, claim) for namespace, claim in parts if job_of(claim) == name]
+
+    def free_devices(self, name: str) -> None:
+        """The claims of a job hold no devices any more."""
+        for namespace, claim in self.devices_of(name):
+            assert self.claims is not None
+            self.claims.release(f"{namespace}/{claim}")
 
     def join(self, name: str, others: Iterable[str]) -> None:
         """A job shares what others have."""
@@ -117,6 +131,7 @@ class State:
         job, pods = self.has[name]
         self.count(job, pods, -1)
         self.groups = [one for one in self.groups if job_of(one.owner) != name]
+        self.free_devices(name)
 
     def leave(self, name: str, *, ends: bool = False) -> None:
         """A job gives back all that it has; it asks for it again, unless it ends."""
@@ -145,6 +160,10 @@ class State:
             self.groups = [
                 one._replace(owner=heir) if one.owner == name else one for one in self.groups
             ]
+            for namespace, claim in self.devices_of(name):
+                assert self.claims is not None
+                old, new = f"{namespace}/{claim}", f"{namespace}/{heir}{claim[len(name) :]}"
+                self.claims.rename(old, new)
             if self.tree is not None:
                 self.tree.exchange(name, heir)
         if ends and self.tree is not None:

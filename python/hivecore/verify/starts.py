@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Reject, Scheduler, Start
 from hivecore.verify._cells import check_chain, group_of_start
+from hivecore.verify._claims import check_claims
 from hivecore.verify._devices import check_devices
 from hivecore.verify._pods import check_gang, check_nodes, check_sharing, check_topology
 from hivecore.verify._quotas import check_quota
@@ -27,12 +28,13 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
     that it waits for, and gets what it asks for. *health*: nothing on bad nodes and devices.
     *nodes*: only where the job may be, within what is free. *devices*: no device twice, or beyond
     what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
-    table. *topology*: one domain holds all, in multiples. *guarantee*: each tenant keeps to its
-    cells, and what is still promised to others fits beside them (S >= 0); a job that is lent idle
-    cells or has to stop uses none of its tenant. *sharing*: a job that shares has the pods of those
-    that it shares with. *quota*: sums along the path are within max, runtime and total, firm ones
-    within min; runtimes may have moved since others were told to stop for it. Cost: O(jobs, nodes,
-    GPUs).
+    table. *claims*: each claim of a pod has an allocation that keeps all rules of Kubernetes, see
+    `DraCluster.verify`. *topology*: one domain holds all, in multiples. *guarantee*: each tenant
+    keeps to its cells, and what is still promised to others fits beside them (S >= 0); a job that
+    is lent idle cells or has to stop uses none of its tenant. *sharing*: a job that shares has the
+    pods of those that it shares with. *quota*: sums along the path are within max, runtime and
+    total, firm ones within min; runtimes may have moved since others were told to stop for it.
+    Cost: O(jobs, nodes, GPUs).
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start
@@ -95,6 +97,8 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
         check_topology(action, job, before.topology)
     if before.devices is not None:
         check_devices(action, job, state, before.devices)
+    if before.claims is not None:
+        check_claims(action, job, state)
     if before.cells is not None and amounts_of(job, action.pods, None)["gpu"]:
         lent = isinstance(action, Start) and action.lent
         group = group_of_start(action, job, mine=job.guaranteed and not lent)

@@ -26,6 +26,7 @@ from profiles import seeds
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim, matches
+from hivecore.errors import InvariantError
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     FreeNodes,
@@ -43,6 +44,7 @@ from hivecore.scheduler import (
     replay,
 )
 from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_actions, verify_start
 
 NODES = ("n0", "n1", "n2")
 IS_A = "device.attributes['gpu.x'].model == 'a'"
@@ -92,8 +94,11 @@ def job(name, count, pods=1, tenant="t", role=(), **arguments):
 def decided(scheduler, *jobs, now=0.0):
     for one in jobs:
         scheduler.submit(one, now)
+    before = scheduler.copy()
     actions = scheduler.decide(now)
     scheduler.check()
+    started = {one.job for one in actions if isinstance(one, Start)}
+    verify_actions(actions, {name: scheduler.job(name) for name in started}, before)
     return actions
 
 
@@ -119,6 +124,25 @@ def test_a_job_starts_with_an_allocation_for_each_claim():
     scheduler.finish("train", 1.0)
     assert scheduler.claims.claims == ()
     scheduler.check()
+
+
+def test_a_start_with_devices_that_its_claims_cannot_have_is_refused():
+    scheduler, train = Scheduler(claims=cluster()), job("train", 2, pods=2)
+    decided(scheduler, job("first", 1))
+    scheduler.submit(train, 0.0)
+    before = scheduler.copy()
+    (start,) = scheduler.decide(0.0)
+    verify_start(start, train, before)
+    first, second = start.pods
+    swapped = (("gpu", second.claims[0][1]),)
+    for pods, reason in (
+        ((first.replace(claims=()), second), r"claims: 'train/w/0' has allocations for \[\]"),
+        ((first.replace(claims=swapped), second), "claims: 'train' on 'n0': gpu.x/n1/d0 for r"),
+        ((first, second.replace(node="n2")), "claims: 'train' on 'n2'"),
+        ((first, second.replace(node="n0", claims=first.claims)), "two owners"),
+    ):
+        with pytest.raises(InvariantError, match=reason):
+            verify_start(start.replace(pods=pods), train, before)
 
 
 def test_a_job_waits_until_devices_are_free():
