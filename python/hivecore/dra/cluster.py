@@ -19,7 +19,7 @@ from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import DraLedger, owner_of
-from hivecore.dra.proof import verify_allocations
+from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CelSyntaxError, CertificateError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
@@ -198,6 +198,23 @@ class DraCluster(DraLedger):
         nodes = [each.node for each in decisions]
         if isinstance(decision, DraGangDecision) and {*nodes} != {*decision.nodes}:
             raise CertificateError(f"pods are on {decision.nodes}, with devices on {nodes}")
+
+    def facts(self) -> ClusterFacts:
+        """What is in the cluster, for a proof. Cost: O(size of the cluster)."""
+        with self._lock:
+            charges = {
+                device: of for pool in self._book.charges.values() for device, of in pool.items()
+            }
+            return ClusterFacts(
+                self._features,
+                self._evaluator or matches,
+                self._nodes.copy(),
+                tuple(self._slices.values()),
+                self._device_classes.copy(),
+                tuple(self._rules.values()),
+                self._book.owners.copy(),
+                charges,
+            )
 
     def _groups(
         self,

@@ -28,14 +28,13 @@ from hivecore.dra._node_class import (
 )
 from hivecore.dra._numbering import FinerUnitError, Numbering
 from hivecore.dra._reading import from_plain
-from hivecore.dra.cel import Evaluator, matches
+from hivecore.dra.cel import Evaluator
 from hivecore.dra.claim import DeviceClass, ResourceClaim
 from hivecore.dra.decision import ClaimDecision
 from hivecore.dra.device import CounterConsumption, DeviceId
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.node import Node
 from hivecore.dra.pools import Pool, gather_pools, published
-from hivecore.dra.proof import ClusterFacts
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import InvariantError, StaleDecisionError
 
@@ -525,23 +524,6 @@ class DraLedger(LoggedTrials, PlainState):
             return copied
 
     # --- audit
-
-    def facts(self) -> ClusterFacts:
-        """What is in the cluster, for a proof. Cost: O(size of the cluster)."""
-        with self._lock:
-            charges = {
-                device: of for pool in self._book.charges.values() for device, of in pool.items()
-            }
-            return ClusterFacts(
-                self._features,
-                self._evaluator or matches,
-                self._nodes.copy(),
-                tuple(self._slices.values()),
-                self._device_classes.copy(),
-                tuple(self._rules.values()),
-                self._book.owners.copy(),
-                charges,
-            )
 
     def check(self) -> None:
         """Audit the state: every node is what its slices and claims say.
