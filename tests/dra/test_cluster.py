@@ -355,6 +355,41 @@ def test_a_gang_is_served_exactly_if_an_assignment_exists(free, sizes):
             assert f"p{pod}" in [one.name for one in of.claims]
 
 
+def with_a_common_device(count):
+    """Two nodes with a device each, and some that both can use."""
+    own = [
+        published_slice(f"s-{node}", [device("d", {"model": "a"})], pool=node, nodeName=node)
+        for node in ("n1", "n2")
+    ]
+    common = [device(f"c{i}", {"model": "b"}) for i in range(count)]
+    return cluster_of(*own, published_slice("common", common, pool="common", allNodes=True))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_pods_of_a_gang_on_two_nodes_do_not_get_the_same_common_device(count):
+    cluster = with_a_common_device(count)
+    both = [request("r", where="model=a"), request("q", where="model=b")]
+    gang = cluster.schedule_gang([[claim(*both, name=f"p{i}")] for i in range(2)])
+    assert (gang is None) == (count == 1)
+    if gang is not None:
+        cluster.verify(gang)
+        for one in gang.decisions:
+            cluster.commit(one)
+        cluster.check()
+
+
+def test_pods_of_a_gang_go_elsewhere_where_a_common_device_is_taken():
+    cluster = with_a_common_device(1)
+    cluster.update(
+        worlds.object_of("ResourceSlice", gpus(3, pool="n3", nodeName="n3", name="s-n3"))
+    )
+    roomy = either("r", good=worlds.terms(where="model=b"), poor=worlds.terms())
+    pods = [[claim(roomy, name=f"p{i}")] for i in range(6)]
+    gang = cluster.schedule_gang(pods)
+    cluster.verify(gang)
+    assert len(gang.nodes) == 6
+
+
 # --- errors
 
 

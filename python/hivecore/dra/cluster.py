@@ -1,6 +1,7 @@
 """The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from msgspec.json import encode
@@ -20,7 +21,7 @@ from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import DraLedger, owner_of
 from hivecore.dra.proof import ClusterFacts, verify_allocations
-from hivecore.errors import CelSyntaxError, CertificateError
+from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
@@ -28,6 +29,8 @@ Mode = Literal["first", "best", "any"]
 Preference = Literal["packed", "spread", "name"]
 _PREFERENCES = ("packed", "spread", "name")
 _MOST_QUESTIONS = 1024
+_Pod = list[ResourceClaim]
+_OnNode = tuple[Sequence[int], ClaimDecision]
 
 
 class DraCluster(DraLedger):
@@ -130,8 +133,10 @@ class DraCluster(DraLedger):
         :raises KeyError: there is no node of a name.
         :raises ValueError: a claim is in two pods.
 
-        Exact as far as no search reaches the limit of work. Cost: a search for each class of nodes
-        and each number of pods of each kind that may fit a node of it.
+        Exact as far as no search reaches the limit of work and no two nodes share what pods want:
+        where several nodes see a pool, they choose of it in turn, so that ``None`` is no proof.
+        Commit the decisions in their order. Cost: a search for each class of nodes and each number
+        of pods of each kind that may fit a node of it.
         """
         with self._lock:
             given = [[self._claim(claim) for claim in claims] for claims in pods]
@@ -143,37 +148,79 @@ class DraCluster(DraLedger):
             chosen = set(self._views) if nodes is None else set(nodes)
             for node in chosen - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
-            kinds: dict[ClaimKind, list[int]] = {}
-            for i, claims in enumerate(given):
-                kinds.setdefault(self._known(claims).kind, []).append(i)
-            samples = [given[numbers[0]] for numbers in kinds.values()]
-            groups = self._groups(kinds, chosen, mode, prefer)
+            where, decisions = [""] * len(given), []
+            for pods_of, decision in self._placed(given, chosen, mode, prefer):
+                decisions.append(decision)
+                for pod in pods_of:
+                    where[pod] = decision.node
+            return DraGangDecision(tuple(where), tuple(decisions)) if all(where) else None
 
-            def joint(vector: tuple[int, ...]) -> _Known:
-                of = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
-                return self._known(of)
+    @property
+    def has_common_pools(self) -> bool:
+        """Whether several nodes see a pool, so that no gang for `schedule_gang` is no proof."""
+        with self._lock:
+            self._refresh()
+            return any(len(nodes) > 1 for nodes in self._viewers.values())
 
-            def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
-                return self._answer(joint(vector).kind, group, mode).outcome == "allocated"
+    def _placed(
+        self, given: Sequence[_Pod], nodes: set[str], mode: str, prefer: str
+    ) -> list[_OnNode]:
+        """The pods of each node, with its decision; of not all pods if some find no node.
 
-            sizes = [(group, len(members)) for group, members in groups]
-            shares = share_out([len(numbers) for numbers in kinds.values()], sizes, holds)
-            if shares is None:
-                return None
-            where = [""] * len(given)
-            decisions = []
-            for (_, members), vectors in zip(groups, shares, strict=True):
-                for node, vector in zip(members, vectors, strict=False):
-                    own = [
-                        numbers.pop(0)
-                        for numbers, count in zip(kinds.values(), vector, strict=True)
-                        for _ in range(count)
-                    ]
-                    for pod in own:
-                        where[pod] = node
-                    together = self._known([claim for pod in own for claim in given[pod]])
-                    decisions.append(self._decision(together, node, self._views[node], mode))
-            return DraGangDecision(tuple(where), tuple(decisions))
+        Nodes that see one pool may have chosen the same devices of it. Then they decide in turn.
+        """
+        placed = self._placed_apart(dict(enumerate(given)), nodes, mode, prefer)
+        viewers = [
+            self._viewers[of.device[:2]] for _, decision in placed for of in decision.devices
+        ]
+        if len(placed) < 2 or all(len(of) == 1 for of in viewers):
+            return placed
+        kept: list[_OnNode] = []
+        with self.trial():
+            left = dict(enumerate(given))
+            while placed:
+                with suppress(StaleDecisionError):
+                    for pods, decision in placed:
+                        self.commit(decision)
+                        kept.append((pods, decision))
+                        left = {pod: of for pod, of in left.items() if pod not in pods}
+                unused = nodes - {decision.node for _, decision in kept}
+                self._refresh()
+                placed = self._placed_apart(left, unused, mode, prefer) if left else []
+        return kept
+
+    def _placed_apart(
+        self, given: Mapping[int, _Pod], nodes: set[str], mode: str, prefer: str
+    ) -> list[_OnNode]:
+        """The same by number of the pod, each node as if no other had been chosen; none: not all
+        pods find a node.
+        """
+        kinds: dict[ClaimKind, list[int]] = {}
+        for i, claims in given.items():
+            kinds.setdefault(self._known(claims).kind, []).append(i)
+        samples = [given[numbers[0]] for numbers in kinds.values()]
+        groups = self._groups(kinds, nodes, mode, prefer)
+
+        def joint(vector: tuple[int, ...]) -> _Known:
+            of = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
+            return self._known(of)
+
+        def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
+            return self._answer(joint(vector).kind, group, mode).outcome == "allocated"
+
+        sizes = [(group, len(members)) for group, members in groups]
+        shares = share_out([len(numbers) for numbers in kinds.values()], sizes, holds)
+        placed: list[_OnNode] = []
+        for (_, members), vectors in zip(groups, shares or (), strict=False):
+            for node, vector in zip(members, vectors, strict=False):
+                own = [
+                    numbers.pop(0)
+                    for numbers, count in zip(kinds.values(), vector, strict=True)
+                    for _ in range(count)
+                ]
+                together = self._known([claim for pod in own for claim in given[pod]])
+                placed.append((own, self._decision(together, node, self._views[node], mode)))
+        return placed
 
     def verify(self, decision: ClaimDecision | DraGangDecision) -> None:
         """Check that allocations keep every rule of Kubernetes, together if they are a gang's.

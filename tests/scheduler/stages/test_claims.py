@@ -227,6 +227,21 @@ def test_pods_of_a_gang_do_not_take_what_another_one_needs():
     assert [len(devices_of(pod)) for pod in start.pods] == [1, 1, 2]
 
 
+def test_pods_of_a_gang_on_two_nodes_share_what_both_nodes_see():
+    common = [device(f"c{i}", {"model": "b"}) for i in range(2)]
+    own = [slice_of(node, [device("d", {"model": "a"})]) for node in NODES]
+    own.append(published_slice("common", common, pool="common", allNodes=True))
+    both = claim(request("r", where=IS_A), request("q", where=IS_A.replace("'a'", "'b'")))
+    scheduler = Scheduler(claims=cluster(*own))
+    (start,) = decided(scheduler, Job("gang", "t", [Role("w", 2, claims=[both])]))
+    assert [devices_of(pod) for pod in start.pods] == [
+        [("n0", "d"), ("common", "c0")],
+        [("n1", "d"), ("common", "c1")],
+    ]
+    (wait,) = decided(scheduler, Job("more", "t", [Role("w", 3, claims=[both])]))
+    assert isinstance(wait, Wait)  # it is not rejected: nodes choose in turn, which is no proof
+
+
 def test_pods_join_later_one_by_one():
     scheduler = Scheduler(claims=cluster(), preemption=False)
     decided(scheduler, job("one", 4), job("two", 4))

@@ -72,8 +72,12 @@ class ClaimStage(Stage):
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         claims = [of for of in _claims_of(Unit("any", "any", kind, kind.pods)) if of]
         idle, known = self._emptied(), self._among(nodes)
-        chosen = _nodes_for(idle, claims, known)
-        return "" if chosen else self._why(idle, _templates_of(kind), known)
+        if _nodes_for(idle, claims, known):
+            return ""
+        alone = all(_nodes_for(idle, [of], known) for of in claims)
+        if alone and idle.has_common_pools:
+            return ""  # nodes have chosen in turn, which is no proof
+        return self._why(idle, _templates_of(kind), known)
 
     def _emptied(self) -> DraCluster:
         """The same cluster without the claims that hold devices."""
@@ -152,12 +156,10 @@ class ClaimStage(Stage):
         refusal = self._allocate(offer, claims, by_node)
         if refusal is None and free:
             allowed = self._among(offer.usable(offer.nodes, self.known))
-            nodes = _nodes_for(self.part, [claims[i] for i in free], allowed)
-            chosen: dict[str, list[int]] = {}
-            for i, node in zip(free, nodes, strict=False):
-                chosen.setdefault(node, []).append(i)
+            pods = _nodes_for(self.part, [claims[i] for i in free], allowed)
+            chosen = {node: [free[i] for i in own] for node, own in pods.items()}
             refusal = self._allocate(offer, claims, chosen)
-            if not nodes:
+            if not chosen:
                 templates = _templates_of(offer.unit.kind)
                 refusal = self._refused([templates[i] for i in free], allowed)
             offer.refused_pod = -1
@@ -308,13 +310,18 @@ def _held(unit: Unit) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def _nodes_for(
     part: DraCluster, claims: Sequence[_Templates], nodes: Sequence[str] | None
-) -> tuple[str, ...]:
-    """A node for each pod; none: they do not fit together."""
-    if len(claims) > 1:
-        gang = part.schedule_gang(claims, nodes)
-        return () if gang is None else gang.nodes
-    decision = part.schedule(claims[0], nodes)
-    return () if decision is None else (decision.node,)
+) -> dict[str, list[int]]:
+    """The pods of each node, by number; nodes choose in this order. None: they do not fit."""
+    if len(claims) == 1:
+        decision = part.schedule(claims[0], nodes)
+        return {} if decision is None else {decision.node: [0]}
+    gang = part.schedule_gang(claims, nodes)
+    if gang is None:
+        return {}
+    return {
+        one.node: [i for i, node in enumerate(gang.nodes) if node == one.node]
+        for one in gang.decisions
+    }
 
 
 def _reason_of(decision: ClaimDecision) -> str:
