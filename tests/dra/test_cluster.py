@@ -219,6 +219,14 @@ def test_a_copied_decision_binds_where_it_still_holds():
         assert where.claims == ("/a",)
 
 
+def test_a_decision_of_a_copy_that_needs_finer_units_binds():
+    cluster = cluster_of(published_slice("s", [worlds.shared("d", {"cpu": "4"})]))
+    cluster.allocate([claim(request("r"))], "n1")
+    decision = cluster.copy().allocate([claim(request("r", capacity={"cpu": "333m"}))], "n1")
+    cluster.commit(decision)
+    cluster.check()
+
+
 def test_the_fullest_or_emptiest_node_is_chosen():
     cluster = cluster_of(*two_nodes())
     one = [claim(request("r"))]

@@ -237,6 +237,7 @@ class DraLedger(LoggedTrials, PlainState):
             changes = None if view is None else self._changes_of(decision, view)
             if view is None or changes is None:
                 raise StaleDecisionError(f"node {show(decision.node)} has changed since")
+            view = self._views[decision.node]  # units may have become finer
             self._undo.note(self._take_out, owners, decision.node, view.node_class, self._classes)
             for owner, entries in zip(owners, decision.entries, strict=True):
                 own = [view.devices[view.positions[entry.device]] for entry in entries]
