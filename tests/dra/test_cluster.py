@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import permutations
 
 import pytest
 from dra import worlds
@@ -535,3 +536,20 @@ def test_a_cluster_that_lives_long_remembers_a_bounded_number_of_classes(monkeyp
         assert (best.node in fits) if fits else best is None
         assert len(cluster._classes._of) <= 8
         assert len(cluster._classes.log) <= 40
+
+
+@pytest.mark.parametrize("order", [*permutations(("model", "root", "numa"))])
+def test_attributes_that_are_looked_at_later_count_as_if_they_always_had(order):
+    nodes = []
+    for i in range(4):
+        own = {"model": "ab"[i % 2], "gpu.x/numa": i}
+        devices = [device(f"d{j}", own | {"root": j % 2}) for j in range(3)]
+        nodes.append(published_slice(f"s{i}", devices, pool=f"n{i}", nodeName=f"n{i}"))
+    cluster = cluster_of(*nodes)
+    cluster.commit(cluster.schedule([claim(request("r"), name="first")]))
+    for name in order:
+        asked = claim(request("r", 3), match=f"gpu.x/{name}")
+        fresh = cluster.copy()
+        assert dict(cluster.fits([asked])) == dict(fresh.fits([asked]))
+        cluster.check()
+    assert len([*cluster._classes]) == 4

@@ -1,6 +1,6 @@
 """Numbers for what the kernel compares: profiles of devices, values of attributes, amounts."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -33,24 +33,36 @@ class Numbering:
         self._parts: dict[str, int] = {}  # of one, for each name
         self._largest: dict[str, Fraction] = {}
 
-    def look_at(self, attributes: frozenset[str] | None) -> bool:
-        """Let the values of these attributes count; whether profiles are new by that."""
+    def look_at(self, attributes: frozenset[str] | None) -> Callable[[PoolDevice, int], int] | None:
+        """Let the values of these attributes count.
+
+        :returns: what a device's number is from now on, by the device and its number before;
+            ``None``: numbers stay. It reads new attributes only, but once for each new number.
+        """
         if self.looked_at is None or (attributes is not None and attributes <= self.looked_at):
-            return False
+            return None
+        before, self._names = self._names, {}
         self.looked_at = None if attributes is None else self.looked_at | attributes
         self.profiles.clear()
         self._profile_of.clear()
-        self._names.clear()
-        return True
+        new = {driver: tuple(self._names_of(driver) - names) for driver, names in before.items()}
+        known: dict[Hashable, int] = {}
+
+        def refined(device: PoolDevice, number: int) -> int:
+            if self.looked_at is None:
+                return self.profile(device)
+            key = number, *map(device.device.attributes.get, new[device.id.driver])
+            if key not in known:
+                known[key] = self.profile(device)
+            return known[key]
+
+        return refined
 
     def profile(self, device: PoolDevice) -> int:
         """The number of a device's profile."""
-        own, driver = device.device, device.id.driver
-        names = self._names.get(driver)
-        if names is None:
-            names = self._names[driver] = self._names_of(driver)
+        own, driver, names = device.device, device.id.driver, self._names_of(device.id.driver)
         every = self.looked_at is None
-        values = tuple(
+        values = sorted(
             [
                 (name, of.kind, of.value)
                 for name, of in own.attributes.items()
@@ -59,7 +71,7 @@ class Numbering:
         )
         key = (
             driver,
-            values,
+            tuple(values),
             tuple(own.capacity.items()),
             device.taints,
             own.allow_multiple_allocations,
@@ -73,9 +85,12 @@ class Numbering:
 
     def _names_of(self, driver: str) -> frozenset[str]:
         """What devices of a driver may call the attributes that are looked at."""
-        full = self.looked_at or frozenset()
-        domain = f"{driver}/"
-        return full | {name.removeprefix(domain) for name in full if name.startswith(domain)}
+        names = self._names.get(driver)
+        if names is None:
+            full, domain = self.looked_at or frozenset(), f"{driver}/"
+            short = {name.removeprefix(domain) for name in full if name.startswith(domain)}
+            names = self._names[driver] = full | short
+        return names
 
     def value(self, value: tuple[str, Any]) -> int:
         """The number of a value of an attribute, with its type."""

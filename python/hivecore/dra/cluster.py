@@ -347,8 +347,9 @@ class DraCluster(DraLedger):
                 self._classes.forget_answers()
             question = Question(given, self._device_classes, self._features)
             kind = ClaimKind(question, self._numbering, self._evaluator or matches)
-            if self._numbering.look_at(self._attributes(question)):
-                self._renumber()
+            refined = self._numbering.look_at(self._attributes(question))
+            if refined is not None:
+                self._refine(refined)
             self._claim_kinds[key] = kind
         return _Known(given, kind)
 

@@ -34,7 +34,7 @@ from hivecore.dra.decision import ClaimDecision
 from hivecore.dra.device import CounterConsumption, DeviceId
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.node import Node
-from hivecore.dra.pools import Pool, gather_pools, published
+from hivecore.dra.pools import Pool, PoolDevice, gather_pools, published
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import InvariantError, StaleDecisionError
 
@@ -433,6 +433,18 @@ class DraLedger(LoggedTrials, PlainState):
         self._soil(self._views, False)
         for kind in self._claim_kinds.values():
             kind.forget_profiles()
+
+    def _refine(self, refined: Callable[[PoolDevice, int], int]) -> None:
+        """Devices of one profile may be of several now."""
+        dirty = self._dirty.copy()
+        self._renumber()
+        self._dirty = dirty
+        for node, view in self._views.items():
+            key = view.node_class.key
+            pairs = zip(view.devices, key.devices, strict=True)
+            devices = [(refined(device, of[0]), *of[1:]) for device, of in pairs]
+            view.node_class = self._classes.of(key._replace(devices=tuple(devices)))
+            self._classes.enter(node, view.node_class)
 
     def _refresh(self) -> None:
         while self._dirty:
