@@ -19,7 +19,7 @@ from hivecore.dra.cel import compile_selector, matches
 from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.gang import DraGangDecision, share_out
-from hivecore.dra.ledger import DraLedger, owner_of
+from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
 from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
@@ -28,7 +28,6 @@ __all__ = ["DraCluster", "Mode", "Preference"]
 Mode = Literal["first", "best", "any"]
 Preference = Literal["packed", "spread", "name"]
 _PREFERENCES = ("packed", "spread", "name")
-_MOST_QUESTIONS = 1024
 _Pod = list[ResourceClaim]
 _OnNode = tuple[Sequence[int], ClaimDecision]
 
@@ -342,7 +341,7 @@ class DraCluster(DraLedger):
         )
         kind = self._claim_kinds.get(key)
         if kind is None:
-            if len(self._claim_kinds) >= _MOST_QUESTIONS:
+            if len(self._claim_kinds) >= MOST_QUESTIONS:
                 self._claim_kinds.clear()
                 self._classes.forget_answers()
             question = Question(given, self._device_classes, self._features)

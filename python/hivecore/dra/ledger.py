@@ -38,14 +38,14 @@ from hivecore.dra.pools import Pool, PoolDevice, gather_pools, published
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import InvariantError, StaleDecisionError
 
-__all__ = ["DraLedger", "owner_of", "record_of"]
+__all__ = ["MOST_QUESTIONS", "DraLedger", "owner_of", "record_of"]
 
 _Object: TypeAlias = ResourceSlice | DeviceClass | Node | DeviceTaintRule | ResourceClaim
 _KINDS: dict[str, type[_Object]] = {
     kind.__name__: kind
     for kind in (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)
 }
-_MOST_QUESTIONS = 1024
+MOST_QUESTIONS = 1024
 
 
 class DraLedger(LoggedTrials, PlainState):
@@ -383,7 +383,7 @@ class DraLedger(LoggedTrials, PlainState):
         prototype = self._prototypes.get(key)
         texts = type(name) is type(namespace) is type(uid) is str and name
         if prototype is None or not texts or given.get("status"):
-            if len(self._prototypes) >= _MOST_QUESTIONS:
+            if len(self._prototypes) >= MOST_QUESTIONS:
                 self._prototypes.clear()
             prototype = self._prototypes[key] = ResourceClaim.of(given)
             return prototype

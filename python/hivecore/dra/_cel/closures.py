@@ -6,7 +6,7 @@ variable. It raises `CelRuntimeError`, which ``&&``, ``||``, ``all`` and ``exist
 sizes of their arguments; the rest of an expression runs once and is small.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -178,22 +178,24 @@ def map_of(keys: Sequence[Run], values: Sequence[Run]) -> Run:
 # --- operators
 
 
+def _decided(f: list[Any], tests: Iterable[Run], decisive: bool, name: str) -> bool:
+    """Whether a test gives what decides; an error is one only if none does."""
+    failure = ""
+    for test in tests:
+        try:
+            if _is_true(test(f), name) is decisive:
+                return decisive
+        except CelRuntimeError as error:
+            failure = failure or str(error)
+    if failure:
+        raise CelRuntimeError(failure)
+    return not decisive
+
+
 def joined(runs: Sequence[Run], decisive: bool) -> Run:
     """``||`` (decided by true) and ``&&`` (by false)."""
-
-    def run(f: list[Any]) -> bool:
-        failure = ""
-        for each in runs:
-            try:
-                if _is_true(each(f), "||" if decisive else "&&") is decisive:
-                    return decisive
-            except CelRuntimeError as error:
-                failure = failure or str(error)
-        if failure:
-            raise CelRuntimeError(failure)
-        return not decisive
-
-    return run
+    name = "||" if decisive else "&&"
+    return lambda f: _decided(f, runs, decisive, name)
 
 
 def ternary(test: Run, yes: Run, no: Run) -> Run:
@@ -378,20 +380,7 @@ class Loop(NamedTuple):
 
     def quantifier(self, decisive: bool) -> Run:
         """``exists`` (decided by true) and ``all`` (by false)."""
-
-        def run(f: list[Any]) -> bool:
-            failure = ""
-            for _ in self._rounds(f):
-                try:
-                    if self.tested(f) is decisive:
-                        return decisive
-                except CelRuntimeError as error:
-                    failure = failure or str(error)
-            if failure:
-                raise CelRuntimeError(failure)
-            return not decisive
-
-        return run
+        return lambda f: _decided(f, (self.tested for _ in self._rounds(f)), decisive, "")
 
     def tested(self, f: list[Any]) -> bool:
         """Whether a round passes the test."""
