@@ -1,5 +1,6 @@
 """Answers to claims: allocations as Kubernetes writes them, or why there are none."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -160,6 +161,20 @@ class ClaimDecision:
             )
             for number, position, consumed in self._answer.grants
         )
+
+    def taken_of(self, claim: int) -> dict[tuple[str, str], Fraction]:
+        """What a claim takes, by device class and capacity: of whole devices all that they have.
+
+        :param claim: its place in the call. What it has with admin access does not count.
+        """
+        taken = Counter[tuple[str, str]]()
+        for number, position, consumed in self._answer.grants:
+            of, device = self._question.alternatives[number], self._devices[position].device
+            if of.claim == claim and not of.is_admin:
+                whole = {name: capacity.value for name, capacity in device.capacity.items()}
+                for name, amount in (whole if consumed is None else consumed).items():
+                    taken[of.terms.device_class_name, name] += amount  # type: ignore[assignment]
+        return dict(taken)  # type: ignore[arg-type]
 
     @property
     def allocations(self) -> tuple[dict[str, Any], ...]:

@@ -531,6 +531,117 @@ def test_quotas_reclaim_devices():
     assert [type(one).__name__ for one in actions][:3] == ["Preempt", "Preempt", "Start"]
 
 
+# --- quotas by capacity: known once devices are chosen
+
+MEMORY = "any.deviceclass.resource.k8s.io/capacity/memory"
+SIZES = {"d0": 10, "d1": 20, "d2": 20, "d3": 40}
+
+
+def sized(kind=device):
+    return [
+        slice_of(node, [kind(name, {}, {"memory": str(of)}) for name, of in SIZES.items()])
+        for node in NODES
+    ]
+
+
+def used(scheduler, quota="t"):
+    return scheduler.quotas.status(quota).used.get(MEMORY, 0)
+
+
+def test_quotas_count_the_capacity_of_the_devices_that_were_chosen():
+    scheduler = Scheduler(claims=cluster(*sized()), quotas=tree(**{MEMORY: 60}), preemption=False)
+    actions = decided(scheduler, job("one", 2), job("two", 2), job("three", 1))
+    assert [type(one).__name__ for one in actions] == ["Start", "Wait", "Start"]
+    assert f"({MEMORY}: 30 used + 60 asked > 60)" in actions[1].reason
+    assert used(scheduler) == 50
+    scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+    assert f"({MEMORY}: 50 used + 30 asked > 60)" in scheduler.explain("two").refusals[0].reason
+    with scheduler.what_if() as branch:
+        branch.finish("three", 1.0)
+        assert used(branch) == 30
+    scheduler.finish("one", 1.0)
+    (start,) = decided(scheduler, now=1.0)
+    assert (start.job, used(scheduler)) == ("two", 50)
+    scheduler.fail("two", 3.0)
+    scheduler.finish("three", 3.0)
+    assert used(scheduler) == 0
+    scheduler.check()
+
+
+def test_quotas_count_shares_as_they_were_rounded():
+    policy = {"default": "1", "validRange": {"min": "1", "step": "4"}}
+    slices = [slice_of("n0", [shared("d", {"memory": {"value": "20", "requestPolicy": policy}})])]
+    scheduler = Scheduler(claims=cluster(*slices), quotas=tree(**{MEMORY: 9}), preemption=False)
+    asked = Job("j", "t", [Role("w", 2, claims=[shares()])])
+    assert f"({MEMORY}: 0 used + 10 asked > 9)" in decided(scheduler, asked)[0].reason
+    (start,) = decided(scheduler, Job("k", "t", [Role("w", claims=[shares()])]))
+    assert (start.job, used(scheduler)) == ("k", 5)
+    most = claim(request("r", 5, capacity={"memory": "2"}), name="gpu")
+    (reject,) = decided(scheduler, Job("l", "t", [Role("w", claims=[most])]))
+    assert reject.reason == f"asks for 10 of '{MEMORY}', and max of 't' is 9"
+
+
+def test_a_job_evicts_for_capacity_and_is_charged_for_what_it_then_gets():
+    for immediate in (False, True):
+        scheduler = Scheduler(
+            claims=cluster(*sized()), quotas=tree(**{MEMORY: 90}), immediate=immediate
+        )
+        decided(scheduler, job("weak", 3, guaranteed=False))
+        actions = decided(scheduler, job("late", 4), now=1.0)
+        assert actions[0] == Preempt("weak", "late", "opportunistic")
+        if not immediate:
+            assert used(scheduler) == 140
+            scheduler.stopped("weak", 2.0)
+            actions = decided(scheduler, now=2.0)
+        assert [one.job for one in actions if isinstance(one, Start)] == ["late"]
+        assert used(scheduler) == 90
+
+
+QUOTAS = {
+    "all": {"max": {"gpu": 24, MEMORY: 150}},
+    "a": {"max": {"gpu": 24, MEMORY: 100}, "min": {"gpu": 12, MEMORY: 50}, "parent": "all"},
+    "t": {"max": {"gpu": 24, MEMORY: 100}, "min": {"gpu": 12, MEMORY: 100}, "parent": "all"},
+}
+
+
+def capacity_tree(**settings):
+    quotas = [Quota(name, **of) for name, of in QUOTAS.items()]
+    return QuotaTree(quotas, total={"gpu": 24, MEMORY: 150}, **settings)
+
+
+@pytest.mark.parametrize(
+    "parts", ["claims", "network", "cells and devices", "sharing", "lending", "devices"]
+)
+@pytest.mark.parametrize("seed", seeds(6))
+def test_in_any_history_quotas_count_what_the_devices_of_running_jobs_have(seed, parts, tmp_path):
+    rng, path = random.Random(f"{seed}{parts}"), tmp_path / "log"
+    made = COMPOSED[parts]() | {"quotas": capacity_tree(limit=rng.choice(["max", "runtime"]))}
+    scheduler = Scheduler(claims=cluster(*sized()), immediate=rng.random() < 0.5, log=path, **made)
+    tenants = ["t"] if "cells" in made else ["a", "t"]
+    for step in range(50):
+        happen(scheduler, rng, step, tenants, float(step))
+        scheduler.decide(float(step))
+        scheduler.check()
+        expected = Counter()
+        for owner, held in scheduler.claims.facts().held.items():
+            name, _, rest = owner[1:].partition("/")
+            if "//" not in rest:
+                sizes = [SIZES[id.device] for id, _, _ in held]
+                expected[scheduler.job(name).quota] += sum(sizes)
+        for name in scheduler:
+            status = scheduler.status(name)
+            if status.state == "reserved":
+                ids = [id for pod in status.pods for _, id in devices_of(pod)]
+                expected[scheduler.job(name).quota] += sum(SIZES[id] for id in ids)
+        assert {quota: used(scheduler, quota) for quota in "at"} == {q: expected[q] for q in "at"}
+        if step % 10 == 5:
+            assert Scheduler.from_bytes(scheduler.to_bytes()).to_bytes() == scheduler.to_bytes()
+    scheduler.close()
+    again = replay(path)
+    again.check()
+    assert again.quotas.to_bytes() == scheduler.quotas.to_bytes()
+
+
 class BrokenError(Exception):
     pass
 

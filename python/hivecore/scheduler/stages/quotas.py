@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from math import ceil
 from typing import Literal, Self
 
-from hivecore._thousandths import Amount, as_number, exact
+from hivecore._thousandths import THOUSAND, Amount, as_number, exact, of_thousandths
 from hivecore.decisions import Refusal
-from hivecore.quotas import QuotaDecision, QuotaTree
+from hivecore.quotas import QuotaDecision, QuotaRequest, QuotaTree
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.stages.stage import Audited, Offer, Stage
 from hivecore.scheduler.stages.units import (
@@ -16,6 +19,7 @@ from hivecore.scheduler.stages.units import (
     Kind,
     Refused,
     Unit,
+    capacity_of,
     owner_of,
 )
 
@@ -30,6 +34,14 @@ HEADROOM = ("quotas", "headroom")
 OVERUSED = ("quotas", "overused")
 #: The key of units that are refused for another reason than a limit.
 _ANY = ("quotas", "any")
+
+
+#: The capacities of the devices of a unit are charged under its name and this.
+_DEVICES = "//devices"
+
+
+def _of_devices(unit: str) -> str:
+    return f"{unit}{_DEVICES}"
 
 
 class QuotaStage(Stage):
@@ -183,6 +195,60 @@ class QuotaStage(Stage):
             return None
         return self._refused(offer.unit.kind, decision)
 
+    # --- capacities of devices, which are known once claims have them
+
+    def charge_devices(self, offer: Offer) -> Refused | None:
+        """Charge what the devices of an offer's claims have of capacities that quotas limit."""
+        request = self._request_for_devices(offer)
+        if request is None:
+            return None
+        try:
+            self.part.submit(request)
+        except ValueError as error:  # beyond what a tree can count
+            return Refused(Refusal(self.name, "max", str(error), request.quota), (HEADROOM,))
+        of_unit = [] if offer.unit.has_quota else [offer.unit.request]
+        decision = self.part.schedule([*of_unit, request.name])
+        if decision.outcome == "bind":
+            offer.decisions[self.name] = decision
+            return None
+        self.part.release(request.name)
+        return self._refused(offer.unit.kind, decision)
+
+    def _request_for_devices(self, offer: Offer) -> QuotaRequest | None:
+        """What an offer takes of capacities beyond what it has asked for before; None: nothing."""
+        kind, tree = offer.unit.kind, self.part
+        limited = {name for of in self._path(kind.job.quota) for name, _ in tree.quota(of).max}
+        taken: dict[str, Fraction] = {}
+        for _, decision, numbers in offer.granted.values():
+            for key, amount in (one for i in numbers for one in decision.taken_of(i).items()):
+                if (name := capacity_of(*key)) in limited:
+                    taken[name] = taken.get(name, 0) + amount
+        rounded = {name: of_thousandths(ceil(of * THOUSAND)) for name, of in taken.items()}
+        amounts = {name: exact(of - kind.amounts.get(name, 0)) for name, of in rounded.items()}
+        name = _of_devices(offer.unit.name)
+        return (
+            kind.quota_request.replace(name=name, amounts=amounts)
+            if any(amounts.values())
+            else None
+        )
+
+    def _uncharge_devices(self, unit: Unit) -> None:
+        if unit.kind.has_claims:
+            with suppress(KeyError):
+                self.part.release(_of_devices(unit.name))
+
+    def vacate(self, unit: Unit, is_placed: bool) -> None:
+        """Charge the devices of a unit no more."""
+        self._uncharge_devices(unit)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """Charge another job for the devices."""
+        if unit.kind.has_claims:
+            with suppress(KeyError):
+                request = self.part.request(_of_devices(old))
+                self.part.release(request.name)
+                self.part.recover(request.replace(name=_of_devices(new)), 1)
+
     def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
         """The first unit that is refused when these are admitted in turn; None: none is."""
         for at, decision in enumerate(self.part.schedule_many([unit.request for unit in units])):
@@ -205,6 +271,8 @@ class QuotaStage(Stage):
 
         :param refusal: why it was refused before.
         """
+        if self.part.members(request):
+            return None  # it is charged already, but for its devices
         decision = self.part.schedule(request)
         if decision.refusal is not None:
             return Refused(decision.refusal, self._retry_on(decision.refusal))
@@ -227,9 +295,18 @@ class QuotaStage(Stage):
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)
+        self.recharge_devices(unit, offer)
+
+    def recharge_devices(self, unit: Unit, offer: Offer) -> None:
+        """Charge what the devices of an offer have whatever the limits say, as victims leave."""
+        self._uncharge_devices(unit)
+        request = self._request_for_devices(offer)
+        if request is not None:
+            self.part.recover(request, 1)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Charge the unit no more."""
+        self._uncharge_devices(unit)
         self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
@@ -278,6 +355,9 @@ class QuotaStage(Stage):
                 unit.name in audited.holders or unit.has_quota
             ):
                 yield f"unit {unit.name!r}: {members} members are admitted"
+        charged = {name for name in self.part.owners if name.endswith(_DEVICES)}
+        for name in charged - {_of_devices(name) for name in audited.holders}:
+            yield f"{name!r} is charged for devices"
 
     def not_admitted(self, unit: Unit) -> str:
         """Why the quotas would not admit a unit now; "": they would."""
@@ -303,6 +383,8 @@ class QuotaStage(Stage):
         """Charge units no more, given by their names in the quotas."""
         for request in requests:
             self.part.evict(request)
+            with suppress(KeyError):
+                self.part.evict(_of_devices(request))
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """By over-used quota and dimension, the usage above its runtime."""

@@ -197,6 +197,11 @@ class Stages(Composed):
                 return refusal
             offer.refused_pod = -1
             at = stages.index(self._place) if self._place is not None else 0
+        refusal = None if self._quotas is None else self._quotas.charge_devices(offer)
+        if refusal is not None:
+            self._retract(offer, at)
+            keys = () if self._claims is None else self._claims.released(unit.kind)
+            return refusal._replace(keys=(*refusal.keys, *keys))
         return offer
 
     def _retract(self, offer: Offer, at: int) -> None:
@@ -222,13 +227,15 @@ class Stages(Composed):
         return None
 
     def refusals(self, unit: Unit) -> Iterator[Refusal]:
-        """Why a unit does not start, by quotas, by placement and devices, and by devices alone."""
+        """Why a unit does not start, by quotas, by placement and devices, and by devices alone; if
+        each would let it, by all together.
+        """
         placing = CellStage, TopologyStage, DeviceStage, ClaimStage
-        yield from self._without(*placing)._refusal(unit)
-        for refusal in self.without_quotas()._refusal(unit):
-            yield refusal
-            if self._place is not None and refusal.stage == self._place.name:
-                yield from self._without(QuotaStage, CellStage, TopologyStage)._refusal(unit)
+        alone = [*self._without(*placing)._refusal(unit), *self.without_quotas()._refusal(unit)]
+        # Capacities of devices are known to quotas once these are chosen.
+        yield from alone or self._refusal(unit)
+        if alone and self._place is not None and alone[-1].stage == self._place.name:
+            yield from self._without(QuotaStage, CellStage, TopologyStage)._refusal(unit)
 
     def _refusal(self, unit: Unit) -> Iterator[Refusal]:
         with self.trial():
@@ -348,6 +355,8 @@ class Stages(Composed):
             refusal = stage.fulfil(unit, offer)
             if refusal is not None:
                 return refusal
+        if self._quotas is not None:
+            self._quotas.recharge_devices(unit, offer)
         self.begin(unit)
         return Started(tuple(offer.decisions.items()))
 

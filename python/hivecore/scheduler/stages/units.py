@@ -9,7 +9,9 @@ which is *lent* its cells. Quotas know both units by the name of the job.
 
 from collections import Counter
 from collections.abc import Iterable
-from operator import attrgetter
+from functools import reduce
+from math import floor
+from operator import and_, attrgetter
 from typing import Any, NamedTuple
 
 from hivecore._thousandths import Amount, exact, of_thousandths
@@ -32,13 +34,14 @@ __all__ = [
     "Pod",
     "Refused",
     "Unit",
+    "capacity_of",
     "class_counts",
     "gpu_amount",
     "owner_of",
 ]
 
 _ANY = "any pod"
-_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+_OF_CLASS = ".deviceclass.resource.k8s.io"
 _ALL_DEVICES = 32  # the most that a claim can have
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 #: Units of lower priority are opportunistic, as quotas know them.
@@ -120,6 +123,11 @@ class Kind:
             for role, pods in self.sizes:
                 self._devices += [_devices(role, self.job, self._hosts)] * pods
         return self._devices
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether a role has claims."""
+        return any(role.claims for role, _ in self.sizes)
 
     @property
     def pods(self) -> "tuple[Pod, ...]":
@@ -257,18 +265,37 @@ def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
 
 
 def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
-    """The devices that claims may get at most, by the names that quotas of Kubernetes have for
-    classes.
+    """What claims ask of quotas, by the names that these have for classes: the most devices, and
+    the least of each capacity. What devices have beyond that is known once they are chosen.
     """
     counts = Counter[str]()
     for request in (one for claim in claims for one in claim.requests):
-        most = Counter[str]()
+        most, least = Counter[str](), list[Counter[str]]()
         for terms in request.first_available or (request.exactly,):
             if terms is not None:
                 number = _ALL_DEVICES if terms.allocation_mode == "All" else terms.count or 1
-                most |= Counter({terms.device_class_name: number})
+                most |= Counter({f"{terms.device_class_name}{_OF_CLASS}/devices": number})
+                least.append(_least_of(terms))
         counts += most
-    return Counter({f"{name}{_OF_CLASS}": number for name, number in counts.items()})
+        counts += reduce(and_, least)
+    return counts
+
+
+def _least_of(terms: Any) -> Counter[str]:
+    """The least of each capacity that the devices of a request have together."""
+    number = 1 if terms.allocation_mode == "All" else terms.count or 1
+    wanted = terms.capacity.requests if terms.capacity and not terms.admin_access else {}
+    return Counter(
+        {
+            capacity_of(terms.device_class_name, name): floor(number * amount)
+            for name, amount in wanted.items()
+        }
+    )
+
+
+def capacity_of(device_class: str, name: str) -> str:
+    """By what name quotas count a capacity of devices of a class."""
+    return f"{device_class}{_OF_CLASS}/capacity/{name}"
 
 
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
