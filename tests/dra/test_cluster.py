@@ -553,3 +553,14 @@ def test_attributes_that_are_looked_at_later_count_as_if_they_always_had(order):
         assert dict(cluster.fits([asked])) == dict(fresh.fits([asked]))
         cluster.check()
     assert len([*cluster._classes]) == 4
+
+
+def test_an_attribute_is_looked_at_first_after_a_trial_with_other_devices():
+    cluster = cluster_of(*two_nodes(), evaluator=None)
+    with cluster.trial():
+        cluster.commit(cluster.allocate([claim(request("r"), name="a")], "n1"))
+        fewer = published_slice("sn1", [device("d0")], pool="n1", generation=2)
+        cluster.update(worlds.object_of("ResourceSlice", fewer))
+        assert cluster.fits([claim(request("r", 2))]).nodes == ("n2",)
+    assert cluster.fits([claim(request("r", 2), match="gpu.x/model")]).nodes == ("n1", "n2")
+    cluster.check()

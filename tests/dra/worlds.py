@@ -165,7 +165,7 @@ def cluster_of(*slices, classes=(), **options):
     """A cluster with these objects, in which selectors are those of `matches`."""
     ids = count()
     cluster = DraCluster(
-        EVERY_GATE, evaluator=matches, share_id=lambda: f"share-{next(ids)}", **options
+        EVERY_GATE, share_id=lambda: f"share-{next(ids)}", **{"evaluator": matches} | options
     )
     cluster.update(*(object_of("ResourceSlice", one) for one in slices))
     known = [device_class(), *classes]

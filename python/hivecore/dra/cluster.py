@@ -1,6 +1,6 @@
 """The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ from hivecore.dra.claim import ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
+from hivecore.dra.pools import PoolDevice
 from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
@@ -351,6 +352,20 @@ class DraCluster(DraLedger):
                 self._refine(refined)
             self._claim_kinds[key] = kind
         return _Known(given, kind)
+
+    def _refine(self, refined: Callable[[PoolDevice, int], int]) -> None:
+        """Devices of one profile may be of several now."""
+        dirty = self._dirty.copy()
+        self._renumber()
+        self._dirty = dirty
+        for node, view in self._views.items():
+            if node in dirty:
+                continue  # its view may be of a trial
+            key = view.node_class.key
+            pairs = zip(view.devices, key.devices, strict=True)
+            devices = [(refined(device, of[0]), *of[1:]) for device, of in pairs]
+            view.node_class = self._classes.of(key._replace(devices=tuple(devices)))
+            self._classes.enter(node, view.node_class)
 
     def _attributes(self, question: Question) -> frozenset[str] | None:
         """The attributes that claims look at; ``None``: any."""

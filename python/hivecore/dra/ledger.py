@@ -34,7 +34,7 @@ from hivecore.dra.decision import ClaimDecision
 from hivecore.dra.device import CounterConsumption, DeviceId
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.node import Node
-from hivecore.dra.pools import Pool, PoolDevice, gather_pools, published
+from hivecore.dra.pools import Pool, gather_pools, published
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import InvariantError, StaleDecisionError
 
@@ -434,18 +434,6 @@ class DraLedger(LoggedTrials, PlainState):
         for kind in self._claim_kinds.values():
             kind.forget_profiles()
 
-    def _refine(self, refined: Callable[[PoolDevice, int], int]) -> None:
-        """Devices of one profile may be of several now."""
-        dirty = self._dirty.copy()
-        self._renumber()
-        self._dirty = dirty
-        for node, view in self._views.items():
-            key = view.node_class.key
-            pairs = zip(view.devices, key.devices, strict=True)
-            devices = [(refined(device, of[0]), *of[1:]) for device, of in pairs]
-            view.node_class = self._classes.of(key._replace(devices=tuple(devices)))
-            self._classes.enter(node, view.node_class)
-
     def _refresh(self) -> None:
         while self._dirty:
             try:
@@ -508,8 +496,7 @@ class DraLedger(LoggedTrials, PlainState):
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
         version, enabled = state["features"]
-        features = KubernetesFeatures(version, frozenset(enabled))
-        restored = cls(features, limit=state["limit"])
+        restored = cls(KubernetesFeatures(version, frozenset(enabled)), limit=state["limit"])
         for kind, objects in state["objects"].items():
             for record in objects:
                 restored._put(kind, record["name"], from_plain(record, _KINDS[kind]))
