@@ -1,13 +1,14 @@
 """Each pod gets the devices of all of its claims, by the rules of Kubernetes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
+from hivecore._quantities import read_exactly
 from hivecore._record import force_setattr
-from hivecore.dra import ResourceClaim
-from hivecore.dra.proof import verify_allocations
+from hivecore.dra import DeviceId, ResourceClaim, published
+from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CertificateError
 from hivecore.scheduler import Job, PlacedPod, Promote, Start
 from hivecore.verify._state import State, hold, pod_name
@@ -23,10 +24,13 @@ def check_claims(action: Start | Promote, job: Job, state: State) -> None:
         by_node[pod.node] += _allocated(job, pod)
     for node, pairs in by_node.items():
         claims, allocations = [claim for claim, _ in pairs], [of for _, of in pairs]
+        facts = state.claims.facts()
         try:
-            verify_allocations(state.claims.facts(), node, claims, allocations)
+            verify_allocations(facts, node, claims, allocations)
         except CertificateError as error:
             hold(False, "claims", f"{job.name!r} on {node!r}: {error}")
+        for claim, allocation in pairs:
+            state.capacities[job.name] += _capacities(claim, allocation, facts)
         state.claims.update(*[_changed(claim, "allocation", of) for claim, of in pairs])
 
 
@@ -39,6 +43,23 @@ def _allocated(job: Job, pod: PlacedPod) -> Iterator[tuple[ResourceClaim, Any]]:
     hold(sorted(given) == sorted(wanted), "claims", what)
     for template in role.claims:
         yield _changed(template, "name", f"{name}/{template.name}"), given[template.name]
+
+
+def _capacities(claim: ResourceClaim, allocation: Any, facts: ClusterFacts) -> Counter[str]:
+    """What the devices of a claim have, by the names that quotas have for it."""
+    taken, devices = Counter[str](), published(facts.slices)
+    classes = {one.name: one.exactly.device_class_name for one in claim.requests if one.exactly}
+    for one in claim.requests:
+        classes |= {f"{one.name}/{sub.name}": sub.device_class_name for sub in one.first_available}
+    for result in allocation["devices"]["results"]:
+        id = DeviceId(result["driver"], result["pool"], result["device"])
+        amounts = {name: of.value for name, of in devices[id].capacity.items()}
+        for name, amount in result.get("consumedCapacity", {}).items():
+            amounts[name] = read_exactly(amount, name)
+        for name, of in amounts.items() if not result.get("adminAccess") else ():
+            named = f"{classes[result['request']]}.deviceclass.resource.k8s.io/capacity/{name}"
+            taken[named] += of  # type: ignore[assignment]
+    return taken
 
 
 def _changed(claim: ResourceClaim, field: str, value: Any) -> ResourceClaim:

@@ -20,6 +20,10 @@ def hold(holds: bool, rule: str, what: str) -> None:
         raise InvariantError(f"{rule}: {what}")
 
 
+#: What a tree counts of devices of a unit goes by its name and this.
+_DEVICES = "//devices"
+
+
 class Has(NamedTuple):
     """A job and its pods."""
 
@@ -58,6 +62,13 @@ class State:
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.claims = None if before.claims is None else before.claims.copy()
+        #: by job, what its devices have of capacities, as quotas are charged for it
+        self.capacities: dict[str, Counter[str]] = defaultdict(Counter)
+        if self.tree is not None and self.claims is not None:
+            for name in filter(self.tree.members, self.tree.owners):
+                for what, amount in self.tree.request(name).amounts:
+                    if "/capacity/" in what:
+                        self.capacities[job_of(name)][what] += amount  # type: ignore[assignment]
         self.told: dict[str, list[str]] = defaultdict(list)
         #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()
@@ -112,6 +123,11 @@ class State:
 
     def free_devices(self, name: str) -> None:
         """The claims of a job hold no devices any more."""
+        self.capacities.pop(name, None)
+        for owner in () if self.tree is None else self.tree.owners:
+            if owner.endswith(_DEVICES) and job_of(owner) == name:
+                assert self.tree is not None
+                self.tree.release(owner)
         for namespace, claim in self.devices_of(name):
             assert self.claims is not None
             self.claims.release(f"{namespace}/{claim}")
@@ -164,6 +180,7 @@ class State:
                 assert self.claims is not None
                 old, new = f"{namespace}/{claim}", f"{namespace}/{heir}{claim[len(name) :]}"
                 self.claims.rename(old, new)
+            self.capacities[heir] = self.capacities.pop(name, Counter())
             if self.tree is not None:
                 self.tree.exchange(name, heir)
         if ends and self.tree is not None:
@@ -200,14 +217,32 @@ class State:
             for name, amount in amounts_of(job, [pod], self.before.gpu_memory).items():
                 taken[name] += times * amount
 
+    def ask_for_devices(self, job: Job, pods: tuple[PlacedPod, ...]) -> None:
+        """What a tree counts beside the rest, as devices of pods that start have more than that."""
+        assert self.tree is not None
+        capacities = self.capacities[job.name].items()
+        more = {what: Fraction(ceil(1000 * amount), 1000) for what, amount in capacities}
+        is_first = len(self.has[job.name].pods) == len(pods)
+        asking = {job.name} if is_first else {pod_name(job, pod) for pod in pods}
+        for owner in [one for one in self.tree.owners if job_of(one) == job.name]:
+            if owner in asking or self.tree.members(owner):
+                for what, amount in self.tree.request(owner).amounts:
+                    more[what] = more.get(what, Fraction()) - Fraction(amount)
+        more = {what: amount for what, amount in more.items() if "/capacity/" in what and amount}
+        if more:
+            name = min(asking)
+            self.tree.submit(self.tree.request(name).replace(name=name + _DEVICES, amounts=more))
+
     def admitted(self, job: Job, pods: tuple[PlacedPod, ...], *, lent: bool) -> None:
         """What a tree counts when a job starts, and when a pod joins it."""
         assert self.tree is not None
         is_first = len(self.has[job.name].pods) == len(pods)
-        for name in [job.name] if is_first else [pod_name(job, pod) for pod in pods]:
-            request = self.tree.request(name)
-            self.tree.release(name)
-            self.tree.recover(request, 1)
+        names = [job.name] if is_first else [pod_name(job, pod) for pod in pods]
+        for name in [*names, *[name + _DEVICES for name in names]]:
+            if not name.endswith(_DEVICES) or name in self.tree.owners:
+                request = self.tree.request(name)
+                self.tree.release(name)
+                self.tree.recover(request, 1)
         if is_first and not lent:
             self.expect_joining(job)
 

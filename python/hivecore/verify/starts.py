@@ -107,6 +107,7 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
             check_chain(chain, before.cells.spec, state.groups)
     if state.tree is None:
         return
+    state.ask_for_devices(job, action.pods)
     if isinstance(action, Promote):
         state.expect_joining(job)
         return

@@ -3,6 +3,7 @@
 The oracle tries all nodes for all pods with the readable twin, on the published objects.
 """
 
+import copy
 import json
 import random
 from collections import Counter
@@ -32,6 +33,7 @@ from hivecore.scheduler import (
     FreeNodes,
     Job,
     Preempt,
+    Promote,
     Reject,
     Role,
     Scheduler,
@@ -568,6 +570,20 @@ def test_quotas_count_the_capacity_of_the_devices_that_were_chosen():
     scheduler.check()
 
 
+def test_a_start_with_devices_beyond_its_quota_is_refused():
+    scheduler, large = Scheduler(claims=cluster(*sized()), quotas=tree(**{MEMORY: 60})), job("l", 1)
+    decided(scheduler, job("first", 2))
+    scheduler.submit(large, 0.0)
+    before = scheduler.copy()
+    (start,) = scheduler.decide(0.0)
+    (name, given), *_ = start.pods[0].claims
+    forged = copy.deepcopy(given)
+    forged["devices"]["results"][0]["device"] = "d3"
+    pod = start.pods[0].replace(claims=((name, forged),))
+    with pytest.raises(InvariantError, match=f"quota: max of 't' is 60 {MEMORY}, 70 would be used"):
+        verify_start(start.replace(pods=(pod,)), large, before)
+
+
 def test_quotas_count_shares_as_they_were_rounded():
     policy = {"default": "1", "validRange": {"min": "1", "step": "4"}}
     slices = [slice_of("n0", [shared("d", {"memory": {"value": "20", "requestPolicy": policy}})])]
@@ -620,8 +636,11 @@ def test_in_any_history_quotas_count_what_the_devices_of_running_jobs_have(seed,
     tenants = ["t"] if "cells" in made else ["a", "t"]
     for step in range(50):
         happen(scheduler, rng, step, tenants, float(step))
-        scheduler.decide(float(step))
+        before = scheduler.copy()
+        actions = scheduler.decide(float(step))
         scheduler.check()
+        started = {one.job for one in actions if isinstance(one, Start | Promote)}
+        verify_actions(actions, {name: scheduler.job(name) for name in started}, before)
         expected = Counter()
         for owner, held in scheduler.claims.facts().held.items():
             name, _, rest = owner[1:].partition("/")
