@@ -218,7 +218,8 @@ class Stages(Composed):
             first = self._quotas.first_refused(units)
             if first is not None:
                 return first
-            placing = self.without_quotas()
+            if not any(unit.kind.has_claims for unit in units):
+                placing = self.without_quotas()
         with placing.trial():
             for at, unit in enumerate(units):
                 started = placing.start(unit)
