@@ -5,15 +5,18 @@ from heapq import heappop, heappush
 from typing import Any
 
 from hivecore import _dra
+from hivecore.dra._fewest import BLOCKS, Parts, blocks_of, parts_by_value
 from hivecore.dra._node_class import SHARED, USED, Change, NodeClass
 from hivecore.dra._numbering import Numbering
 from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, values_of
-from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant
+from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant, vector_of
 from hivecore.dra.pools import PoolDevice
 
-__all__ = ["MODES", "ClaimKind", "Ranking"]
+__all__ = ["FEWEST", "MODES", "ClaimKind", "Ranking"]
 
 MODES = ("first", "best", "any")
+#: Before `BLOCKS` or an attribute: the mode in which an answer touches the fewest.
+FEWEST = "fewest "
 _OUTCOMES: tuple[ClaimOutcome, ...] = ("allocated", "unsatisfiable", "unknown")
 _CLAIM_IS_TOO_LARGE = 2
 _FEW = 512  # steps of the plain search before the exact one
@@ -96,8 +99,61 @@ class ClaimKind:
         key = self, mode, limit
         answer: Answer | None = node_class.answers.get(key)
         if answer is None:
-            answer = node_class.answers[key] = self._answer(node_class, mode, limit)
+            _, is_fewest, of = mode.partition(FEWEST)
+            if is_fewest:
+                answer = self._fewest(node_class, of, limit)
+            else:
+                answer = self._answer(node_class, mode, limit)
+            node_class.answers[key] = answer
         return answer
+
+    def _fewest(self, node_class: NodeClass, of: str, limit: int) -> Answer:
+        """The answer with the best alternatives that touches the fewest blocks or values."""
+        base = self.answer(node_class, "best", limit)
+        if base.outcome != "allocated":
+            return base
+        own = [grant for grant in base.grants if not self._is_admin(grant)]
+        parts = self._parts(node_class, of)
+        touched = parts.touched(grant.position for grant in own)
+        order, work, proved = vector_of(base), base.work, touched
+        for size in range(bool(own), touched):
+            for selection in parts.selections(size):
+                if work >= limit:
+                    return base._replace(work=work, fewest=(touched, min(proved, size)))
+                found = self._restricted(node_class, parts, selection, limit - work)
+                work += found.work + 1
+                if found.outcome == "unknown":
+                    proved = min(proved, size)
+                elif found.outcome == "allocated" and vector_of(found) == order:
+                    return found._replace(work=work, fewest=(size, min(proved, size)))
+        return base._replace(work=work, fewest=(touched, proved))
+
+    def _is_admin(self, grant: Grant) -> bool:
+        return self.question.alternatives[grant.alternative].is_admin
+
+    def _parts(self, node_class: NodeClass, of: str) -> Parts:
+        devices = node_class.key.devices
+        if of == BLOCKS:
+            return blocks_of(node_class.key)
+        lists = self.question.features.has("DRAListTypeAttributes")
+        values = {
+            position: frozenset(values_of(self._numbering.profiles[profile], of, lists))
+            for position, (profile, use, *_) in enumerate(devices)
+            if use != USED and any(code != UNFIT for code in self._offers[profile].codes)
+        }
+        return parts_by_value(values, len(devices))
+
+    def _restricted(
+        self, node_class: NodeClass, parts: Parts, selection: frozenset[Any], limit: int
+    ) -> Answer:
+        key = parts.restricted(node_class.key, selection)
+        node = _dra.node(key.devices, key.left, key.common)
+        outcome, pairs, is_first, work, *_ = _dra.search(
+            node, self._claims(), MODES.index("best"), limit, _FEW
+        )
+        grants, changes = self._grants(node_class, pairs)
+        problems = tuple(self._problems(node_class))
+        return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes)
 
     def _answer(self, node_class: NodeClass, mode: str, limit: int) -> Answer:
         question = self.question

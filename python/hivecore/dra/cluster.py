@@ -1,13 +1,14 @@
 """The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.json import encode
 
 from hivecore._arguments import as_choice, as_name, show
-from hivecore.dra._claim_kind import MODES, ClaimKind, Ranking
+from hivecore.dra._claim_kind import FEWEST, MODES, ClaimKind, Ranking
+from hivecore.dra._fewest import BLOCKS
 from hivecore.dra._node_class import (
     Change,
     NodeClass,
@@ -17,16 +18,15 @@ from hivecore.dra._numbering import FinerUnitError
 from hivecore.dra._question import Question
 from hivecore.dra.cel import compile_selector, matches
 from hivecore.dra.claim import ResourceClaim
-from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits
+from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits, vector_of
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
-from hivecore.dra.pools import PoolDevice
 from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
-Mode = Literal["first", "best", "any"]
+Mode: TypeAlias = str  # one of MODES, "fewest blocks" or "fewest DOMAIN/ATTRIBUTE"
 Preference = Literal["packed", "spread", "name"]
 _PREFERENCES = ("packed", "spread", "name")
 _Pod = list[ResourceClaim]
@@ -54,18 +54,22 @@ class DraCluster(DraLedger):
         """Devices of a node for all claims together; nothing changes.
 
         :param mode: "first": what Kubernetes' scheduler would give; "best": the same with the
-            smallest vector of alternatives, claims and requests in order; "any": any devices.
+            smallest vector of alternatives, claims and requests in order; "any": any devices;
+            "fewest blocks": as "best", and of these answers one that begins the fewest blocks, the
+            counter sets of which no device is in use, so that whole GPUs stay whole; "fewest" with
+            the full name of an attribute: one that uses the fewest of its values.
         :raises KeyError: there is no such node.
 
         Cost: O(claims) if the same has been asked for a node of this class; else that of a search.
         """
         with self._lock:
+            self._look_at(mode)
             known = self._known(claims)
             self._refresh_for(known)
             view = self._views.get(as_name(node, "node"))
             if view is None:
                 raise KeyError(f"no node {show(node)}")
-            return self._decision(known, node, view, as_choice(mode, "mode", MODES))
+            return self._decision(known, node, view, mode)
 
     def fits(
         self, claims: Sequence[ResourceClaim | Mapping[str, Any]], mode: Mode = "first"
@@ -76,9 +80,9 @@ class DraCluster(DraLedger):
         O(nodes log nodes); O(claims) if nothing has changed since the same was asked.
         """
         with self._lock:
+            self._look_at(mode)
             known = self._known(claims)
             self._refresh_for(known)
-            as_choice(mode, "mode", MODES)
             latest = known.kind.fits.get(mode)
             if latest is None or latest[0] != self._version:
                 answers = [
@@ -102,15 +106,16 @@ class DraCluster(DraLedger):
         """A node that can serve the claims, and its devices; ``None``: there is none.
 
         :param nodes: those that may be chosen; ``None``: all.
-        :param prefer: of nodes that give equally good alternatives, "packed" prefers those with the
+        :param prefer: of nodes that give equally good alternatives, and of which as few blocks or
+            values are used if the mode counts these, "packed" prefers those with the
             fewest free devices, "spread" those with the most, "name" none; the rest is by name.
         :raises KeyError: there is no node of a name.
         """
         as_choice(prefer, "prefer", _PREFERENCES)
         with self._lock:
+            self._look_at(mode)
             known = self._known(claims)
             self._refresh_for(known)
-            as_choice(mode, "mode", MODES)
             if nodes is None:
                 node = self._best(known.kind, mode, prefer)
             else:
@@ -139,6 +144,7 @@ class DraCluster(DraLedger):
         of pods of each kind that may fit a node of it.
         """
         with self._lock:
+            self._look_at(mode)
             given = [[self._claim(claim) for claim in claims] for claims in pods]
             owners = [owner_of(claim) for claims in given for claim in claims]
             if len(set(owners)) < len(owners):
@@ -295,6 +301,7 @@ class DraCluster(DraLedger):
     def _changes_of(self, decision: ClaimDecision, view: NodeView) -> tuple[Change, ...] | None:
         if decision.was_made_on(view):
             return decision.changes
+        self._look_at(decision.mode)
         known = self._known(decision.claims)
         self._refresh_for(known)
         now = self._decision(known, decision.node, self._views[decision.node], decision.mode)
@@ -347,14 +354,29 @@ class DraCluster(DraLedger):
                 self._classes.forget_answers()
             question = Question(given, self._device_classes, self._features)
             kind = ClaimKind(question, self._numbering, self._evaluator or matches)
-            refined = self._numbering.look_at(self._attributes(question))
-            if refined is not None:
-                self._refine(refined)
+            self._count(self._attributes(question))
             self._claim_kinds[key] = kind
         return _Known(given, kind)
 
-    def _refine(self, refined: Callable[[PoolDevice, int], int]) -> None:
-        """Devices of one profile may be of several now."""
+    def _look_at(self, mode: str) -> None:
+        """Check a mode, and let the attribute count of which it wants the fewest values."""
+        of = str(mode).removeprefix(FEWEST)
+        if of == mode:
+            as_choice(mode, "mode", MODES)
+            return
+        domain, _, name = of.partition("/")
+        if of != BLOCKS:
+            if not domain or not name or "/" in name:
+                raise ValueError(
+                    f"mode={show(mode)}: neither {BLOCKS!r} nor 'domain/name' is counted"
+                )
+            self._count(frozenset([of]))
+
+    def _count(self, attributes: frozenset[str] | None) -> None:
+        """Let these attributes count: devices of one profile may be of several then."""
+        refined = self._numbering.look_at(attributes)
+        if refined is None:
+            return
         dirty = self._dirty.copy()
         self._renumber()
         self._dirty = dirty
@@ -404,7 +426,6 @@ def _looked_at(expression: str) -> set[str] | None:
 
 
 def _score(answer: Answer, node_class: NodeClass, prefer: str) -> tuple[Any, ...]:
-    """Smaller is better: first the alternatives, then how full the node is."""
-    alternatives = tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
-    free = node_class.free
-    return alternatives, {"packed": free, "spread": -free, "name": 0}[prefer]
+    """Smaller is better: the alternatives, then what the mode counts, then how full the node is."""
+    free, fewest = node_class.free, answer.fewest or (0, 0)
+    return vector_of(answer), fewest[0], {"packed": free, "spread": -free, "name": 0}[prefer]

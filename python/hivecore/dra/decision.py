@@ -16,7 +16,16 @@ from hivecore.dra.device import DeviceId
 from hivecore.dra.pools import PoolDevice
 from hivecore.dra.result import DeviceResult, write_allocation
 
-__all__ = ["Answer", "ClaimDecision", "ClaimFits", "ClaimOutcome", "ClaimProblem", "Given", "Grant"]
+__all__ = [
+    "Answer",
+    "ClaimDecision",
+    "ClaimFits",
+    "ClaimOutcome",
+    "ClaimProblem",
+    "Given",
+    "Grant",
+    "vector_of",
+]
 
 ClaimOutcome = Literal["allocated", "unsatisfiable", "unknown", "error"]
 
@@ -69,6 +78,12 @@ class Answer(NamedTuple):
     reason: str = ""
     problems: tuple[tuple[str, int, str, int], ...] = ()  # code, claim, message, position; -1: none
     changes: tuple[Change, ...] = ()  # of the node
+    fewest: tuple[int, int] | None = None  # how many parts it touches, and how many it must
+
+
+def vector_of(answer: Answer) -> tuple[int, ...]:
+    """The alternatives that were chosen, in order."""
+    return tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
 
 
 class ClaimDecision:
@@ -135,6 +150,13 @@ class ClaimDecision:
         reached after an answer had been found.
         """
         return self._answer.is_first
+
+    @property
+    def fewest(self) -> tuple[int, int] | None:
+        """In a mode that counts blocks or values: how many are used, and how many have to be; they
+        differ only if the limit of work was reached.
+        """
+        return self._answer.fewest
 
     @property
     def problems(self) -> tuple[ClaimProblem, ...]:
