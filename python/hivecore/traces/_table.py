@@ -9,9 +9,10 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def _whole_measure(cells: list[str]) -> Column:
 
 def _timestamp(cells: list[str]) -> Column:
     # NumPy would read "2017" or "NaT" too; all cells of the format have one length.
-    if any(len(cell) != len("YYYY-MM-DD HH:MM:SS") for cell in cells):
+    if {*map(len, cells)} - {len("YYYY-MM-DD HH:MM:SS")}:
         raise ValueError
     return np.array(cells, dtype="datetime64[s]").astype(np.float64)
 
@@ -126,24 +127,24 @@ def read_text(path: Path, *, errors: str = "strict") -> str:
         raise TraceFormatError("not UTF-8 text", path, line) from error
 
 
-def _rows(path: Path, text: str) -> Iterator[list[str]]:
-    """The lines of a CSV text that are not empty."""
+def _rows(path: Path, text: str, most: int | None = None) -> list[list[str]]:
+    """The lines of a CSV text that are not empty, or the first of them."""
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        yield from filter(None, reader)
+        return list(islice(filter(None, reader), most))
     except csv.Error as error:
         raise TraceFormatError(f"not CSV ({error})", path, reader.line_num) from error
 
 
 def read_header(path: Path) -> list[str]:
     """Return the names of the columns of a CSV file; none if it is empty."""
-    return [name.strip() for name in next(_rows(path, read_text(path)), [])]
+    return [name.strip() for row in _rows(path, read_text(path), 1) for name in row]
 
 
 def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
     """Return the named columns of a CSV file with a header line; other columns are ignored."""
     text = read_text(path)
-    rows = list(_rows(path, text))
+    rows = _rows(path, text)
     if not rows:
         raise TraceFormatError("empty file, expected a header line", path)
     header = [name.strip() for name in rows.pop(0)]
