@@ -266,131 +266,51 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
     assert outcome.end == pytest.approx(found, rel=4e-3)
 
 
-SCENARIOS = {
-    "one job, cold": ((("x", 100.0, 300.0, 114.0, 1, 0.0),), (1, 50.0, 40.0), "fifo silod", {}),
-    "two jobs on a dataset, not aligned": (
-        (("x", 100.0, 400.0, 60.0, 1, 0.0), ("x", 100.0, 400.0, 90.0, 1, 700.0)),
-        (2, 60.0, 50.0),
-        "fifo silod",
-        {},
-    ),
-    "three jobs on a dataset that fits": (
-        (
-            ("x", 100.0, 400.0, 60.0, 1, 0.0),
-            ("x", 100.0, 300.0, 90.0, 1, 700.0),
-            ("x", 100.0, 250.0, 120.0, 1, 1300.0),
-        ),
-        (3, 100.0, 70.0),
-        "fifo silod",
-        {},
-    ),
-    "a lazy shrink on a shared dataset": (
-        (
-            ("x", 100.0, 500.0, 60.0, 1, 0.0),
-            ("x", 100.0, 500.0, 50.0, 1, 900.0),
-            ("y", 80.0, 300.0, 140.0, 1, 3000.0),
-        ),
-        (3, 70.0, 60.0),
-        "fifo silod",
-        {},
-    ),
-    "a shrink at once, what was read first": (
-        (("x", 100.0, 500.0, 60.0, 1, 0.0), ("y", 80.0, 300.0, 120.0, 1, 3000.0)),
-        (2, 70.0, 50.0),
-        "fifo silod",
-        {"lazy": False, "shrink": "read_first"},
-    ),
-    "a warm-up while jobs wait and read": (
-        (
-            ("x", 100.0, 300.0, 60.0, 1, 0.0),
-            ("y", 80.0, 240.0, 120.0, 1, 100.0),
-            ("x", 100.0, 250.0, 50.0, 1, 100.0),
-        ),
-        (2, 150.0, 110.0),
-        "fifo silod",
-        {"warm_up": True},
-    ),
-    "jobs that are stopped and go on": (
-        (
-            ("x", 100.0, 500.0, 60.0, 1, 0.0),
-            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
-            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
-            ("z", 50.0, 200.0, 70.0, 1, 2500.0),
-        ),
-        (2, 90.0, 60.0),
-        "srtf silod",
-        {},
-    ),
-    "jobs that take turns": (
-        (
-            ("x", 100.0, 300.0, 60.0, 1, 0.0),
-            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
-            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
-        ),
-        (2, 90.0, 60.0),
-        "max-min silod",
-        {},
-    ),
-    "a cache per job": (
-        (
-            ("x", 100.0, 300.0, 60.0, 1, 0.0),
-            ("y", 80.0, 160.0, 100.0, 2, 1000.0),
-            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
-        ),
-        (4, 90.0, 60.0),
-        "fifo coordl",
-        {},
-    ),
-    "whole datasets": (
-        (
-            ("x", 100.0, 300.0, 60.0, 1, 0.0),
-            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
-            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
-        ),
-        (2, 90.0, 60.0),
-        "fifo quiver",
-        {},
-    ),
-    "LRU, one job that is bound by its GPUs at times": (
-        (("x", 100.0, 400.0, 114.0, 1, 0.0),),
-        (1, 90.0, 40.0),
-        "fifo alluxio",
-        {},
-    ),
-    "LRU, three datasets": (
-        (
-            ("x", 100.0, 400.0, 60.0, 1, 0.0),
-            ("y", 80.0, 320.0, 90.0, 1, 500.0),
-            ("z", 150.0, 320.0, 40.0, 1, 900.0),
-        ),
-        (3, 150.0, 60.0),
-        "fifo alluxio",
-        {},
-    ),
-    "LRU, a shared dataset": (
-        (("x", 100.0, 400.0, 60.0, 1, 0.0), ("x", 100.0, 320.0, 90.0, 1, 500.0)),
-        (2, 60.0, 60.0),
-        "fifo alluxio",
-        {},
-    ),
-    "LRU, what jobs that have ended leave behind": (
-        (
-            ("x", 100.0, 300.0, 60.0, 1, 0.0),
-            ("x", 100.0, 300.0, 90.0, 1, 500.0),
-            ("y", 50.0, 150.0, 50.0, 1, 600.0),
-        ),
-        (1, 120.0, 60.0),
-        "fifo alluxio",
-        {},
-    ),
+#: name; jobs (dataset, its size, what is read, rate, GPUs, submission) / cluster / rules
+LINES = """\
+one job, cold
+x 100 300 114 1 0/1 50 40/fifo silod
+two jobs on a dataset, not aligned
+x 100 400 60 1 0, x 100 400 90 1 700/2 60 50/fifo silod
+three jobs on a dataset that fits
+x 100 400 60 1 0, x 100 300 90 1 700, x 100 250 120 1 1300/3 100 70/fifo silod
+a lazy shrink on a shared dataset
+x 100 500 60 1 0, x 100 500 50 1 900, y 80 300 140 1 3000/3 70 60/fifo silod
+a shrink at once, what was read first
+x 100 500 60 1 0, y 80 300 120 1 3000/2 70 50/fifo silod
+a warm-up while jobs wait and read
+x 100 300 60 1 0, y 80 240 120 1 100, x 100 250 50 1 100/2 150 110/fifo silod
+jobs that are stopped and go on
+x 100 500 60 1 0, y 80 160 100 1 1000, x 100 150 80 1 1500, z 50 200 70 1 2500/2 90 60/srtf silod
+jobs that take turns
+x 100 300 60 1 0, y 80 160 100 1 1000, x 100 150 80 1 1500/2 90 60/max-min silod
+a cache per job
+x 100 300 60 1 0, y 80 160 100 2 1000, x 100 150 80 1 1500/4 90 60/fifo coordl
+whole datasets
+x 100 300 60 1 0, y 80 160 100 1 1000, x 100 150 80 1 1500/2 90 60/fifo quiver
+LRU, one job that is bound by its GPUs at times
+x 100 400 114 1 0/1 90 40/fifo alluxio
+LRU, three datasets
+x 100 400 60 1 0, y 80 320 90 1 500, z 150 320 40 1 900/3 150 60/fifo alluxio
+LRU, a shared dataset
+x 100 400 60 1 0, x 100 320 90 1 500/2 60 60/fifo alluxio
+LRU, what jobs that have ended leave behind
+x 100 300 60 1 0, x 100 300 90 1 500, y 50 150 50 1 600/1 120 60/fifo alluxio
+""".splitlines()
+SCENARIOS = dict(zip(LINES[::2], LINES[1::2], strict=True))
+OPTIONS = {
+    "a shrink at once, what was read first": {"lazy": False, "shrink": "read_first"},
+    "a warm-up while jobs wait and read": {"warm_up": True},
 }
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_amounts_tell_within_one_percent_what_real_items_do(name):
-    rows, shared, rules, asked = SCENARIOS[name]
-    work, cluster = workload(*rows), StorageCluster(*shared)
+    rows, shared, rules = SCENARIOS[name].split("/")
+    jobs = [(row[0], *map(float, row[2:].split())) for row in rows.split(", ")]
+    work, cluster = workload(*jobs), StorageCluster(*map(int, shared.split()))
     policy, storage = rules.split()
+    asked = OPTIONS.get(name, {})
     items = 5_000 if storage == "alluxio" else 20_000
     fluid = schedule_storage(work, cluster, policy, storage, **asked)
     real = schedule_items(work, cluster, policy, storage, items=items, **asked)
