@@ -80,16 +80,8 @@ def test_the_older_label_has_its_own_minimum():
 
 
 def test_the_defaults():
-    assert spec_of() == GangSpec("ai/g", 2, 2)
-    assert spec_of() == GangSpec(
-        "ai/g",
-        2,
-        2,
-        mode="strict",
-        match_policy="once-satisfied",
-        wait_time=600,
-        groups=("ai/g",),
-    )
+    defaults = {"mode": "strict", "match_policy": "once-satisfied", "groups": ("ai/g",)}
+    assert spec_of() == GangSpec("ai/g", 2, 2) == GangSpec("ai/g", 2, 2, wait_time=600, **defaults)
 
 
 @pytest.mark.parametrize("text", ["", "two", "2.0", "1e3", "-1", str(2**31), "9" * 30, " 2"])
@@ -98,23 +90,27 @@ def test_a_minimum_that_cannot_be_read_defines_nothing(text):
     assert read_gang_pod(pod({"name": "g"})).spec is None
 
 
-@pytest.mark.parametrize(("text", "total"), [("5", 5), ("+5", 5), ("1", 2), ("many", 2), ("", 2)])
-def test_the_total_is_the_minimum_where_it_is_less_or_cannot_be_read(text, total):
-    assert spec_of(total_number=text).total == total
+FIELDS = {
+    ("total_number", "total"): {"5": 5, "+5": 5, "1": 2, "many": 2, "": 2},
+    ("mode", "mode"): {"NonStrict": "non-strict"}
+    | dict.fromkeys(["Strict", "nonstrict", "x"], "strict"),
+    ("match_policy", "match_policy"): {
+        name: name for name in ("only-waiting", "waiting-and-running", "once-satisfied")
+    }
+    | dict.fromkeys(["x", ""], "once-satisfied"),
+    ("waiting_time", "wait_time"): {"30s": 30, "1h2m3s": 3723, "1.5s": 2, "1ms": 1}
+    | dict.fromkeys(["0s", "0", "-5m", "300", "ten", "", "99999999h"], 600),
+    ("groups", "groups"): {'["ai/g", "ai/ps"]': ("ai/g", "ai/ps"), '["ai/ps"]': ("ai/g", "ai/ps")}
+    | dict.fromkeys(
+        ["[]", '["ai/ps"', '{"a": 1}', '["ai/ps", 3]', "null", "[" * 10_000], ("ai/g",)
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "mode"),
-    [("NonStrict", "non-strict"), ("Strict", "strict"), ("nonstrict", "strict"), ("x", "strict")],
-)
-def test_any_other_mode_is_strict(text, mode):
-    assert spec_of(mode=text).mode == mode
-
-
-@pytest.mark.parametrize("text", ["only-waiting", "waiting-and-running", "once-satisfied", "x", ""])
-def test_any_other_match_policy_is_once_satisfied(text):
-    known = text in ("only-waiting", "waiting-and-running")
-    assert spec_of(match_policy=text).match_policy == (text if known else "once-satisfied")
+@pytest.mark.parametrize(("key", "field"), FIELDS)
+def test_texts_that_cannot_be_read_mean_the_default(key, field):
+    for text, value in FIELDS[key, field].items():
+        assert getattr(spec_of(**{key: text}), field) == value, text
 
 
 def test_the_match_policy_has_another_name():
@@ -123,26 +119,6 @@ def test_the_match_policy_has_another_name():
     assert read_gang_pod(one).spec.match_policy == "only-waiting"
     one["metadata"]["annotations"][f"{G}/match-policy"] = "waiting-and-running"
     assert read_gang_pod(one).spec.match_policy == "waiting-and-running"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30s", 30),
-        ("1h2m3s", 3723),
-        ("1.5s", 2),
-        ("1ms", 1),
-        ("0s", 600),
-        ("0", 600),
-        ("-5m", 600),
-        ("300", 600),
-        ("ten", 600),
-        ("", 600),
-        ("99999999h", 600),
-    ],
-)
-def test_wait_times_that_are_none_have_the_default(text, seconds):
-    assert spec_of(waiting_time=text).wait_time == seconds
 
 
 def test_time_has_the_caller_s_unit():
@@ -154,42 +130,13 @@ def test_time_has_the_caller_s_unit():
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "groups"),
-    [
-        ('["ai/g", "ai/ps"]', ("ai/g", "ai/ps")),
-        ('["ai/ps"]', ("ai/g", "ai/ps")),  # a gang always starts with itself
-        ("[]", ("ai/g",)),
-        ('["ai/ps"', ("ai/g",)),
-        ('{"a": 1}', ("ai/g",)),
-        ('["ai/ps", 3]', ("ai/g",)),
-        ("null", ("ai/g",)),
-        ("[" * 10_000, ("ai/g",)),
-    ],
-)
-def test_groups_that_cannot_be_read_are_the_gang_itself(text, groups):
-    assert spec_of(groups=text).groups == groups
-
-
 def test_durations_are_those_of_go():
     assert read_duration("1h15m30.918273645s") == Fraction("4530.918273645")
     assert read_duration(".5m") == read_duration("30.s") == 30
     assert read_duration("-.5s") == Fraction(-1, 2)
     assert read_duration("1µs") == read_duration("1us") == read_duration("1000ns")
-    for wrong in (
-        "",
-        "+",
-        "1",
-        ".",
-        ".s",
-        "1d",
-        "s",
-        "1 s",
-        "1s 2",
-        "1e3s",
-        "1h-2m",
-        "1" * 300 + "s",
-    ):
+    wrongs = ["", "+", "1", ".", ".s", "1d", "s", "1 s", "1s 2", "1e3s", "1h-2m", "1" * 300 + "s"]
+    for wrong in wrongs:
         assert read_duration(wrong) is None, wrong
 
 
