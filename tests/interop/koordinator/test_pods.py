@@ -158,16 +158,13 @@ def test_the_whole_pod_is_one_owner():
         pod([{K + "gpu-core": 50}, {K + "gpu-memory-ratio": 50}], name="q", priority=-7)
     )
     assert request == DeviceRequest("default/q", 1, core=50, memory_percent=50, priority=-7)
+    assert ask("nvidia.com/gpu", 1) == DeviceRequest("default/p", 1, priority=0)
 
 
 def test_shares_of_several_containers_make_several_gpus():
     # After admission each container has gpu.shared = 1: two GPUs of a half each.
     both = with_default_shared(pod([{K + "gpu-memory-ratio": 50}] * 2))
     assert need(read_pod(both)) == (2, {"memory_ratio": 50})
-
-
-def test_a_pod_without_a_priority_has_0():
-    assert ask("nvidia.com/gpu", 1) == DeviceRequest("default/p", 1, priority=0)
 
 
 def test_half_a_percent_or_a_wrong_unit_is_refused_with_its_path():
@@ -261,43 +258,25 @@ def test_hints_of_types_that_are_not_asked_for_have_no_effect():
     assert ask("nvidia.com/gpu", 1, annotations={HINT: hint}) == ask("nvidia.com/gpu", 1)
 
 
+def selector(kind="selector", **expression):
+    return {"gpu": {kind: {"matchExpressions": [expression]}}}
+
+
 @pytest.mark.parametrize(
     ("annotation", "value", "says"),
     [
         (HINT, {"gpu": {"allocateStrategy": "All"}}, "gpu.allocateStrategy: must be one of"),
         (HINT, {"gpu": {"exclusivePolicy": "NUMALevel"}}, "gpu.exclusivePolicy: must be one of"),
         (HINT, {"gpu": {"requiredTopologyScope": "Rack"}}, "must be one of Device, PCIe"),
+        (HINT, selector(key="a", operator="Gt"), "[0]: operator must be one of In, NotIn, Exists"),
+        (HINT, selector(operator="Exists"), "gpu.selector.matchExpressions[0].key: is missing"),
+        (HINT, selector(key="a"), "gpu.selector.matchExpressions[0].operator: is missing"),
         (
-            HINT,
-            {"gpu": {"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}},
-            "[0]: operator must be one of In, NotIn, Exists, DoesNotExist, not 'Gt'",
-        ),
-        (
-            HINT,
-            {"gpu": {"selector": {"matchExpressions": [{"operator": "Exists"}]}}},
-            "gpu.selector.matchExpressions[0].key: is missing",
-        ),
-        (
-            HINT,
-            {"gpu": {"selector": {"matchExpressions": [{"key": "a"}]}}},
-            "gpu.selector.matchExpressions[0].operator: is missing",
-        ),
-        (
-            HINT,
-            {"gpu": {"vfSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
+            *(HINT, selector("vfSelector", key="a", operator="In")),
             "gpu.vfSelector.matchExpressions[0]: values: operator 'In' needs one value at least",
         ),
         (
-            HINT,
-            {
-                "gpu": {
-                    "selector": {
-                        "matchExpressions": [
-                            {"key": "a", "operator": "DoesNotExist", "values": ["1"]}
-                        ]
-                    }
-                }
-            },
+            *(HINT, selector(key="a", operator="DoesNotExist", values=["1"])),
             "matchExpressions[0]: values=['1']: operator 'DoesNotExist' takes none",
         ),
         (JOINT, {"deviceTypes": ["gpu", "gpu"]}, "deviceTypes[1]: 'gpu' stands there twice"),
@@ -334,11 +313,6 @@ def test_joint_types_keep_their_order_and_lose_those_without_a_choice():
         assert (request.joint, request.same_pcie) == ((), False)
 
 
-def test_one_joint_type_is_none():
-    request = ask("nvidia.com/gpu", 4, annotations={JOINT: {"deviceTypes": ["gpu", "rdma"]}})
-    assert request.joint == ()
-
-
 def test_a_partition_is_wanted_as_the_proposal_writes_it():
     # Koordinator, docs/proposals/scheduling/20241008-gpu-partition-api.md
     spec = {"allocatePolicy": "Restricted", "ringBusBandwidth": "200Gi"}
@@ -348,12 +322,11 @@ def test_a_partition_is_wanted_as_the_proposal_writes_it():
     assert (request.partition, request.bandwidth) == ("best-effort", None)
 
 
-def test_shared_gpus_are_in_no_partition():
-    request = ask(K + "gpu", 50, annotations={SPEC: {"allocatePolicy": "Restricted"}})
-    assert request.partition is None
-
-
-def test_the_provider_of_isolation_is_a_label():
+def test_joint_types_partitions_and_isolation_of_few_devices():
+    joint = ask("nvidia.com/gpu", 4, annotations={JOINT: {"deviceTypes": ["gpu", "rdma"]}})
+    assert joint.joint == ()  # there is no second type
+    shared = ask(K + "gpu", 50, annotations={SPEC: {"allocatePolicy": "Restricted"}})
+    assert shared.partition is None
     label = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
     assert ask(K + "gpu", 50, labels=label).isolation_provider == "HAMi-core"
 
