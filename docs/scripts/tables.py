@@ -72,6 +72,12 @@ def _table(head: Row, rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def _lines(head: str, text: str) -> str:
+    """The same from lines, whose cells are between bars."""
+    rows = [tuple(cell.strip() for cell in line.split("|")) for line in text.strip().splitlines()]
+    return _table(tuple(head.split(" | ")), rows)
+
+
 # --- cells -------------------------------------------------------------------------------------
 
 
@@ -115,21 +121,21 @@ def _cell_cluster(results: Results) -> str:
     curve = {point["gpus"]: point for point in figures["curve"]}
     sizes = (1024, 65536, 1048576)
     points = [curve[size] for size in sizes]
-
-    def row(what: str, seconds: Callable[[Any], float]) -> Row:
-        return (what, *(_time(seconds(point)) for point in points))
-
-    rows = [
-        row("release + schedule + commit, 1 to 8 GPUs, median", lambda p: p["group"]["p50"] * 1e-9),
-        row("the same, 99th percentile", lambda p: p["group"]["p99"] * 1e-9),
-        row("the same for a gang of 8 pods of 8 GPUs, median", lambda p: p["gang"]["p50"] * 1e-9),
-        row("a decision that a group has to wait", lambda p: p["wait"]["p50"] * 1e-9),
-        row("a node gets bad or well", lambda p: p["node_event"]["p50"] * 1e-9),
-        row("what-if copy", lambda p: p["copy"]["p50"] * 1e-9),
-        row("start from HiveD's YAML", lambda p: p["start"]["p50"] * 1e-9),
-        row("recovery, per group", lambda p: p["recovery"]["ns"] / p["recovery"]["groups"] * 1e-9),
-        ("memory per GPU", *(f"{point['bytes_per_gpu']:.0f} bytes" for point in points)),
-    ]
+    medians = {
+        "a decision that a group has to wait": "wait",
+        "a node gets bad or well": "node_event",
+        "what-if copy": "copy",
+        "start from HiveD's YAML": "start",
+    }
+    seconds: dict[str, Callable[[Any], float]] = {
+        "release + schedule + commit, 1 to 8 GPUs, median": lambda p: p["group"]["p50"],
+        "the same, 99th percentile": lambda p: p["group"]["p99"],
+        "the same for a gang of 8 pods of 8 GPUs, median": lambda p: p["gang"]["p50"],
+        **{said: lambda p, key=key: p[key]["p50"] for said, key in medians.items()},
+        "recovery, per group": lambda p: p["recovery"]["ns"] / p["recovery"]["groups"],
+    }
+    rows = [(what, *(_time(ns(p) * 1e-9) for p in points)) for what, ns in seconds.items()]
+    rows.append(("memory per GPU", *(f"{point['bytes_per_gpu']:.0f} bytes" for point in points)))
     return _table(("`CellCluster`", *(f"{size:,} GPUs" for size in sizes)), rows)
 
 
@@ -458,41 +464,28 @@ def _uniform(results: Results) -> str:
     single = part("singles of 100,000 ids")
     lookups = part("lookups of 1,000 keys")
     memory = part("memory, 100,000 items")
-    rows = [
-        (
-            "1,000,000 shuffled reads of a job in one batch, per read",
-            _time(batch["job"] * 1e-9),
-            f"NumPy bitmap {_times(batch['NumPy bitmap / job'])}",
-        ),
-        (
-            "the same with a mask of the hits",
-            _time(batch["job, mask"] * 1e-9),
-            f"NumPy bitmap {_times(batch['NumPy bitmap / job, mask'])}",
-        ),
-        (
-            "100,000 items, one call per read",
-            _time(single["UniformCache, job"] * 1e-9),
-            f"`lru_cache` {_times(single['functools.lru_cache / UniformCache, job'])}, "
-            f"`cachetools` {_times(single['cachetools.LRUCache / UniformCache, job'])}",
-        ),
-        (
-            "`UniformMapping`, look-up and store",
-            _time(single["UniformMapping"] * 1e-9),
-            f"`lru_cache` {_times(single['functools.lru_cache / UniformMapping'])}",
-        ),
-        (
-            "`UniformMapping`, hits of 1,000 keys",
-            _time(lookups["UniformMapping"] * 1e-9),
-            f"`lru_cache` {_times(lookups['functools.lru_cache / UniformMapping'])}, "
-            f"`cachetools` {_times(lookups['cachetools.LRUCache / UniformMapping'])}",
-        ),
-        (
-            "memory per item, without / with a job's unread items",
-            f"{memory['UniformCache, no job']:.2f} / {memory['UniformCache, job']:.2f} bytes",
-            f"NumPy bitmap {memory['NumPy bitmap']:.0f} byte",
-        ),
-    ]
-    return _table(("`UniformCache`", "hivecore", "peers in the same run"), rows)
+    bitmap, masked = (_times(batch[f"NumPy bitmap / job{mask}"]) for mask in ("", ", mask"))
+    whole, hits, each = (
+        _time(ns * 1e-9) for ns in (batch["job"], batch["job, mask"], single["UniformCache, job"])
+    )
+    peers = ("functools.lru_cache", "cachetools.LRUCache")
+    reads, keys = (
+        f"`lru_cache` {_times(run[f'{peers[0]} / {of}'])}, "
+        f"`cachetools` {_times(run[f'{peers[1]} / {of}'])}"
+        for run, of in ((single, "UniformCache, job"), (lookups, "UniformMapping"))
+    )
+    per_item = f"{memory['UniformCache, no job']:.2f} / {memory['UniformCache, job']:.2f} bytes"
+    bits = f"NumPy bitmap {memory['NumPy bitmap']:.0f} byte"
+    pairs = single["UniformMapping"], single["functools.lru_cache / UniformMapping"]
+    return _lines(
+        "`UniformCache` | hivecore | peers in the same run",
+        f"""1,000,000 shuffled reads of a job in one batch, per read|{whole}|NumPy bitmap {bitmap}
+        the same with a mask of the hits|{hits}|NumPy bitmap {masked}
+        100,000 items, one call per read|{each}|{reads}
+        `UniformMapping`, look-up and store|{_time(pairs[0] * 1e-9)}|`lru_cache` {_times(pairs[1])}
+        `UniformMapping`, hits of 1,000 keys|{_time(lookups["UniformMapping"] * 1e-9)}|{keys}
+        memory per item, without / with a job's unread items|{per_item}|{bits}""",
+    )
 
 
 def _policies(results: Results) -> str:
@@ -934,27 +927,23 @@ def _moves(results: Results) -> str:
 
 def _topology(results: Results) -> str:
     figures = results["topology"]
-    place, twin = figures["place"], figures["twin"]["seconds"]
+    exact, greedy = figures["place"]["exact"], figures["place"]["koordinator"]
+    sizes, twin = figures["twin"], figures["twin"]["seconds"]
     kueue = results["topology_kueue"]
-    near, far = (figures["change"][f"{n} nodes"] for n in ("10,000", "100,000"))
-    rows = [
-        ("256 pods in 10,000 nodes, a new network each time, median", _time(place["exact"]["p50"])),
-        ("the same, 99th percentile", _time(place["exact"]["p99"])),
-        ("the same, Koordinator's way in Python, median", _time(place["koordinator"]["p50"])),
-        ("8 nodes change and 8 pods are placed, 10,000 nodes, median", _time(near["p50"])),
-        ("the same, 100,000 nodes", _time(far["p50"])),
-        (
-            f"{figures['twin']['pods']} pods in {figures['twin']['nodes']} nodes",
-            _time(twin["kernel"]),
-        ),
-        ("the same, readable twin", _times(twin["twin"] / twin["kernel"])),
-        ("the same, integer programs (HiGHS)", _times(twin["HiGHS"] / twin["kernel"])),
-        (
-            f"another run: Kueue's assignment, {kueue['nodes']:,} nodes, as its authors publish it",
-            f"{kueue['assignment ms']} ms",
-        ),
-    ]
-    return _table(("through Python", "hivecore"), rows)
+    nodes, took = kueue["nodes"], kueue["assignment ms"]
+    near, far = (_time(figures["change"][f"{n} nodes"]["p50"]) for n in ("10,000", "100,000"))
+    return _lines(
+        "through Python | hivecore",
+        f"""256 pods in 10,000 nodes, a new network each time, median | {_time(exact["p50"])}
+        the same, 99th percentile | {_time(exact["p99"])}
+        the same, Koordinator's way in Python, median | {_time(greedy["p50"])}
+        8 nodes change and 8 pods are placed, 10,000 nodes, median | {near}
+        the same, 100,000 nodes | {far}
+        {sizes["pods"]} pods in {sizes["nodes"]} nodes | {_time(twin["kernel"])}
+        the same, readable twin | {_times(twin["twin"] / twin["kernel"])}
+        the same, integer programs (HiGHS) | {_times(twin["HiGHS"] / twin["kernel"])}
+        another run: Kueue's assignment, {nodes:,} nodes, as its authors publish it | {took} ms""",
+    )
 
 
 def _topology_roles(results: Results) -> str:
@@ -995,32 +984,21 @@ def _topology_greedy(results: Results) -> str:
 def _gangs(results: Results) -> str:
     figures = results["gangs"]
     most, least = figures["curve"][-1], figures["curve"][0]
+    pods, gangs, event = most["pods"], most["gangs"], most["event"]
     crowd, preempt = figures["crowd"], figures["preempt"]
-    rows = [
-        (
-            f"an event, {most['pods']:,} pods in {most['gangs']:,} gangs, mean",
-            most["event"]["mean"],
-        ),
-        ("the same, median", most["event"]["p50"]),
-        ("the same, 99th percentile", most["event"]["p99"]),
-        (f"an event, {least['pods']:,} pods, mean", least["event"]["mean"]),
-        (
-            f"a pod is held up, and {crowd['groups']:,} groups hold what it lacks, median",
-            crowd["held up"]["p50"],
-        ),
-        (
-            f"a gang gives back what {crowd['groups']:,} failed groups lack, median",
-            crowd["lost"]["p50"],
-        ),
-        (
-            f"whole jobs leave for {preempt['pending']} pods, {preempt['running']:,} running pods",
-            preempt["seconds"],
-        ),
-    ]
-    memory = f"{most['bytes per pod']:,.0f} bytes"
-    return _table(
-        ("through Python", "hivecore"),
-        [*((said, _time(seconds)) for said, seconds in rows), ("memory of a pod", memory)],
+    groups = f"{crowd['groups']:,}"
+    held, lost = (_time(crowd[what]["p50"]) for what in ("held up", "lost"))
+    whole = f"{preempt['pending']} pods, {preempt['running']:,} running pods"
+    return _lines(
+        "through Python | hivecore",
+        f"""an event, {pods:,} pods in {gangs:,} gangs, mean | {_time(event["mean"])}
+        the same, median | {_time(event["p50"])}
+        the same, 99th percentile | {_time(event["p99"])}
+        an event, {least["pods"]:,} pods, mean | {_time(least["event"]["mean"])}
+        a pod is held up, and {groups} groups hold what it lacks, median | {held}
+        a gang gives back what {groups} failed groups lack, median | {lost}
+        whole jobs leave for {whole} | {_time(preempt["seconds"])}
+        memory of a pod | {most["bytes per pod"]:,.0f} bytes""",
     )
 
 
@@ -1047,91 +1025,45 @@ def _speed(results: Results) -> str:
     claims = results["dra"]["pairs"]
     whole = next(row for row in results["scheduler"]["decisions"] if row["gang"] == "8 GPUs")
     alone = whole["parts"]["p50"] / whole["scheduler"]["p50"]
-    rows = [
-        (
-            "scheduler",
-            "8 GPUs of 65,536: submit + decide + finish, median",
-            _time(whole["scheduler"]["p50"]),
-            f"its parts alone, called by hand, {_times(alone)}",
-        ),
-        (
-            "cells",
-            "a cell of 1,048,576 GPUs, in a batch",
-            _time(buddy["kernel"] * 1e-9),
-            f"pure Python, heaps and sets: {_times(buddy['peer / kernel'])}",
-        ),
-        (
-            "cells",
-            "release + schedule + commit at 65,536 GPUs",
-            _time(curve[65536]["group"]["p50"] * 1e-9),
-            f"readable twin, at 1,024 GPUs: {_times(twin)}",
-        ),
-        (
-            "devices",
-            "10,000 nodes, unseen, filtered and scored for 4 GPUs",
-            _time(four["kernel"]),
-            f"NumPy, for this shape of node alone, {_times(four['numpy'] / four['kernel'])}; "
-            f"readable twin {_times(four['twin'] / four['kernel'])}",
-        ),
-        (
-            "device claims",
-            "8 pairs of a GPU and a NIC by PCIe root, on a node",
-            _time(claims["first"]),
-            f"readable twin {_times(claims['twin'] / claims['first'])}",
-        ),
-        (
-            "quotas",
-            "all runtimes of 10,000 quotas, 4 dimensions",
-            _time(shares["kernel"]),
-            f"NumPy, for such a tree alone, {_times(shares['numpy'] / shares['kernel'])}",
-        ),
-        (
-            "topology",
-            "256 pods in 10,000 nodes, the best place, median",
-            _time(network["exact"]["p50"]),
-            f"Koordinator's greedy way, {_times(slower)}",
-        ),
-        (
-            "matching",
-            "1,000 noisy jobs, dense, with a proof",
-            _time(noise["hivecore"]),
-            f"Boost {_times(noise['Boost'] / noise['hivecore'])}, "
-            f"LEMON {_times(noise['LEMON'] / noise['hivecore'])}",
-        ),
-        (
-            "matching",
-            f"the worst of {instances} instances: {instance}",
-            _time(worst),
-            f"{closest} {_times(closest_factor)}",
-        ),
-        (
-            "interleaving",
-            "efficiencies of all pairs of 2,000 jobs",
-            _time(pairs["hivecore"]),
-            f"NumPy {_times(pairs['NumPy, row by row'] / pairs['hivecore'])}",
-        ),
-        (
-            "caching",
-            "LRU, shuffled reads of 1,000,000 items, per read",
-            _time(1e-6 / lru["lru"]),
-            f"libCacheSim {_times(lru['lru / libcachesim'])}",
-        ),
-        (
-            "storage",
-            "cache and remote IO for 100,000 jobs",
-            _time(greedy["greedy"] * 1e-3),
-            f"NumPy {_times(greedy['greedy, NumPy'] / greedy['greedy'])}",
-        ),
-        (
-            "replicas",
-            "an access at 100,000 blocks, in a batch",
-            _time(replicas["access, batch"] * 1e-9),
-            f"Python heap {_times(replicas['access, heap'] / replicas['access, batch'])}",
-        ),
-        ("simulator", "Philly's 82,229 jobs under three policies", _time(replays), ""),
-    ]
+    heap = replicas["access, heap"] / replicas["access, batch"]
+    whole_time = _time(whole["scheduler"]["p50"])
+    group, four_time = _time(curve[65536]["group"]["p50"] * 1e-9), _time(four["kernel"])
+    boost, lemon = (
+        f"{name} {_times(noise[name] / noise['hivecore'])}" for name in ("Boost", "LEMON")
+    )
+    numpy, slow = (_times(four[peer] / four["kernel"]) for peer in ("numpy", "twin"))
+    trees = f"for such a tree alone, {_times(shares['numpy'] / shares['kernel'])}"
+    efficiencies = _times(pairs["NumPy, row by row"] / pairs["hivecore"])
+    sharing = _times(greedy["greedy, NumPy"] / greedy["greedy"])
+    pair = _times(claims["twin"] / claims["first"])
+    text = f"""\
+scheduler | 8 GPUs of 65,536: submit + decide + finish, median | {whole_time} \
+| its parts alone, called by hand, {_times(alone)}
+cells | a cell of 1,048,576 GPUs, in a batch | {_time(buddy["kernel"] * 1e-9)} \
+| pure Python, heaps and sets: {_times(buddy["peer / kernel"])}
+cells | release + schedule + commit at 65,536 GPUs | {group} \
+| readable twin, at 1,024 GPUs: {_times(twin)}
+devices | 10,000 nodes, unseen, filtered and scored for 4 GPUs | {four_time} \
+| NumPy, for this shape of node alone, {numpy}; readable twin {slow}
+device claims | 8 pairs of a GPU and a NIC by PCIe root, on a node | {_time(claims["first"])} \
+| readable twin {pair}
+quotas | all runtimes of 10,000 quotas, 4 dimensions | {_time(shares["kernel"])} | NumPy, {trees}
+topology | 256 pods in 10,000 nodes, the best place, median | {_time(network["exact"]["p50"])} \
+| Koordinator's greedy way, {_times(slower)}
+matching | 1,000 noisy jobs, dense, with a proof | {_time(noise["hivecore"])} | {boost}, {lemon}
+matching | the worst of {instances} instances: {instance} | {_time(worst)} \
+| {closest} {_times(closest_factor)}
+interleaving | efficiencies of all pairs of 2,000 jobs | {_time(pairs["hivecore"])} \
+| NumPy {efficiencies}
+caching | LRU, shuffled reads of 1,000,000 items, per read | {_time(1e-6 / lru["lru"])} \
+| libCacheSim {_times(lru["lru / libcachesim"])}
+storage | cache and remote IO for 100,000 jobs | {_time(greedy["greedy"] * 1e-3)} | NumPy {sharing}
+replicas | an access at 100,000 blocks, in a batch | {_time(replicas["access, batch"] * 1e-9)} \
+| Python heap {_times(heap)}
+simulator | Philly's 82,229 jobs under three policies | {_time(replays)} | \
+"""
     head = "| subject | what | hivecore | a peer takes |\n| --- | --- | ---: | --- |"
-    return "\n".join([head, *("| " + " | ".join(row) + " |" for row in rows)])
+    return "\n".join([head, *(f"| {line} |" for line in text.splitlines())])
 
 
 TABLES: dict[str, Callable[[Results], str]] = {
