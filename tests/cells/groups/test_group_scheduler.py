@@ -58,28 +58,6 @@ def make_kernel():
 # --- cells, pools and pins -----------------------------------------------------------------------
 
 
-def test_an_untouched_cluster_lists_its_top_cells(make):
-    scheduler = make([(0, 0, NODE, 2), (1, 0, NODE, 1)])
-    assert free(scheduler) == {RACK: [0, 1]}
-    assert scheduler.surplus(0) == [4, 2, 1, 2]
-    assert scheduler.handles() == []
-    assert scheduler.unbound_roots(0) == 2
-
-
-def test_a_bound_node_splits_its_rack_and_merges_back(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    handle = run(scheduler, [1])
-    assert pods(scheduler, handle) == [[0]]
-    assert free(scheduler) == {NODE: [1], RACK: [1]}
-    assert scheduler.bindings(0, NODE).tolist() == [0, -1]
-    assert scheduler.bindings(0, PAIR).tolist() == [0, -1, -1, -1]
-    assert scheduler.bindings(0, LEAF).tolist() == [0] + [-1] * 7
-    assert scheduler.surplus(0) == [8, 4, 2, 1]
-    scheduler.release(handle)
-    assert free(scheduler) == {RACK: [0, 1]}
-    assert scheduler.bindings(0, NODE).tolist() == [-1, -1]
-
-
 def test_a_pair_splits_two_levels_and_leaves_canonical_free_lists(make):
     scheduler = make([(0, 0, PAIR, 3)])
     handles = [run(scheduler, [2]) for _ in range(3)]
@@ -176,39 +154,12 @@ def test_within_is_hard(make, level, leaves):
     assert plan.reason == (FITS if leaves else FRAGMENTED)
 
 
-def test_within_makes_a_pod_wait_though_its_leaves_are_free(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    handles = [run(scheduler, [1]) for _ in range(3)]  # 0 1 2
-    scheduler.release(handles[1])  # 1 and 3 are free
-    assert ask(scheduler, [2]).pods == [[1, 3]]
-    assert ask(scheduler, [2], within=[PAIR]).reason == FRAGMENTED
-
-
 def test_a_group_within_a_pair_shares_one(make):
     scheduler = make([(0, 0, NODE, 2)])
     run(scheduler, [1])
     assert ask(scheduler, [1, 1]).pods == [[1], [2]]
     assert ask(scheduler, [1, 1], group_within=PAIR).pods == [[2], [3]]
     assert ask(scheduler, [1, 1, 1], group_within=PAIR).reason == FRAGMENTED
-
-
-def test_a_group_within_a_node_shares_one(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    run(scheduler, [2])
-    assert ask(scheduler, [2, 1]).pods == [[4, 5], [2]]
-    assert ask(scheduler, [2, 1], group_within=NODE).pods == [[6, 7], [4]]
-
-
-def test_a_group_within_a_rack_skips_roots_that_are_too_small(make):
-    scheduler = make([(0, 0, NODE, 2), (0, 0, RACK, 1)])
-    assert ask(scheduler, [4, 4], group_within=RACK).virtual == [
-        [(1, leaf) for leaf in range(4)],
-        [(1, leaf) for leaf in range(4, 8)],
-    ]
-    run(scheduler, [4, 4], group_within=RACK)
-    plan = ask(scheduler, [4, 4], group_within=RACK)
-    assert (plan.outcome, plan.reason) == (WAIT, FRAGMENTED)
-    assert ask(scheduler, [4, 4]).outcome == BIND
 
 
 # --- units ---------------------------------------------------------------------------------------
@@ -222,27 +173,6 @@ def test_used_units_come_first_unless_the_group_is_to_spread(make):
     assert ask(scheduler, [1, 1, 1, 1], spread=True).pods == [[4], [8], [1], [5]]
 
 
-@pytest.mark.parametrize("priority", [0, -1])
-@pytest.mark.parametrize("fuller", [0, 1])
-def test_a_small_pod_goes_to_the_fuller_unit(make, priority, fuller):
-    scheduler = make([(0, 0, NODE, 3)])
-    used = [run(scheduler, [4], priority=priority) for _ in range(2)]
-    places = [pods(scheduler, handle)[0] for handle in used]
-    for handle, place, size in zip(used, places, (1, 3) if fuller else (3, 1), strict=True):
-        scheduler.release(handle)
-        run(scheduler, [size], priority=priority, suggested=[place[0] // 4])
-    assert ask(scheduler, [1], priority=priority).pods[0][0] in places[fuller]
-
-
-def test_a_group_of_mixed_sizes_is_packed_whenever_that_is_possible(make):
-    # Three leaves left in one node and four in the other: 1+3+3 fits only as 3 | 1+3.
-    scheduler = make([(0, 0, NODE, 2)])
-    run(scheduler, [1])
-    plan = ask(scheduler, [1, 3, 3])
-    assert plan.outcome == BIND
-    assert plan.pods == [[4], [1, 2, 3], [5, 6, 7]]
-
-
 def test_a_gang_stays_in_one_rack_if_one_can_take_it(make):
     scheduler = make([(0, 0, RACK, 2)])
     run(scheduler, [4])
@@ -251,14 +181,6 @@ def test_a_gang_stays_in_one_rack_if_one_can_take_it(make):
     assert ask(scheduler, [2, 1]).pods == [[6, 7], [5]]
     assert ask(scheduler, [4, 4]).pods == [[8, 9, 10, 11], [12, 13, 14, 15]]
     assert ask(scheduler, [4, 4, 3]).pods == [[8, 9, 10, 11], [12, 13, 14, 15], [5, 6, 7]]
-
-
-def test_an_opportunistic_gang_stays_in_one_rack_if_one_can_take_it(make):
-    scheduler = make()
-    run(scheduler, [3], priority=-1)
-    run(scheduler, [3], priority=-1)
-    assert ask(scheduler, [2, 2], priority=-1).pods == [[4, 5], [6, 7]]
-    assert ask(scheduler, [1, 1], priority=-1).pods == [[15], [11]]
 
 
 def test_a_policy_chooses_the_units(make):
@@ -296,14 +218,6 @@ def test_new_cells_are_bound_away_from_opportunistic_work(make):
     # The next rack cell must be rack 0 now, in it the node without opportunistic work.
     plan = ask(scheduler, [4], group_within=RACK)
     assert (plan.outcome, plan.pods) == (BIND, [[4, 5, 6, 7]])
-
-
-def test_in_a_bound_rack_nodes_without_opportunistic_work_come_first(make):
-    scheduler = make([(0, 0, RACK, 1)], chains=[([2, 2, 3], 1, NODE)])
-    run(scheduler, [4])
-    scheduler.recover(0, -1, False, [[4]], [[-1]])
-    plan = ask(scheduler, [2])
-    assert (plan.outcome, plan.pods) == (BIND, [[8, 9]])
 
 
 def test_the_relaxed_split_counts_every_level_in_between(make):
@@ -398,29 +312,6 @@ def test_a_root_that_is_mapped_keeps_its_units_when_another_one_fails(make_kerne
     assert ask(scheduler, [4, 4, 4, 4, 4]).reason == MAPPING
 
 
-def test_bound_units_on_nodes_that_are_not_suggested_are_left_out(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    run(scheduler, [1])
-    assert ask(scheduler, [1], suggested=[1, 2, 3]).reason == CAPACITY
-    assert ask(scheduler, [1], suggested=[0]).pods == [[1]]
-
-
-def test_virtual_topology_is_kept_inside_a_bound_cell(make):
-    scheduler = make([(0, 0, RACK, 1)])
-    first = run(scheduler, [1])
-    scheduler.set_health(1, 4, False)
-    second = run(scheduler, [1])
-    assert pods(scheduler, second) == [[4]]
-    assert scheduler.group(second)[5] == [[(0, 4)]]
-    scheduler.set_health(1, 2, True)
-    third = run(scheduler, [1])
-    assert pods(scheduler, third) == [[1]]
-    assert scheduler.group(third)[5] == [[(0, 1)]]
-    for handle in (first, second, third):
-        scheduler.release(handle)
-    assert free(scheduler) == {RACK: [0, 1]}
-
-
 # --- opportunistic work --------------------------------------------------------------------------
 
 
@@ -501,15 +392,6 @@ def test_as_if_alone_who_is_asked_again_when_its_victims_have_gone_binds(make_ke
     assert ask(scheduler, [2, 1], evictions=ALONE).outcome == BIND
 
 
-def test_as_if_alone_guests_push_nobody_into_a_cell_with_bad_leaves(make):
-    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 2, 1)])
-    scheduler.set_health(0, 2, False)
-    for node in (2, 3):
-        run(scheduler, [1], priority=-1, suggested=[node])
-    plan = ask(scheduler, [2], evictions=ALONE)
-    assert (plan.outcome, plan.pods) == (PREEMPT, [[4, 5]])
-
-
 def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make_kernel):
     scheduler = make_kernel([(0, 0, RACK, 2)])
     guest = run(scheduler, [2], priority=-1)
@@ -522,22 +404,6 @@ def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(
     scheduler.check()
     plan = ask(scheduler, [4, 4])
     assert (plan.outcome, plan.pods) == (BIND, [[4, 5, 6, 7], [8, 9, 10, 11]])
-
-
-def test_what_may_be_preempted_is_taken_last(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    run(scheduler, [4])
-    plan = ask(scheduler, [4, 4], priority=1)
-    assert plan.pods == [[4, 5, 6, 7], [0, 1, 2, 3]]
-
-
-def test_of_equally_tight_nodes_an_opportunistic_gang_prefers_those_without_guaranteed_work(make):
-    # Nodes 0 and 3 have a leaf each: the other one is used by a guaranteed group, or bad.
-    scheduler = make([(0, 0, LEAF, 1)], chains=[([2, 2, 2], 1, PAIR)])
-    run(scheduler, [1])
-    scheduler.set_health(7, 8, False)
-    plan = ask(scheduler, [1, 2, 2, 1], priority=-1)
-    assert plan.pods == [[6], [4, 5], [2, 3], [1]]
 
 
 def test_a_guaranteed_group_takes_whole_opportunistic_gangs_out(make):
@@ -554,21 +420,6 @@ def test_a_guaranteed_group_takes_whole_opportunistic_gangs_out(make):
         scheduler.commit(plan, False)
     scheduler.release(gang)
     scheduler.commit(plan, False)
-
-
-def test_an_opportunistic_pod_on_a_failed_node_in_a_tenants_cell_can_be_deleted(make):
-    scheduler = make([(0, 0, RACK, 2)])
-    scavenger = run(scheduler, [2], priority=-1, suggested=[0])
-    run(scheduler, [4, 4], group_within=RACK, suggested=[2, 3])
-    owner = run(scheduler, [2], suggested=[0])
-    assert pods(scheduler, owner) == [[2, 3]]
-    scheduler.set_health(0, 4, False)
-    scheduler.release(scavenger)
-    scheduler.check()
-    scheduler.release(owner)
-    scheduler.set_health(0, 4, True)
-    scheduler.check()
-    assert free(scheduler) == {RACK: [0]}
 
 
 # --- preemption ----------------------------------------------------------------------------------
@@ -610,20 +461,6 @@ def test_a_reservation_walks_through_its_states(make):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
-def test_a_reservation_on_a_bad_leaf_is_not_confirmed(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    low = run(scheduler, [2])
-    high = reserve(scheduler, [3], priority=1)
-    scheduler.release(low)
-    scheduler.set_health(2, 3, False)
-    with pytest.raises(ValueError, match="bad leaves"):
-        scheduler.confirm(high)
-    assert scheduler.group(high)[3]
-    scheduler.set_health(2, 3, True)
-    scheduler.confirm(high)
-    scheduler.check()
-
-
 def test_a_cancelled_reservation_gives_everything_back(make):
     scheduler = make([(0, 0, NODE, 1)])
     low = run(scheduler, [3])
@@ -635,17 +472,6 @@ def test_a_cancelled_reservation_gives_everything_back(make):
     assert everything(scheduler) == before
     assert scheduler.bindings(0, LEAF).tolist() == bindings
     assert not scheduler.group(low)[6]
-
-
-def test_a_reservation_over_opportunistic_work_gives_it_back_too(make):
-    scheduler = make([(0, 0, RACK, 2)])
-    gang = run(scheduler, [4, 4, 4, 4], priority=-1)
-    before = everything(scheduler)
-    high = reserve(scheduler, [4])
-    assert scheduler.group(gang)[6]
-    scheduler.cancel(high)
-    scheduler.check()
-    assert everything(scheduler) == before
 
 
 def test_a_higher_preemptor_takes_over_a_reservation(make_kernel):
@@ -715,15 +541,6 @@ def test_a_lazy_group_is_a_victim_only_where_it_is_in_the_way(make):
     scheduler.release(lazy)
     scheduler.release(other)
     assert free(scheduler) == {RACK: [0, 1]}
-
-
-def test_a_downgraded_group_is_scavenging_like_any_other(make):
-    scheduler = make([(0, 0, NODE, 2), (1, 0, NODE, 2)])
-    lazy = run(scheduler, [4, 4], lazy=True)
-    run(scheduler, [4, 4], priority=1)
-    assert scheduler.group(lazy)[5] is None
-    plan = ask(scheduler, [4], vc=1)
-    assert (plan.outcome, plan.victims) == (PREEMPT, [lazy])
 
 
 def test_only_lazy_groups_are_downgraded(make):
@@ -829,14 +646,6 @@ def test_a_handle_that_is_not_live_is_refused(make, call, handle):
         scheduler.placement_good(handle, None)
 
 
-@pytest.mark.parametrize("call", ["cancel", "confirm"])
-def test_an_allocated_group_is_not_a_preempting_one(make, call):
-    scheduler = make([(0, 0, NODE, 4)])
-    handle = run(scheduler, [1])
-    with pytest.raises(ValueError, match="handle"):
-        getattr(scheduler, call)(handle)
-
-
 def test_good_placements_are_healthy_and_suggested(make):
     scheduler = make([(0, 0, NODE, 2)])
     handle = run(scheduler, [4, 1])
@@ -854,33 +663,6 @@ def test_good_placements_are_healthy_and_suggested(make):
 # --- bad hardware --------------------------------------------------------------------------------
 
 
-def test_commitments_stay_when_their_hardware_fails(make):
-    scheduler = make([(0, 0, NODE, 2)])
-    handle = run(scheduler, [4])
-    scheduler.set_health(0, 4, False)
-    scheduler.check()
-    assert scheduler.leaf_users(0)[:4].tolist() == [handle] * 4
-    scheduler.release(handle)
-    scheduler.check()
-    assert free(scheduler) == {RACK: [0, 1]}
-    assert scheduler.bad_leaves(0).tolist() == [0, 1, 2, 3]
-
-
-def test_a_flapping_node_under_a_job_leaks_nothing(make):
-    scheduler = make([(0, 0, NODE, 4)])
-    scheduler.set_health(0, 16, False)
-    scheduler.set_health(0, 4, True)
-    handle = run(scheduler, [4])
-    for healthy in (False, True, False):
-        scheduler.set_health(0, 4, healthy)
-        scheduler.check()
-    scheduler.release(handle)
-    scheduler.set_health(0, 16, True)
-    scheduler.check()
-    assert free(scheduler) == {RACK: [0, 1]}
-    assert scheduler.doomed(0) == []
-
-
 def test_doomed_cells_are_counted_over_all_tenants_together(make):
     scheduler = make([(0, 0, NODE, 2), (1, 0, NODE, 2)])
     assert scheduler.doomed(0) == []
@@ -892,25 +674,6 @@ def test_doomed_cells_are_counted_over_all_tenants_together(make):
     assert scheduler.doomed(0) == [(NODE, 1, 2)]
     scheduler.set_health(0, 16, True)
     assert scheduler.doomed(0) == []
-
-
-def test_healthy_cells_left_over_serve_the_levels_below(make):
-    scheduler = make([(0, 0, NODE, 1), (0, 0, RACK, 1), (1, 0, PAIR, 2)])
-    scheduler.set_health(0, 4, False)  # rack 1 serves the rack, node 1 the node
-    assert scheduler.doomed(0) == [(PAIR, 1, 2)]
-    scheduler.set_health(0, 1, True)
-    scheduler.set_health(2, 3, True)
-    assert scheduler.doomed(0) == [(PAIR, 1, 2)]
-    scheduler.set_health(1, 2, True)
-    assert scheduler.doomed(0) == [(PAIR, 1, 1)]
-
-
-def test_a_large_cell_is_doomed_only_when_no_whole_one_is_left(make):
-    scheduler = make([(0, 0, RACK, 1), (1, 0, NODE, 2)])
-    scheduler.set_health(0, 4, False)
-    assert scheduler.doomed(0) == [(NODE, 1, 1)]
-    scheduler.set_health(12, 16, False)
-    assert scheduler.doomed(0) == [(RACK, 0, 1)]
 
 
 # --- recovery ------------------------------------------------------------------------------------
@@ -933,16 +696,6 @@ def test_a_group_whose_cells_are_owned_no_more_runs_on_without_guarantee(make):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
-def test_a_gang_is_downgraded_as_a_whole_and_displaces_nobody_then(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    first, _, _ = scheduler.recover(0, 5, False, [[0, 1]], [[0, 0]])
-    second, downgraded, displaced = scheduler.recover(0, 6, False, [[4], [8]], [[0], [0]])
-    assert (downgraded, displaced) == (True, [])
-    assert scheduler.group(first)[5] is not None
-    assert scheduler.group(second)[5] is None
-    assert scheduler.wanted_pools(second) == [[0], [0]]
-
-
 def test_downgraded_groups_are_promoted_where_they_are_the_more_important_first(make):
     scheduler = make([(0, 0, NODE, 1)])
     high, *_ = scheduler.recover(0, 5, False, [[0, 1]], [[0, 0]])
@@ -956,37 +709,6 @@ def test_downgraded_groups_are_promoted_where_they_are_the_more_important_first(
     assert (scheduler.wanted_pools(middle), scheduler.wanted_pools(low)) == (None, [[0]])
 
 
-def test_a_leaf_without_a_pool_downgrades_its_group_and_displaces_nobody(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    scheduler.recover(0, 5, False, [[0]], [[0]])
-    assert scheduler.recover(0, 9, False, [[4, 8]], [[0, -1]]) == (1, True, [])
-
-
-def test_a_group_that_has_lost_all_its_leaves_keeps_its_name_and_right(make):
-    scheduler = make([(0, 0, NODE, 1)])
-    for priority, virtual in ((-1, None), (0, [[], []])):
-        handle, downgraded, _ = scheduler.recover(0, priority, False, [[], []], [[], []])
-        assert not downgraded
-        assert scheduler.group(handle)[4:] == ([[], []], virtual, False)
-        scheduler.check()
-        assert scheduler.restore(*scheduler.group(handle)[:6]) == handle + 1
-        scheduler.release(handle + 1)
-    assert scheduler.handles() == [0, 1]
-
-
-def test_opportunistic_groups_are_recovered_where_nobody_owns_anything(make):
-    scheduler = make()
-    assert scheduler.recover(0, -1, False, [[3]], [[-1]]) == (0, False, [])
-    assert scheduler.recover(0, 7, False, [[2]], [[-1]]) == (1, True, [])
-    assert scheduler.leaf_users(0)[:4].tolist() == [-1, -1, 1, 0]
-
-
-def test_recovery_into_a_pin_needs_its_very_cell(make):
-    scheduler = make([], [(0, 0, NODE, 1)])
-    assert scheduler.recover(0, 0, False, [[4, 5]], [[0, 0]])[1:] == (False, [])
-    assert scheduler.recover(0, 9, False, [[0]], [[0]])[1:] == (True, [])
-
-
 def test_recovery_keeps_what_others_are_owed(make):
     # The free node list is where tenant 0 may take its node; splitting rack 1 would hurt tenant 1.
     scheduler = make([(0, 0, NODE, 2), (1, 0, RACK, 1)])
@@ -994,21 +716,6 @@ def test_recovery_keeps_what_others_are_owed(make):
     assert scheduler.recover(0, 0, False, [[8]], [[0]])[1:] == (True, [])
     assert scheduler.recover(0, 0, False, [[4]], [[0]])[1:] == (False, [])
     scheduler.check()
-
-
-def test_a_leaf_in_a_cell_of_another_pool_is_not_accounted_for(make):
-    scheduler = make([(0, 0, NODE, 1), (1, 0, RACK, 1)])
-    scheduler.recover(1, 0, False, [[0]], [[1]])
-    assert scheduler.recover(0, 0, False, [[4]], [[0]])[1:] == (True, [])
-
-
-def test_a_leaf_in_use_is_not_recovered(make):
-    scheduler = make([(0, 0, NODE, 1), (1, 0, RACK, 1)])
-    scheduler.recover(0, 0, False, [[0]], [[0]])
-    before = everything(scheduler)
-    with pytest.raises(ValueError, match="leaf 0 is used"):
-        scheduler.recover(0, 0, False, [[0]], [[0]])
-    assert everything(scheduler) == before
 
 
 @pytest.mark.parametrize(
@@ -1048,17 +755,6 @@ def test_a_gang_within_a_pair_is_seen_to_fit_where_the_idle_leaves_are_together(
         scheduler.recover(0, -1, False, [[leaf]], [[-1]])
     plan = ask(scheduler, [1, 1], group_within=1)
     assert (plan.outcome, plan.pods) == (BIND, [[4], [5]])
-
-
-def test_whoever_fits_after_a_displacement_is_promoted(make):
-    scheduler = make([(0, 0, NODE, 1), (0, 0, RACK, 1)])
-    scheduler.recover(0, 0, False, [list(range(8))], [[1] * 8])
-    other, downgraded, _ = scheduler.recover(0, 0, False, [[8]], [[1]], False)
-    assert downgraded
-    _, downgraded, displaced = scheduler.recover(0, 1, False, [[12]], [[1]])
-    assert (downgraded, displaced) == (False, [0])
-    assert scheduler.group(other)[5] is not None  # in the rack of the newcomer
-    scheduler.check()
 
 
 def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(make_kernel):
@@ -1113,13 +809,6 @@ def test_merged_cells_are_booked_in_the_order_of_the_leaves_whoever_is_on_them(m
     plan = ask(scheduler, [4, 4, 4], vc=1, merge=True, suggested=[3, 4, 5, 6])
     assert plan.pods[2] == [16, 17, 18, 19]
     assert plan.virtual[2] == [(2, 8), (2, 9), (2, 10), (2, 11)]
-
-
-def test_a_lazy_gang_of_many_nodes_makes_way_at_once(make):
-    scheduler = make([(0, 0, 1, 24)], chains=[([4], 24, 1)])
-    low = run(scheduler, [4] * 24, lazy=True)
-    plan = ask(scheduler, [4], priority=1)
-    assert (plan.victims, plan.downgrades, plan.pods) == ([low], [low], [[0, 1, 2, 3]])
 
 
 def test_a_group_without_leaves_is_restored_as_what_it_was(make):
