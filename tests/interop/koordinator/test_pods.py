@@ -28,37 +28,29 @@ def need(request, type_="gpu"):
     return found.count, dict(found.amounts)
 
 
+SHARED, CORE, MEMORY, RATIO, GPU = (
+    f"{K}gpu{end}" for end in (".shared", "-core", "-memory", "-memory-ratio", "")
+)
+PART, DVPP = (NPU + "core", 4, NPU + "cpu", 1), NPU + "dvpp"
 WHOLE = {"core": 100, "memory_ratio": 100}
 
 ACCEPTED = [
     (("nvidia.com/gpu", 2), (2, WHOLE)),
     (("amd.com/gpu", 1), (1, WHOLE)),
     (("dcu.com/gpu", 8), (8, WHOLE)),
-    ((K + "gpu", 50), (1, {"core": 50, "memory_ratio": 50})),
-    ((K + "gpu-memory", "8Gi"), (1, {"memory": 8 * GI})),
-    ((K + "gpu-memory-ratio", 30), (1, {"memory_ratio": 30})),
-    ((K + "gpu-core", 60, K + "gpu-memory", "8Gi"), (1, {"core": 60, "memory": 8 * GI})),
-    ((K + "gpu-core", 200, K + "gpu-memory-ratio", 200), (2, WHOLE)),
-    ((NPU + "core", 20, K + "gpu-memory-ratio", 100), (1, {"npu_core": 20, "memory_ratio": 100})),
-    ((K + "gpu.shared", 2, K + "gpu-memory", "16Gi"), (2, {"memory": 8 * GI})),
-    ((K + "gpu.shared", 2, K + "gpu-memory-ratio", 100), (2, {"memory_ratio": 50})),
+    ((GPU, 50), (1, {"core": 50, "memory_ratio": 50})),
+    ((MEMORY, "8Gi"), (1, {"memory": 8 * GI})),
+    ((RATIO, 30), (1, {"memory_ratio": 30})),
+    ((CORE, 60, MEMORY, "8Gi"), (1, {"core": 60, "memory": 8 * GI})),
+    ((CORE, 200, RATIO, 200), (2, WHOLE)),
+    ((NPU + "core", 20, RATIO, 100), (1, {"npu_core": 20, "memory_ratio": 100})),
+    ((SHARED, 2, MEMORY, "16Gi"), (2, {"memory": 8 * GI})),
+    ((SHARED, 2, RATIO, 100), (2, {"memory_ratio": 50})),
+    ((SHARED, 3, CORE, 90, MEMORY, "3Gi"), (3, {"core": 30, "memory": GI})),
+    ((SHARED, 2, CORE, 100, RATIO, 200), (2, {"core": 50, "memory_ratio": 100})),
+    ((SHARED, 1, *PART, MEMORY, "12Gi"), (1, {"memory": 12 * GI, "npu_core": 4, "npu_cpu": 1})),
     (
-        (K + "gpu.shared", 3, K + "gpu-core", 90, K + "gpu-memory", "3Gi"),
-        (3, {"core": 30, "memory": GI}),
-    ),
-    (
-        (K + "gpu.shared", 2, K + "gpu-core", 100, K + "gpu-memory-ratio", 200),
-        (2, {"core": 50, "memory_ratio": 100}),
-    ),
-    (
-        (K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1, K + "gpu-memory", "12Gi"),
-        (1, {"memory": 12 * GI, "npu_core": 4, "npu_cpu": 1}),
-    ),
-    (
-        (
-            *(K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1),
-            *(NPU + "dvpp", 100, K + "gpu-memory", "12Gi"),
-        ),
+        (SHARED, 1, *PART, DVPP, 100, MEMORY, "12Gi"),
         (1, {"memory": 12 * GI, "npu_core": 4, "npu_cpu": 1, "npu_dvpp": 100}),
     ),
     ((K + "rdma", 30), (1, {"share": 30})),
@@ -79,46 +71,31 @@ def test_the_accepted_combinations_are_the_seventeen_of_koordinator():
 
 
 REFUSED = [
-    ((K + "gpu", 150), "gpu=150: above 100 only multiples of 100"),
-    ((K + "gpu-memory-ratio", 101), "gpu-memory-ratio=101: above 100 only multiples"),
-    ((K + "gpu-core", 250, K + "gpu-memory", "1Gi"), "gpu-core=250: above 100 only multiples"),
-    ((K + "gpu-core", 100, K + "gpu-memory-ratio", 199), "gpu-memory-ratio=199: above 100"),
-    ((NPU + "core", 1, K + "gpu-memory-ratio", 150), "gpu-memory-ratio=150: above 100"),
+    ((GPU, 150), "gpu=150: above 100 only multiples of 100"),
+    ((RATIO, 101), "gpu-memory-ratio=101: above 100 only multiples"),
+    ((CORE, 250, MEMORY, "1Gi"), "gpu-core=250: above 100 only multiples"),
+    ((CORE, 100, RATIO, 199), "gpu-memory-ratio=199: above 100"),
+    ((NPU + "core", 1, RATIO, 150), "gpu-memory-ratio=150: above 100"),
     ((K + "rdma", 150), "rdma=150: above 100 only multiples of 100"),
     ((K + "fpga", 201), "fpga=201: above 100 only multiples of 100"),
+    ((SHARED, 3, RATIO, 100), "gpu-memory-ratio=100: must be a multiple"),
     (
-        (K + "gpu.shared", 3, K + "gpu-memory-ratio", 100),
-        "gpu-memory-ratio=100: must be a multiple",
-    ),
-    (
-        (K + "gpu.shared", 2, K + "gpu-core", 55, K + "gpu-memory", "1Gi"),
+        (SHARED, 2, CORE, 55, MEMORY, "1Gi"),
         "gpu-core=55: must be a multiple of koordinator.sh/gpu.shared=2",
     ),
-    ((K + "gpu.shared", 2, K + "gpu-memory-ratio", 202), "is more than 100 for each"),
-    (
-        (K + "gpu.shared", 1, K + "gpu-core", 101, K + "gpu-memory-ratio", 100),
-        "gpu-core=101: is more than 100 for each",
-    ),
-    (
-        (K + "gpu.shared", 2, NPU + "core", 4, NPU + "cpu", 1, K + "gpu-memory", "1Gi"),
-        "gpu.shared=2: parts of several NPUs",
-    ),
-    (
-        (
-            *(K + "gpu.shared", 1, NPU + "core", 4, NPU + "cpu", 1),
-            *(NPU + "dvpp", 101, K + "gpu-memory", "1Gi"),
-        ),
-        "npu-dvpp=101",
-    ),
-    ((K + "gpu-core", 50), "koordinator.sh/gpu-core is no way to ask for a gpu"),
-    ((K + "gpu.shared", 1), "gpu.shared is no way to ask"),
-    (("nvidia.com/gpu", 1, K + "gpu", 100), "is no way to ask"),
+    ((SHARED, 2, RATIO, 202), "is more than 100 for each"),
+    ((SHARED, 1, CORE, 101, RATIO, 100), "gpu-core=101: is more than 100 for each"),
+    ((SHARED, 2, *PART, MEMORY, "1Gi"), "gpu.shared=2: parts of several NPUs"),
+    ((SHARED, 1, *PART, DVPP, 101, MEMORY, "1Gi"), "npu-dvpp=101"),
+    ((CORE, 50), "koordinator.sh/gpu-core is no way to ask for a gpu"),
+    ((SHARED, 1), "gpu.shared is no way to ask"),
+    (("nvidia.com/gpu", 1, GPU, 100), "is no way to ask"),
     (("nvidia.com/gpu", 1, "amd.com/gpu", 1), "is no way to ask"),
-    ((K + "gpu-memory", "1Gi", K + "gpu-memory-ratio", 10), "is no way to ask"),
-    ((NPU + "core", 4, K + "gpu-memory", "1Gi"), "is no way to ask"),
+    ((MEMORY, "1Gi", RATIO, 10), "is no way to ask"),
+    ((NPU + "core", 4, MEMORY, "1Gi"), "is no way to ask"),
     (("nvidia.com/gpu", 257), "count=257"),
-    ((K + "gpu.shared", 2, K + "gpu-memory", 1), "gpu-memory=1: nothing for each of 2"),
-    ((K + "gpu-memory", 2**48 + 1), "allowed are 0 to"),
+    ((SHARED, 2, MEMORY, 1), "gpu-memory=1: nothing for each of 2"),
+    ((MEMORY, 2**48 + 1), "allowed are 0 to"),
 ]
 
 
@@ -149,21 +126,19 @@ def test_any_other_set_of_resources_is_refused(limits):
 
 
 def test_a_pod_without_devices_asks_for_none():
-    assert read_pod(pod({"cpu": 4, K + "gpu": 0})) is None
+    assert read_pod(pod({"cpu": 4, GPU: 0})) is None
     assert read_pod({"metadata": {"name": "p"}}) is None
 
 
 def test_the_whole_pod_is_one_owner():
-    request = read_pod(
-        pod([{K + "gpu-core": 50}, {K + "gpu-memory-ratio": 50}], name="q", priority=-7)
-    )
+    request = read_pod(pod([{CORE: 50}, {RATIO: 50}], name="q", priority=-7))
     assert request == DeviceRequest("default/q", 1, core=50, memory_percent=50, priority=-7)
     assert ask("nvidia.com/gpu", 1) == DeviceRequest("default/p", 1, priority=0)
 
 
 def test_shares_of_several_containers_make_several_gpus():
     # After admission each container has gpu.shared = 1: two GPUs of a half each.
-    both = with_default_shared(pod([{K + "gpu-memory-ratio": 50}] * 2))
+    both = with_default_shared(pod([{RATIO: 50}] * 2))
     assert need(read_pod(both)) == (2, {"memory_ratio": 50})
 
 
@@ -171,11 +146,11 @@ def test_half_a_percent_or_a_wrong_unit_is_refused_with_its_path():
     with pytest.raises(
         ValueError, match=r"^spec\.containers\[0\]\.resources\.limits\['koord.*gpu'\]"
     ):
-        ask(K + "gpu", "100m")
+        ask(GPU, "100m")
     with pytest.raises(TypeError, match=r"must be a quantity, .* not True"):
-        ask(K + "gpu", True)
+        ask(GPU, True)
     with pytest.raises(ValueError, match=r"gpu'\]=-1: allowed are 0"):
-        ask(K + "gpu", -1)
+        ask(GPU, -1)
 
 
 # --- hints
@@ -325,10 +300,10 @@ def test_a_partition_is_wanted_as_the_proposal_writes_it():
 def test_joint_types_partitions_and_isolation_of_few_devices():
     joint = ask("nvidia.com/gpu", 4, annotations={JOINT: {"deviceTypes": ["gpu", "rdma"]}})
     assert joint.joint == ()  # there is no second type
-    shared = ask(K + "gpu", 50, annotations={SPEC: {"allocatePolicy": "Restricted"}})
+    shared = ask(GPU, 50, annotations={SPEC: {"allocatePolicy": "Restricted"}})
     assert shared.partition is None
     label = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
-    assert ask(K + "gpu", 50, labels=label).isolation_provider == "HAMi-core"
+    assert ask(GPU, 50, labels=label).isolation_provider == "HAMi-core"
 
 
 # --- admission
@@ -337,21 +312,21 @@ def test_joint_types_partitions_and_isolation_of_few_devices():
 @pytest.mark.parametrize(
     ("limits", "added"),
     [
-        ({K + "gpu-memory-ratio": 200}, 2),
-        ({K + "gpu-memory-ratio": 100}, 1),
-        ({K + "gpu-memory-ratio": 50, K + "gpu-core": 300}, 1),
-        ({K + "gpu-memory": "8Gi", K + "gpu-core": 300}, 3),
-        ({K + "gpu-memory": "8Gi", K + "gpu-core": 250}, 1),
-        ({K + "gpu-memory": "8Gi"}, 1),
-        ({K + "gpu": 400}, 4),
-        ({K + "gpu": 40}, 1),
+        ({RATIO: 200}, 2),
+        ({RATIO: 100}, 1),
+        ({RATIO: 50, CORE: 300}, 1),
+        ({MEMORY: "8Gi", CORE: 300}, 3),
+        ({MEMORY: "8Gi", CORE: 250}, 1),
+        ({MEMORY: "8Gi"}, 1),
+        ({GPU: 400}, 4),
+        ({GPU: 40}, 1),
     ],
 )
 def test_admission_adds_the_number_of_gpus(limits, added):
     admitted = with_default_shared(pod(limits))
     made = admitted["spec"]["containers"][0]["resources"]["limits"]
-    assert made[K + "gpu.shared"] == str(added)
-    assert K + "gpu" not in made
+    assert made[SHARED] == str(added)
+    assert GPU not in made
     assert with_default_shared(admitted) == admitted
 
 
@@ -361,8 +336,8 @@ def test_admission_adds_the_number_of_gpus(limits, added):
         {"cpu": 1},
         {"nvidia.com/gpu": 1},
         {K + "rdma": 1},
-        {K + "gpu.shared": 7, K + "gpu-memory": 1},
-        {NPU + "core": 20, K + "gpu-memory-ratio": 100},
+        {SHARED: 7, MEMORY: 1},
+        {NPU + "core": 20, RATIO: 100},
     ],
 )
 def test_admission_leaves_other_requests_alone(limits):
@@ -381,23 +356,18 @@ def test_what_is_accepted_is_accepted_after_admission_and_needs_the_same(asked):
 
 
 def test_admission_writes_requests_where_there_are_some():
-    both = {"resources": {"requests": {K + "gpu": 100, "cpu": 1}, "limits": {K + "gpu": 100}}}
+    both = {"resources": {"requests": {GPU: 100, "cpu": 1}, "limits": {GPU: 100}}}
     made = with_default_shared({"spec": {"containers": [both]}})["spec"]["containers"][0]
     assert made["resources"] == {
-        "requests": {
-            "cpu": 1,
-            K + "gpu-core": "100",
-            K + "gpu-memory-ratio": "100",
-            K + "gpu.shared": "1",
-        },
-        "limits": {K + "gpu-core": "100", K + "gpu-memory-ratio": "100", K + "gpu.shared": "1"},
+        "requests": {"cpu": 1, CORE: "100", RATIO: "100", SHARED: "1"},
+        "limits": {CORE: "100", RATIO: "100", SHARED: "1"},
     }
 
 
 # --- hostile pods
 
 RICH = pod(
-    [{K + "gpu-core": "100", K + "gpu-memory": "1Gi", K + "rdma": 2}, {K + "gpu.shared": 2}],
+    [{CORE: "100", MEMORY: "1Gi", K + "rdma": 2}, {SHARED: 2}],
     {
         HINT: json.dumps({"rdma": {"vfSelector": {"matchLabels": {"a": "b"}}}}),
         JOINT: json.dumps({"deviceTypes": ["gpu", "rdma"]}),
@@ -444,7 +414,7 @@ def test_hostile_annotations_are_refused_clearly_or_read(annotations):
         texts = {key: json.dumps(value) for key, value in annotations.items()}
     except (TypeError, AttributeError):
         return
-    for limits in ({"nvidia.com/gpu": 1, K + "rdma": 2}, {K + "gpu": 1}):
+    for limits in ({"nvidia.com/gpu": 1, K + "rdma": 2}, {GPU: 1}):
         try:
             read_pod(pod(limits, texts))
         except (TypeError, ValueError) as error:

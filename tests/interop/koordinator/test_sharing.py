@@ -175,62 +175,44 @@ def test_a_pod_that_no_model_has_a_template_for_is_known_before_any_node_is_aske
     assert not read_gpu_sharing().admits(share(**ASCEND["vir04"]))
 
 
+def of_yaml(data):
+    return read_gpu_sharing({"data": {"data.yaml": data}})
+
+
+def of_rows(**rows):
+    return read_gpu_sharing(config_map({"v-m": rows}))
+
+
+def of_arguments(**arguments):
+    return read_gpu_sharing(None, arguments)
+
+
+RESOURCE_LESS = {"matchedResources": [""]}
+UNNAMED = '{"gpu": [{"extension": {"gpuSharedResourceTemplate": 1}}]}'
 BAD = [
     (TypeError, "config_map must be a mapping", lambda: read_gpu_sharing("x")),
     (TypeError, "arguments must be a mapping", lambda: read_gpu_sharing(None, [])),
+    (TypeError, r"config_map.data\['data.yaml'\] must be a string", lambda: of_yaml(3)),
+    (TypeError, "data.yaml.*mapping", lambda: of_yaml("invalid yaml")),
+    (ValueError, "data.yaml.*is no YAML", lambda: of_yaml("{")),
+    (ValueError, r"v-m'\].t.*no quantity", lambda: of_rows(t={f"{NPU}-core": "x"})),
+    (ValueError, r"v-m'\].t.*no whole", lambda: of_rows(t={f"{NPU}-core": "1m"})),
+    (ValueError, "v-m.*must not be empty", lambda: of_rows(**{"": {f"{NPU}-core": 1}})),
+    (TypeError, "Models must be a list", lambda: of_arguments(gpuShareUnsupportedModels="x")),
     (
-        TypeError,
-        r"config_map.data\['data.yaml'\] must be a string",
-        lambda: read_gpu_sharing({"data": {"data.yaml": 3}}),
+        *(TypeError, r"Models\[0\].vendor"),
+        lambda: of_arguments(gpuShareUnsupportedModels=[{"vendor": 1}]),
     ),
     (
-        TypeError,
-        "data.yaml.*mapping",
-        lambda: read_gpu_sharing({"data": {"data.yaml": "invalid yaml"}}),
-    ),
-    (ValueError, "data.yaml.*is no YAML", lambda: read_gpu_sharing({"data": {"data.yaml": "{"}})),
-    (
-        ValueError,
-        r"v-m'\].t.*no quantity",
-        lambda: read_gpu_sharing(config_map({"v-m": {"t": {f"{NPU}-core": "x"}}})),
-    ),
-    (
-        ValueError,
-        r"v-m'\].t.*no whole",
-        lambda: read_gpu_sharing(config_map({"v-m": {"t": {f"{NPU}-core": "1m"}}})),
-    ),
-    (
-        ValueError,
-        "v-m.*must not be empty",
-        lambda: read_gpu_sharing(config_map({"v-m": {"": {f"{NPU}-core": 1}}})),
-    ),
-    (
-        TypeError,
-        "Models must be a list",
-        lambda: read_gpu_sharing(None, {"gpuShareUnsupportedModels": "x"}),
-    ),
-    (
-        TypeError,
-        r"Models\[0\].vendor",
-        lambda: read_gpu_sharing(None, {"gpuShareUnsupportedModels": [{"vendor": 1}]}),
-    ),
-    (
-        ValueError,
-        r"matchedResources\[0\]",
-        lambda: read_gpu_sharing(
-            None, {"gpuSharedResourceTemplatesConfig": {"matchedResources": [""]}}
-        ),
+        *(ValueError, r"matchedResources\[0\]"),
+        lambda: of_arguments(gpuSharedResourceTemplatesConfig=RESOURCE_LESS),
     ),
     (TypeError, "templates", lambda: GpuSharing([])),
     (TypeError, r"templates\['m'\]", lambda: GpuSharing({"m": ()})),
     (TypeError, "others", lambda: GpuSharing(others=None)),
     (ValueError, "unshareable", lambda: GpuSharing(unshareable=[("a",)])),
     (TypeError, "unshareable", lambda: GpuSharing(unshareable="ab")),
-    (
-        TypeError,
-        "gpuSharedResourceTemplate",
-        lambda: read_allocation('{"gpu": [{"extension": {"gpuSharedResourceTemplate": 1}}]}'),
-    ),
+    (TypeError, "gpuSharedResourceTemplate", lambda: read_allocation(UNNAMED)),
 ]
 
 

@@ -133,30 +133,28 @@ def test_the_top_layer_may_name_the_cluster_as_its_parent():
     assert read_network_topology(given, NODES).layers == ("L",)
 
 
+def node_in(layer):
+    return "NodeTopologyLayer", layer, ()
+
+
 @pytest.mark.parametrize(
     ("layers", "says"),
     [
         ([], "there is no layer 'NodeTopologyLayer'"),
         ([("B", "", ("b",))], "there is no layer 'NodeTopologyLayer'"),
-        ([("NodeTopologyLayer", "B", ())], "[0].parentTopologyLayer: there is no layer 'B'"),
+        ([node_in("B")], "[0].parentTopologyLayer: there is no layer 'B'"),
+        ([node_in("B"), ("B", "B", ("b",))], "[1].parentTopologyLayer: 'B' is above itself"),
         (
-            [("NodeTopologyLayer", "B", ()), ("B", "B", ("b",))],
-            "[1].parentTopologyLayer: 'B' is above itself",
-        ),
-        (
-            [("NodeTopologyLayer", "B", ()), ("B", "NodeTopologyLayer", ("b",))],
+            [node_in("B"), ("B", "NodeTopologyLayer", ("b",))],
             "[1].parentTopologyLayer: 'NodeTopologyLayer' is above itself",
         ),
         (
-            [("NodeTopologyLayer", "B", ()), ("B", "", ("b",)), ("C", "", ("c",))],
+            [node_in("B"), ("B", "", ("b",)), ("C", "", ("c",))],
             "[2].topologyLayer: 'C' is not above 'NodeTopologyLayer'",
         ),
-        (
-            [("NodeTopologyLayer", "", ()), ("NodeTopologyLayer", "", ())],
-            "[1].topologyLayer: 'NodeTopologyLayer' is there twice",
-        ),
+        ([node_in(""), node_in("")], "[1].topologyLayer: 'NodeTopologyLayer' is there twice"),
         ([("ClusterTopologyLayer", "", ("c",))], "'ClusterTopologyLayer' is built in"),
-        ([("NodeTopologyLayer", "B", ()), ("B", "", ())], "[1].labelKey: is missing"),
+        ([node_in("B"), ("B", "", ())], "[1].labelKey: is missing"),
         ([("", "", ())], "[0].topologyLayer: is missing"),
     ],
 )
@@ -239,6 +237,9 @@ def test_what_cannot_be_written_is_refused():
 # --- gangs
 
 
+PREFER_SPINE, PREFER_BLOCK = (rule(f"{layer}Layer", "PreferGather") for layer in ("Spine", "Block"))
+
+
 @pytest.mark.parametrize(
     ("rules", "wishes"),
     [
@@ -247,15 +248,9 @@ def test_what_cannot_be_written_is_refused():
         ([rule("BlockLayer"), rule("SpineLayer")], ("BlockLayer", "", ())),
         ([rule("NodeTopologyLayer")], ("node", "", ())),
         ([rule("ClusterTopologyLayer")], ("", "", ())),
-        (
-            [rule("SpineLayer", "PreferGather"), rule("BlockLayer", "PreferGather")],
-            ("", "BlockLayer", ()),
-        ),
-        (
-            [rule("SpineLayer"), rule("BlockLayer", "PreferGather")],
-            ("SpineLayer", "BlockLayer", ()),
-        ),
-        ([rule("BlockLayer"), rule("SpineLayer", "PreferGather")], ("BlockLayer", "", ())),
+        ([PREFER_SPINE, PREFER_BLOCK], ("", "BlockLayer", ())),
+        ([rule("SpineLayer"), PREFER_BLOCK], ("SpineLayer", "BlockLayer", ())),
+        ([rule("BlockLayer"), PREFER_SPINE], ("BlockLayer", "", ())),
         (
             [
                 rule("SpineLayer", podCountMultiple=4),
