@@ -25,6 +25,17 @@ def cells(path, number):
     return {"cellType": path, "cellNumber": number}
 
 
+def cluster(types, physical, **tenants):
+    physical = {"cellTypes": types, "physicalCells": physical}
+    return {"physicalCluster": physical, "virtualClusters": tenants}
+
+
+def problems_of(document):
+    with pytest.raises(ConfigError) as caught:
+        HivedConfig.read(document)
+    return caught.value.problems
+
+
 # The cluster of HiveD's example "design", with other names.
 DESIGN = {
     "kubeApiServerAddress": "http://localhost:8080",
@@ -206,7 +217,7 @@ def test_owned_and_pinned_cells_are_in_the_spec(design):
 def test_default_addresses_above_the_node_continue_the_place_of_the_top_cell():
     types = {"N": kind("G", 4, True), "R": kind("N", 2), "S": kind("R", 3)}
     physical = [{"cellType": "N"}, {"cellType": "S"}, {"cellType": "S", "cellAddress": "row"}]
-    config = HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
+    config = HivedConfig.read(cluster(types, physical))
     assert config.address("S", "S", 1) == "row"
     assert config.addresses("S", "R") == [*(f"1/{i}" for i in (3, 4, 5)), "row/6", "row/7", "row/8"]
     assert config.spec.chains["S"].nodes == tuple(str(i) for i in range(6, 18))
@@ -215,10 +226,8 @@ def test_default_addresses_above_the_node_continue_the_place_of_the_top_cell():
 
 def test_a_repeated_kind_continues_the_rank_and_the_numbers_of_a_virtual_cluster():
     types = {"N": kind("G", 4, True)}
-    document = {
-        "physicalCluster": {"cellTypes": types, "physicalCells": [{"cellType": "N"}] * 4},
-        "virtualClusters": {"A": {"virtualCells": [cells("N", 2), cells("N.G", 3), cells("N", 1)]}},
-    }
+    owned = {"virtualCells": [cells("N", 2), cells("N.G", 3), cells("N", 1)]}
+    document = cluster(types, [{"cellType": "N"}] * 4, A=owned)
     config = HivedConfig.read(document)
     assert config.spec.virtual_clusters == {"A": {"N": {"N": 3, "G": 3}}}
     assert config.preassigned("A")[-1] == ("N", "N", None, 2)
@@ -244,13 +253,9 @@ def test_scalars_are_read_as_the_text_they_are():
       physicalCells: [{cellType: 0x10, cellAddress: 010}, {cellType: '0x10', cellAddress: 1e3}]
     virtualClusters: {no: {virtualCells: [{cellType: 0x10.on, cellNumber: 1_0}]}, ~: {}}
     """
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(io.StringIO(text))
     short = "chain '0x10', level 'on': 6 cells too few for what is owned (no 10)"
-    assert caught.value.problems == [
-        ("virtualClusters['']", "must not be empty"),
-        ("virtualClusters", short),
-    ]
+    expected = [("virtualClusters['']", "must not be empty"), ("virtualClusters", short)]
+    assert problems_of(io.StringIO(text)) == expected
     config = HivedConfig.read(io.StringIO(text.replace("1_0}]}, ~: {}", "0b11}]}")))
     assert config.spec.chains["0x10"].nodes == ("010", "1e3")
     assert config.spec.virtual_clusters == {"no": {"0x10": {"on": 3}}}
@@ -269,21 +274,15 @@ def test_anchors_and_merge_keys_are_expanded():
       physicalCells: [&cell {cellType: A}, *cell, {<<: [*cell], cellType: B}]
     """
     chains = HivedConfig.read(io.StringIO(text)).spec.chains
-    assert {name: (chain.roots, chain.fanouts) for name, chain in chains.items()} == {
-        "A": (2, (4,)),
-        "B": (1, (2,)),
-    }
+    shapes = {name: (chain.roots, chain.fanouts) for name, chain in chains.items()}
+    assert shapes == {"A": (2, (4,)), "B": (1, (2,))}
 
 
 def test_older_names_of_pinned_cells_are_read():
-    document = {
-        "physicalCluster": {
-            "gpuTypes": {},
-            "cellTypes": {"N": kind("G", 4, True)},
-            "physicalCells": [{"cellType": "N", "reservationId": "mine"}],
-        },
-        "virtualClusters": {"A": {"reservedCells": [{"reservationId": "mine"}]}},
-    }
+    mine = {"reservationId": "mine"}
+    types = {"N": kind("G", 4, True)}
+    document = cluster(types, [{"cellType": "N", **mine}], A={"reservedCells": [mine]})
+    document["physicalCluster"]["gpuTypes"] = {}
     assert HivedConfig.read(document).spec.pinned_cells == {"A": {"mine": ("N", "N", 0)}}
 
 
@@ -304,10 +303,7 @@ def test_knobs_of_the_extender_are_read():
 PLAIN = {
     "physicalCluster": {
         "skuTypes": {"K": {"gpu": 1}},
-        "cellTypes": {
-            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
-            "POOL": {"childCellType": "NODE", "childCellNumber": 2},
-        },
+        "cellTypes": {"NODE": kind("GPU", 4, True), "POOL": kind("NODE", 2)},
         "physicalCells": [
             {
                 "cellType": "POOL",
@@ -360,18 +356,14 @@ def test_keys_that_only_the_rest_of_hived_and_openpai_read_are_allowed():
 def test_a_key_in_the_wrong_place_or_an_unknown_one_is_named(place, key):
     if key in LEVELS[place]:
         return
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(with_key(place, key))
-    (problem,) = (text for at, text in caught.value.problems if "unknown" in text or "here" in text)
+    found = problems_of(with_key(place, key))
+    (problem,) = (text for at, text in found if "unknown" in text or "here" in text)
     if key in KEYS:
         assert problem.startswith("has no meaning here, it belongs to ")
     else:
         assert problem.startswith("is unknown, ")
     path = f"{place}.{key}" if place else str(key)
-    assert next(at for at, text in caught.value.problems if text == problem) in (
-        path,
-        f"{place}[{key}]",
-    )
+    assert next(at for at, text in found if text == problem) in (path, f"{place}[{key}]")
 
 
 @pytest.mark.parametrize("place", ["virtualClusters", "physicalCluster.cellTypes"])
@@ -460,19 +452,9 @@ def test_files_as_windows_writes_them_are_read(tmp_path, monkeypatch, with_c):
 
 
 def test_a_chain_without_owner_and_a_pinned_id_without_owner_are_fine():
-    document = {
-        "physicalCluster": {
-            "cellTypes": {"N": kind("G", 4, True)},
-            "physicalCells": [
-                {
-                    "cellType": "N",
-                    "pinnedCellId": "outer",
-                    "cellChildren": [{"pinnedCellId": "inner"}, None, {}, None],
-                }
-            ],
-        },
-        "virtualClusters": {"A": None, "B": {"pinnedCells": [{"pinnedCellId": "inner"}]}},
-    }
+    inner = {"pinnedCellId": "inner"}
+    cell = {"cellType": "N", "pinnedCellId": "outer", "cellChildren": [inner, None, {}, None]}
+    document = cluster({"N": kind("G", 4, True)}, [cell], A=None, B={"pinnedCells": [inner]})
     spec = HivedConfig.read(document).spec
     assert spec.virtual_clusters == {"A": {}, "B": {}}
     assert spec.pinned_cells == {"B": {"inner": ("N", "G", 0)}}
@@ -543,10 +525,8 @@ BELOW = "cellChildren[2].cellChildren[0].cellChildren[1]"
     ],
 )
 def test_a_mistake_is_reported_at_its_place(where, value, path, says):
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(changed(where, value))
-    expected = where if path is None else path
-    assert [at for at, text in caught.value.problems if says in text and at.startswith(expected)]
+    expected, found = where if path is None else path, problems_of(changed(where, value))
+    assert [at for at, text in found if says in text and at.startswith(expected)]
 
 
 def changed(where, value):
@@ -581,24 +561,11 @@ def test_all_mistakes_are_reported_at_once():
 
 def test_pinned_cells_are_weighed_where_they_are():
     # One device of each of two nodes: two nodes are torn up although two devices fit into one.
-    document = {
-        "physicalCluster": {
-            "cellTypes": {"N": kind("G", 2, True), "R": kind("N", 2)},
-            "physicalCells": [
-                {
-                    "cellType": "R",
-                    "cellChildren": [
-                        {"cellChildren": [{"pinnedCellId": "a"}, {}]},
-                        {"cellChildren": [{"pinnedCellId": "b"}, {}]},
-                    ],
-                }
-            ],
-        },
-        "virtualClusters": {
-            "A": {"pinnedCells": [{"pinnedCellId": "a"}, {"pinnedCellId": "b"}]},
-            "B": {"virtualCells": [cells("R.N", 1)]},
-        },
-    }
+    pins = [{"pinnedCellId": "a"}, {"pinnedCellId": "b"}]
+    rack = {"cellType": "R", "cellChildren": [{"cellChildren": [pin, {}]} for pin in pins]}
+    types = {"N": kind("G", 2, True), "R": kind("N", 2)}
+    owned = {"A": {"pinnedCells": pins}, "B": {"virtualCells": [cells("R.N", 1)]}}
+    document = cluster(types, [rack], **owned)
     with pytest.raises(ConfigError, match=r"level 'N': 1 cell too few .* beside 2 pinned cells"):
         HivedConfig.read(document)
     document["virtualClusters"]["B"]["virtualCells"] = [cells("R.N.G", 2)]
@@ -615,7 +582,7 @@ def test_one_machine_may_be_two_nodes_of_one_chain_with_other_devices():
 
     def read(*cells):
         types = {"N": kind("G", 2, True)}
-        return HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": cells}})
+        return HivedConfig.read(cluster(types, cells))
 
     assert read(node(8, 9), node(1, 0)).spec.chains["N"].leaf_indices == ((8, 9), (1, 0))
     assert read(node(8, 9), node(0, 1)).spec.chains["N"].leaf_indices == ((8, 9), (0, 1))
@@ -628,7 +595,7 @@ def test_one_machine_may_be_two_nodes_of_one_chain_with_other_devices():
 def test_default_names_of_nodes_in_two_chains_may_be_equal():
     types = {"N": kind("G", 2, True), "R": kind("N", 3)}
     physical = [{"cellType": "R"}, {"cellType": "N"}]
-    config = HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
+    config = HivedConfig.read(cluster(types, physical))
     assert config.spec.chains["R"].nodes == ("0", "1", "2")
     assert config.locate("1/0") == (("N", "G", 0),)
     assert config.locate("0/1/0") == (("R", "G", 2),)
@@ -639,27 +606,23 @@ def test_a_given_name_may_be_the_default_name_of_another_node():
     named = {"cellChildren": [{"cellAddress": 2}, {}]}
     for other in ({}, {"cellChildren": [None, {}]}):
         physical = [{"cellType": "R"} | named, {"cellType": "R"} | other]
-        with pytest.raises(ConfigError) as caught:
-            HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
         place = f"{CELLS}[1]" + ".cellChildren[0]" * bool(other)
         says = f"device 0 of node '2' is in {CELLS}[0].cellChildren[0] already"
-        assert caught.value.problems == [(place, says)]
+        assert problems_of(cluster(types, physical)) == [(place, says)]
 
 
 def test_one_name_may_be_written_in_two_ways_only_once():
     types = {"1": kind("G", 2, True), 1: kind("G", 4, True)}
     physical = [{"cellType": 1}]
     with pytest.raises(ConfigError, match="the name '1' is given twice"):
-        HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
+        HivedConfig.read(cluster(types, physical))
 
 
 def test_sizes_have_limits():
     def read(number, levels=1, top="T0"):
         types = {f"T{i}": kind(f"T{i + 1}", number, i == levels - 1) for i in range(levels)}
         physical = [{"cellType": top}]
-        return HivedConfig.read(
-            {"physicalCluster": {"cellTypes": types, "physicalCells": physical}}
-        )
+        return HivedConfig.read(cluster(types, physical))
 
     assert read(2**31).spec.chains["T0"].leaves == 2**31
     assert len(read(1, 15).spec.chains["T0"].levels) == 16
@@ -674,7 +637,7 @@ def test_sizes_have_limits():
     node = {"cellChildren": [{"cellChildren": leaves}] + [{}] * (2**11 - 1)}
     physical = [{"cellType": "B", "cellChildren": [node] + [{}] * (2**11 - 1)}]
     with pytest.raises(ConfigError, match="possible for up to 4,194,304"):
-        HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": physical}})
+        HivedConfig.read(cluster(types, physical))
 
 
 BOMB = "a: &a [x]\n" + "".join(
@@ -719,10 +682,8 @@ def test_unknown_keys_of_a_cell_that_is_not_read_are_named_in_the_same_pass():
       - {cellType: Z, cellAddres: a, cellChildren: [{adress: 0, cellChildren: [{x: 1}]}, 7]}
     virtualClusters: {}
     """
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(io.StringIO(text))
     cell = "physicalCluster.physicalCells[0]"
-    assert [place for place, _ in caught.value.problems] == [
+    assert [place for place, _ in problems_of(io.StringIO(text))] == [
         f"{cell}.cellType",
         f"{cell}.cellAddres",
         f"{cell}.cellChildren[0].adress",
@@ -750,10 +711,8 @@ def test_a_virtual_cluster_may_have_no_cell_of_a_type_that_it_lists():
     types = {"NODE": kind("GPU", 4, True), "RACK": kind("NODE", 2)}
     physical = [{"cellType": "RACK"}]
     owned = [cells("RACK", 0), cells("RACK.NODE", 1), cells("RACK", "0"), cells("RACK.NODE", 1)]
-    document = {
-        "physicalCluster": {"cellTypes": types, "physicalCells": physical},
-        "virtualClusters": {"A": {"virtualCells": owned}, "B": {"virtualCells": owned[:1]}},
-    }
+    tenants = {"A": {"virtualCells": owned}, "B": {"virtualCells": owned[:1]}}
+    document = cluster(types, physical, **tenants)
     config = HivedConfig.read(document)
     assert [config.address("RACK", "NODE", i) for i in range(2)] == ["0/0", "0/1"]
     assert config.preassigned("A") == [("RACK", "NODE", None, 0), ("RACK", "NODE", None, 1)]
@@ -794,15 +753,11 @@ def test_a_mapping_that_shares_its_parts_without_end_is_refused(monkeypatch):
     for _ in range(levels):
         cell = {"cellChildren": [cell] * 4}
     with pytest.raises(ConfigError, match="more than 10,000 cells are spelled out so far"):
-        HivedConfig.read(
-            {"physicalCluster": {"cellTypes": types, "physicalCells": [cell | {"cellType": "T0"}]}}
-        )
+        HivedConfig.read(cluster(types, [cell | {"cellType": "T0"}]))
     circle = {"cellType": "T0"}
     circle["cellChildren"] = [circle] * 4
     with pytest.raises(ConfigError, match="are of type 'T1'"):
-        HivedConfig.read(
-            {"physicalCluster": {"cellTypes": types, "physicalCells": [circle]}, "c": circle}
-        )
+        HivedConfig.read(cluster(types, [circle]) | {"c": circle})
 
 
 def test_the_parser_without_c_reads_the_same(design, monkeypatch):
@@ -815,10 +770,9 @@ def test_the_parser_without_c_reads_the_same(design, monkeypatch):
 
 def test_very_many_mistakes_are_cut_off():
     document = {"physicalCluster": {"physicalCells": [1] * 20_000}}
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read(document)
-    assert len(caught.value.problems) == 10_001
-    assert caught.value.problems[-1][1].startswith("more than 10,000 mistakes")
+    found = problems_of(document)
+    assert len(found) == 10_001
+    assert found[-1][1].startswith("more than 10,000 mistakes")
 
 
 def test_an_integer_that_cannot_be_printed_is_a_mistake():
@@ -843,12 +797,10 @@ def test_wrong_questions_are_refused(design):
 
 def test_values_that_compare_oddly_are_mistakes_too():
     odd = np.array([1, 2])
-    types = {"N": {"childCellType": "G", "childCellNumber": 2, "isNodeLevel": True}}
+    types = {"N": kind("G", 2, True)}
     cells = [
         {"cellType": "N", "cellAddress": odd},
         {"cellType": "N", "cellChildren": odd},
         {"cellType": "N", "cellChildren": [{"cellAddress": odd}, {}]},
     ]
-    with pytest.raises(ConfigError) as caught:
-        HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": cells}})
-    assert len(caught.value.problems) == 3
+    assert len(problems_of(cluster(types, cells))) == 3
