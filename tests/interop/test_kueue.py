@@ -69,6 +69,14 @@ def pod_set(count=8, request=None, **annotations):
     return found if request is None else {**found, "topologyRequest": request}
 
 
+def asked(**request):
+    return pod_set(request=request)
+
+
+def slices(*pairs):
+    return json.dumps([{"topology": level, "size": size} for level, size in pairs])
+
+
 # --- topologies
 
 
@@ -109,8 +117,8 @@ def test_only_nodes_with_the_labels_of_the_flavor_and_of_all_levels_are_in():
         ({"spec": {"levels": []}}, "Topology 'default': spec.levels: must be 1 to 16 levels"),
         ({"spec": {"levels": [{"nodeLabel": "a"}] * 2}}, "spec.levels[1].nodeLabel: 'a' is there"),
         (
-            {"spec": {"levels": [{"nodeLabel": HOST}, {"nodeLabel": "a"}]}},
-            "spec.levels[1].nodeLabel: kubernetes.io/hostname must be the lowest level",
+            {"spec": topology(HOST, "a")["spec"]},
+            "[1].nodeLabel: kubernetes.io/hostname must be the",
         ),
         ({"spec": {"levels": [{}]}}, "spec.levels[0].nodeLabel: is missing"),
         ({"spec": {"levels": [{"nodeLabel": f"l{i}"} for i in range(17)]}}, "not 17"),
@@ -136,17 +144,12 @@ def test_a_wrong_topology_is_refused_with_its_path(change, says):
         (
             {**flavor(), "spec": {"nodeLabel": {}, "topologyName": "default"}},
             NODES,
-            "spec.nodeLabel: is unknown, is nodeLabels meant?",
+            "spec.nodeLabel: is unknown, is nodeLabels",
         ),
         (None, [], "nodes: none has the labels"),
+        (None, NODES[:1] * 2, "Node 'n0': nodes[1].metadata.name: there are two nodes of this"),
         (
-            None,
-            [NODES[0], NODES[0]],
-            "Node 'n0': nodes[1].metadata.name: there are two nodes of this name",
-        ),
-        (
-            None,
-            [node("a", block="b", rack="r", host="h"), node("b", block="b", rack="r", host="h")],
+            *(None, [node(name, block="b", rack="r", host="h") for name in "ab"]),
             "nodes: 'a' and 'b' have one label kubernetes.io/hostname",
         ),
     ],
@@ -169,6 +172,8 @@ def test_what_a_flavor_says_of_its_pods_is_a_warning(key):
 
 # --- pod sets
 
+CONSTRAINTS, RACK_OF_4 = "podsetSliceRequiredTopologyConstraints", {"topology": RACK, "size": 4}
+
 
 @pytest.mark.parametrize(
     ("pods", "wishes"),
@@ -181,26 +186,12 @@ def test_what_a_flavor_says_of_its_pods_is_a_warning(key):
         (pod_set(slice=RACK, size="4"), ("", "", ((RACK, 4),))),
         (pod_set(required=BLOCK, slice=BLOCK, size="2"), (BLOCK, "", ((BLOCK, 2),))),
         (
-            pod_set(
-                required=BLOCK,
-                slices=json.dumps([{"topology": RACK, "size": 4}, {"topology": HOST, "size": "2"}]),
-            ),
+            pod_set(required=BLOCK, slices=slices((RACK, 4), (HOST, "2"))),
             (BLOCK, "", ((RACK, 4), ("node", 2))),
         ),
         (pod_set(request={"required": RACK}, preferred=BLOCK), (RACK, "", ())),
-        (
-            pod_set(request={"podSetSliceRequiredTopology": RACK, "podSetSliceSize": 4}),
-            ("", "", ((RACK, 4),)),
-        ),
-        (
-            pod_set(
-                request={
-                    "preferred": BLOCK,
-                    "podsetSliceRequiredTopologyConstraints": [{"topology": RACK, "size": 4}],
-                }
-            ),
-            ("", BLOCK, ((RACK, 4),)),
-        ),
+        (asked(podSetSliceRequiredTopology=RACK, podSetSliceSize=4), ("", "", ((RACK, 4),))),
+        (asked(preferred=BLOCK, **{CONSTRAINTS: [RACK_OF_4]}), ("", BLOCK, ((RACK, 4),))),
     ],
 )
 def test_annotations_and_requests_are_wishes(pods, wishes):
@@ -241,6 +232,10 @@ def test_a_pod_set_without_a_count_is_one_pod_and_amounts_are_taken_over():
 NOTES = f"template.metadata.annotations['{KUEUE}/podset-"
 
 
+def noted(place, key):
+    return {"template": {"metadata": {place: {f"{KUEUE}/podset-{key}": RACK}}}}
+
+
 @pytest.mark.parametrize(
     ("pods", "says"),
     [
@@ -254,25 +249,16 @@ NOTES = f"template.metadata.annotations['{KUEUE}/podset-"
             pod_set(group="g", required=RACK),
             f"{NOTES}group-name']: is 'g': the pod sets of a group",
         ),
-        (pod_set(request={"podSetGroupName": "g"}), "topologyRequest.podSetGroupName: is 'g': the"),
+        (asked(podSetGroupName="g"), "topologyRequest.podSetGroupName: is 'g': the"),
         (pod_set(request={"required": RACK}, group="g"), f"{NOTES}group-name']: is 'g'"),
+        (asked(requires=RACK), "topologyRequest.requires: is unknown, is required m"),
         (
-            pod_set(request={"requires": RACK}),
-            "topologyRequest.requires: is unknown, is required m",
-        ),
-        (
-            pod_set(request={"podsetSliceRequiredTopologyConstraints": [{"level": RACK}]}),
-            "Constraints[0].level: is unknown, known are topology, size",
+            asked(**{CONSTRAINTS: [{"level": RACK}]}),
+            "Constraints[0].level: is unknown, known are top",
         ),
         ({**pod_set(), "counts": 3}, "counts: is unknown, is count meant?"),
-        (
-            {"template": {"metadata": {"annotations": {f"{KUEUE}/podset-required": RACK}}}},
-            f"{NOTES}required']: is unknown, known are",
-        ),
-        (
-            {"template": {"metadata": {"labels": {f"{KUEUE}/podset-required-topology": RACK}}}},
-            "template.metadata.labels",
-        ),
+        (noted("annotations", "required"), f"{NOTES}required']: is unknown, known are"),
+        (noted("labels", "required-topology"), "template.metadata.labels"),
         (
             {"kind": "Workload", "spec": {"podSets": [pod_set()]}},
             "spec: this is a Workload: give an entry of its podSets",
@@ -287,20 +273,9 @@ NOTES = f"template.metadata.annotations['{KUEUE}/podset-"
         (pod_set(preferred=RACK, slice=BLOCK, size="4"), f"'{BLOCK}' is not below the level"),
         (pod_set(slices="{"), "is no JSON"),
         (pod_set(slices="[{}]"), "[0].topology: is missing"),
-        (
-            pod_set(slices=json.dumps([{"topology": RACK, "size": 4}] * 2)),
-            f"[1].topology: '{RACK}' is not below the level",
-        ),
-        (
-            pod_set(
-                slices=json.dumps([{"topology": RACK, "size": 4}, {"topology": HOST, "size": 3}])
-            ),
-            "[1].size: 4 pods are no multiple of 3",
-        ),
-        (
-            pod_set(slices=json.dumps([{"topology": RACK, "size": 4}]), slice=RACK, size="4"),
-            "slices are given in two ways",
-        ),
+        (pod_set(slices=slices((RACK, 4), (RACK, 4))), f"[1].topology: '{RACK}' is not below the"),
+        (pod_set(slices=slices((RACK, 4), (HOST, 3))), "[1].size: 4 pods are no multiple of 3"),
+        (pod_set(slices=slices((RACK, 4)), slice=RACK, size="4"), "slices are given in two ways"),
     ],
 )
 def test_wrong_wishes_are_refused_with_their_path(pods, says):
@@ -314,51 +289,32 @@ def test_wrong_wishes_are_refused_with_their_path(pods, says):
 
 #: The documented example, in all the ways to write it.
 WANTED = TopologyAssignment((BLOCK, RACK), ((("block-1", "rack-1"), 4), (("block-1", "rack-2"), 2)))
+
+
+def sliced(*parts):
+    return {"levels": [BLOCK, RACK], "slices": list(parts)}
+
+
+def part(count, *columns, **counts):
+    return {"domainCount": count, "valuesPerLevel": list(columns), **counts}
+
+
+ONE_BLOCK = {"universalValue": "block-1"}
 WRITTEN = [
     {
         "levels": [BLOCK, RACK],
         "domains": [
-            {"values": ["block-1", "rack-1"], "count": 4},
-            {"values": ["block-1", "rack-2"], "count": 2},
+            {"values": ["block-1", f"rack-{i}"], "count": count} for i, count in ((1, 4), (2, 2))
         ],
     },
-    {
-        "levels": [BLOCK, RACK],
-        "slices": [
-            {
-                "domainCount": 2,
-                "valuesPerLevel": [
-                    {"roots": ["block-1", "block-1"]},
-                    {"roots": ["rack-1", "rack-2"]},
-                ],
-                "podCounts": [4, 2],
-            }
-        ],
-    },
-    {
-        "levels": [BLOCK, RACK],
-        "slices": [
-            {
-                "domainCount": 2,
-                "valuesPerLevel": [
-                    {"universalValue": "block-1"},
-                    {"prefix": "rack-", "roots": ["1", "2"]},
-                ],
-                "podCounts": [4, 2],
-            }
-        ],
-    },
-    {
-        "levels": [BLOCK, RACK],
-        "slices": [
-            {
-                "domainCount": 1,
-                "valuesPerLevel": [{"universalValue": "block-1"}, {"universalValue": f"rack-{i}"}],
-                "universalPodCount": count,
-            }
+    sliced(part(2, {"roots": ["block-1"] * 2}, {"roots": ["rack-1", "rack-2"]}, podCounts=[4, 2])),
+    sliced(part(2, ONE_BLOCK, {"prefix": "rack-", "roots": ["1", "2"]}, podCounts=[4, 2])),
+    sliced(
+        *(
+            part(1, ONE_BLOCK, {"universalValue": f"rack-{i}"}, universalPodCount=count)
             for i, count in ((1, 4), (2, 2))
-        ],
-    },
+        )
+    ),
 ]
 
 
@@ -428,10 +384,7 @@ def test_more_domains_than_a_slice_holds_are_in_several():
         ({"podCounts": [4]}, "slices[0].podCounts: 1 counts are not those of 2 domains"),
         ({"podCounts": [4, 0]}, "slices[0].podCounts[1]=0"),
         ({"podCount": [4, 2]}, "slices[0].podCount: is unknown, is podCounts meant?"),
-        (
-            {"valuesPerLevel": [{"roots": ["a", "b"], "individual": 1}] * 2},
-            "[0].individual: is unkn",
-        ),
+        ({"valuesPerLevel": [{"roots": [*"ab"], "individual": 1}] * 2}, "[0].individual: is unkn"),
         ({"universalPodCount": 1}, "slices[0]: must have podCounts or universalPodCount"),
         ({"podCounts": None}, "slices[0]: must have podCounts or universalPodCount"),
         ({"valuesPerLevel": [{}]}, "slices[0].valuesPerLevel: 1 entries are not those of 2 levels"),
