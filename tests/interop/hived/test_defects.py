@@ -35,23 +35,6 @@ def test_d2_a_replay_after_a_shrunk_assignment_downgrades_what_would_break_safet
     assert new.free() == Hived(document).free()
 
 
-# --- D3
-
-
-def test_d3_a_bind_onto_reserved_cells_ends_the_lower_preemption():
-    hived = flat(1, {"A": {"NODE": 1}})
-    hived.run("low", "A", 4)
-    hived.preempting("mid", "A", 4, priority=1)
-    hived.gone("low")
-    hived.allocate("high", hived.ask("high", "A", 4, priority=2))
-    assert hived.group("mid") is None
-    for phase in ("Filtering", "Preempting"):
-        assert hived.ask("mid", "A", 4, priority=1, phase=phase).outcome == "wait"
-    assert hived.state("high") == "Allocated"
-    hived.gone("high")
-    hived.allocate("mid", hived.preempting("mid", "A", 4, priority=1))
-
-
 # --- D5
 
 
@@ -70,7 +53,7 @@ def test_d5_a_pod_recovered_onto_a_bad_node_leaks_nothing():
     new.claim("B", 4)
 
 
-# --- D10 and D11
+# --- D10
 
 
 def test_d10_a_preemption_that_ignores_suggestions_is_not_planned_anew():
@@ -87,25 +70,3 @@ def test_d10_a_preemption_that_ignores_suggestions_is_not_planned_anew():
     hived.gone(victim)
     last = hived.preempting("high", "A", 4, priority=1, suggested=[])
     assert hived.allocate("high", last).node == place
-
-
-def test_d11_a_victim_that_is_spared_is_allocated_again():
-    hived = flat(1, {"A": {"NODE": 1}})
-    hived.run("low", "A", 4)
-    for priority in (1, 2):
-        hived.preempting(f"high{priority}", "A", 4, priority=priority)
-        assert hived.state("low") == "BeingPreempted"
-    hived.gone("high2")
-    assert hived.state("low") == "Allocated"
-    assert hived.group("low")["guaranteed"]
-    assert hived.ask("equal", "A", 1).outcome == "wait"
-
-
-def test_d11_an_opportunistic_victim_that_is_spared_is_allocated_again():
-    hived = flat(1, {"A": {"NODE": 1}})
-    hived.gang("o", "A", [(2, 2)], priority=-1)
-    hived.preempting("a", "A", 1)
-    assert hived.state("o") == "BeingPreempted"
-    hived.gone("a")
-    assert hived.state("o") == "Allocated"
-    assert hived.free() == {("NODE", "NODE"): ["n0"]}

@@ -108,12 +108,6 @@ def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
     assert get(extender, GROUPS) == {"items": []}
 
 
-def test_suggested_nodes_count_if_the_pod_says_so(extender):
-    careful = {"ignoreK8sSuggestedNodes": False}
-    assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": []})["FailedNodes"]
-    assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": ["n2"]})["NodeNames"] == ["n2"]
-
-
 OTHERS = ",".join(f'"elsewhere-{i}"' for i in range(200))
 
 
@@ -164,31 +158,6 @@ def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
     assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": {}}
     assert get(extender, FILTER, ask("high", priority=5))["NodeNames"] == ["n1"]
     assert [group["metadata"]["name"] for group in get(extender, GROUPS)["items"]] == ["x/high"]
-
-
-@pytest.mark.parametrize("ignore", [False, True])
-def test_a_reservation_whose_node_is_lost_is_bound_elsewhere_or_waits(extender, ignore):
-    """Its node fails, or, if the pod heeds them, is not among the nodes that filter names."""
-    for name in ("a", "b"):
-        get(extender, FILTER, ask(name, priority=-1))
-    high = {"priority": 5, "ignoreK8sSuggestedNodes": ignore}
-    arguments = {"Pod": pod("high", **high), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
-    assert list(get(extender, PREEMPT, arguments)["NodeNameToMetaVictims"]) == ["n1"]
-    for name in ("a", "b"):
-        get(extender, "/v1/watch", event("DELETED", "Pod", pod(name)))
-    there, nowhere = ["n2"], []
-    if ignore:
-        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n1"}}))
-        there = nowhere = NODES
-        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}}))
-    answer = get(extender, FILTER, ask("high", **high) | {"NodeNames": nowhere})
-    assert "waiting" in answer["FailedNodes"]["hivedscheduler"]
-    assert get(extender, f"{GROUPS}x/high")["status"]["state"] == "Preempting"
-    if ignore:
-        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}} | ready))
-    assert get(extender, FILTER, ask("high", **high) | {"NodeNames": there})["NodeNames"] == ["n2"]
-    extender.scheduler.check()
 
 
 def test_specs_are_yaml_with_fields_of_hiveds_types(extender):

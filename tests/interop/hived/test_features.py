@@ -9,10 +9,7 @@ from interop.hived.clusters import (
     FLAT,
     Hived,
     config,
-    flat,
     node,
-    racks,
-    walk,
 )
 
 from hivecore.interop.hived import RequestError
@@ -70,30 +67,3 @@ def test_an_opportunistic_pod_may_use_a_type_that_its_tenant_does_not_own():
     with pytest.raises(RequestError, match="Z"):
         hived.ask("g", "A", 1, leafCellType="Z")
     assert hived.run("o", "A", 4, priority=-1, leafCellType="Z").chain == "Z-NODE"
-
-
-# --- Why a pod waits
-
-
-def test_a_waiting_pod_is_told_why():
-    hived = flat(2, {"A": {"NODE": 2}})
-    short = hived.ask("g/0", "A", 4, members=[(3, 4)]).reason.lower()
-    assert "bad" not in short
-    assert "suggested" not in short
-    hived.fail("n0", "n1")
-    assert "bad" in hived.ask("a", "A", 4).reason.lower()
-    hived.heal("n0", "n1")
-    reason = hived.ask("b", "A", 4, ignore=False, suggested=[]).reason.lower()
-    assert "suggested" in reason
-
-
-# --- The inspect API
-
-
-def test_the_status_shows_bad_nodes_with_all_that_is_above_them():
-    hived = racks(2, {"A": {"RACK": 2}})
-    hived.fail("n2")
-    physical = walk(hived.scheduler.status()["physicalCluster"])
-    bad = {cell["cellAddress"] for cell in physical if cell["cellHealthiness"] == "Bad"}
-    inside = {"1/n2", "1/n2/0", "1/n2/1", *(f"1/n2/{i // 2}/{i}" for i in range(4))}
-    assert bad == {"1", *inside}

@@ -111,21 +111,6 @@ def test_a_pinned_pod_keeps_its_guarantee_only_with_its_pin(cells, owned, kept, 
     assert hived.free() == Hived(after).free()
 
 
-# --- A retried member keeps its place
-
-
-def test_a_retried_member_gets_the_place_of_its_own_size():
-    hived = flat(2, {"A": {"NODE": 2}})
-    members = [(2, 1), (2, 2)]
-    hived.gang("g", "A", members)
-    lost = [hived.running[pod] for pod in ("g/1", "g/3")]
-    hived.gone("g/1", "g/3")
-    two = hived.run("g/8", "A", 2, members=members)
-    one = hived.run("g/9", "A", 1, members=members)
-    for old, new in zip(lost, (one, two), strict=True):
-        assert (old.node, set(old.leaf_cells)) == (new.node, set(new.leaf_cells))
-
-
 # --- A new configuration without a restart
 
 

@@ -105,14 +105,6 @@ def test_an_unknown_phase_is_refused():
         HivedScheduler(flat_config()).schedule("ns/p", spec(), "Binding")
 
 
-def test_a_group_beyond_the_cluster_waits_however_large():
-    scheduler = HivedScheduler(flat_config())
-    decision = scheduler.schedule("p", spec(group="g", members=[(2**31 - 1, 3), (1, 4)]))
-    assert decision.outcome == "wait"
-    assert "16" in decision.reason
-    assert (decision.node, decision.leaf_cells, decision.group) == (None, [], [])
-
-
 @pytest.mark.parametrize("members", [[(2, 5)], [(1, 4), (2**31 - 1, 2**31 - 1)], [(9, 5), (1, 4)]])
 @pytest.mark.parametrize("priority", [-1, 0])
 @pytest.mark.parametrize("phase", ["Filtering", "Preempting"])
@@ -680,22 +672,6 @@ def test_leaf_cells_that_are_gone_are_left_out_and_their_slots_are_still_handed_
     assert picture(smaller) == picture(HivedScheduler(flat_config(3, {"A": {"NODE": 3}})))
 
 
-@pytest.mark.parametrize("owned", [{"B": {"NODE": 2}}, {"A": {"NODE": 1}, "B": {"NODE": 1}}])
-def test_a_gang_whose_virtual_cells_are_gone_runs_on_downgraded_as_a_whole(owned):
-    scheduler = HivedScheduler(flat_config(2, {"A": {"NODE": 2}}))
-    bind(scheduler, "a", GANG)
-    record = scheduler.bind_info("a")
-    again = HivedScheduler(flat_config(2, owned))
-    assert again.recover("a", GANG, record).downgraded
-    group = again.affinity_group("gang")
-    assert (group["guaranteed"], group["lazy_preempted_by"]) == (False, "gang")
-    assert len([c for c in again.virtual_clusters()["A"] if "-opp" in c["cellAddress"]]) == 8
-    decision = again.schedule("b", spec("B"))
-    assert (decision.outcome, decision.victims) == ("preempt", ["a"])
-    again.delete("a")
-    assert picture(again) == picture(HivedScheduler(flat_config(2, owned)))
-
-
 def test_recovery_takes_the_place_of_a_preemption_of_the_same_group():
     scheduler = full()
     bound = HivedScheduler(flat_config(2, {"A": {"NODE": 2}, "B": {}}))
@@ -843,23 +819,6 @@ def test_the_configuration_may_be_read_already_and_mistakes_in_it_are_told():
     assert picture(scheduler) == before
 
 
-def test_a_smaller_configuration_downgrades_and_a_larger_one_takes_lost_cells_up_again():
-    scheduler = HivedScheduler(flat_config(2, {"A": {"NODE": 2}}))
-    bind(scheduler, "a", GANG)
-    bind(scheduler, "b", GANG)
-    scheduler.schedule("c", GANG | {"affinityGroup": None})
-    change = scheduler.reconfigure(flat_config(1, {"A": {"NODE": 1}}))
-    assert list(change.lost) == ["gang"]
-    scheduler.check()
-    assert scheduler.schedule("b", GANG).node in ("n0", "n1")
-    scheduler.reconfigure(flat_config(2, {"A": {"NODE": 2}}))
-    scheduler.check()
-    assert scheduler.schedule("x", spec()).outcome == "wait"
-    scheduler.delete("a")
-    scheduler.delete("b")
-    assert picture(scheduler) == picture(HivedScheduler(flat_config(2, {"A": {"NODE": 2}})))
-
-
 def test_reconfiguring_cancels_preemptions_and_forgets_offers():
     scheduler = full()
     scheduler.schedule("high", spec(), "Preempting")
@@ -947,22 +906,6 @@ def test_cells_that_healthy_hardware_cannot_back_are_bad_in_the_virtual_cluster(
     for name in EVERYBODY:
         scheduler.set_node(name, True)
     assert bad() == {"A": ["Healthy", "Healthy"], "B": ["Healthy"]}
-
-
-def test_bad_hardware_inside_a_bound_cell_shows_on_an_unbound_sibling():
-    types = {"NODE": (2, "GPU"), "RACK": (3, "NODE")}
-    scheduler = HivedScheduler(config(types, [{"cellType": "RACK"}], {"A": {"RACK": 1}}))
-    used, _ = bind(scheduler, "a", spec(number=2))
-    spare = next(str(i) for i in range(3) if str(i) != used)
-    scheduler.set_node(spare, False)
-    (rack,) = scheduler.virtual_cluster("A")
-    assert rack["cellHealthiness"] == "Bad"
-    children = [cell["cellHealthiness"] for cell in rack["cellChildren"]]
-    assert children == ["Healthy", "Healthy", "Bad"]
-    assert [leaf["cellHealthiness"] for leaf in rack["cellChildren"][2]["cellChildren"]] == [
-        "Bad",
-        "Bad",
-    ]
 
 
 def test_a_group_is_shown_in_hived_s_words_too():
