@@ -91,14 +91,6 @@ def test_a_percentage_is_charged_in_bytes_rounded_down_and_given_back_in_full(pe
     assert cluster.to_bytes() == before
 
 
-def test_a_hundred_small_byte_pods_leave_no_room_for_their_percents():
-    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1000))
-    for i in range(100):
-        bound(cluster, f"o{i}", 1, memory=9)  # 0.9 %, not 0 %
-    assert code(cluster, 1, memory_percent=11) == "capacity"
-    bound(cluster, "rest", 1, memory_percent=10)
-
-
 @pytest.mark.parametrize(
     "total", [16 << 30, 85198045184, 24564 << 20, 40536 << 20, 81559 << 20, 1001, 99, 7, 1]
 )
@@ -108,14 +100,6 @@ def test_so_many_equal_percents_as_add_up_to_a_hundred_fit_on_one_card(pods, tot
     percent = 100 // pods
     for i in range(pods):
         bound(cluster, f"o{i}", 1, memory_percent=percent, core=percent)
-
-
-def test_percents_that_add_up_to_a_hundred_leave_less_than_a_byte_each():
-    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1001))
-    bound(cluster, "x", 1, memory_percent=29)  # 290.29
-    bound(cluster, "y", 1, memory_percent=71)  # 710.71
-    assert code(cluster, 1, memory=2) == "capacity"
-    assert code(cluster, 1, memory=1) is None
 
 
 def test_a_share_of_no_byte_occupies_the_card():
@@ -128,16 +112,6 @@ def test_a_share_of_no_byte_occupies_the_card():
     assert code(restored, 1) == "capacity"
     cluster.release("x")
     assert code(cluster, 1) is None
-
-
-def test_all_memory_in_percent_is_a_whole_card_whatever_its_compute():
-    cluster = one_node(NodeDevices.uniform(gpus=1))
-    bound(cluster, "x", 1, memory_percent=100, core=10)
-    assert code(cluster, 1, memory=1) == "capacity"
-    cluster.release("x")
-    bound(cluster, "y", 1, memory_percent=50, core=60)
-    assert code(cluster, 1, memory_percent=50, core=41) == "capacity"
-    assert code(cluster, 1, memory_percent=50, core=40) is None
 
 
 def test_the_host_gives_processors_and_memory():
@@ -168,26 +142,6 @@ def nics(*groups, share=100):
     )
 
 
-def test_the_lowest_bus_address_is_given_and_none_twice():
-    names = ["0000:02.1", "0000:01.7", "0000:10.0"]
-    cluster = one_node(nics([VirtualFunctionGroup(names)]))
-    for name in sorted(names):
-        bound(cluster, name, **NIC_WITH_VF)
-        assert cluster.allocations(name)[0].function == VirtualFunction(name)
-    assert code(cluster, **NIC_WITH_VF) == "capacity"
-    cluster.release("0000:02.1")
-    bound(cluster, "again", **NIC_WITH_VF)
-    assert cluster.allocations("again")[0].function.bus_id == "0000:02.1"
-
-
-def test_a_request_without_functions_leaves_them():
-    cluster = one_node(nics([VirtualFunctionGroup(["a"])]))
-    bound(cluster, "x", nics=1, nic_percent=50)
-    assert cluster.allocations("x")[0].function is None
-    bound(cluster, "y", **NIC_WITH_VF)
-    assert cluster.allocations("y")[0].function == VirtualFunction("a")
-
-
 def test_there_is_a_nic_for_every_switch_of_the_gpus_and_never_fewer_than_asked():
     cluster = one_node(EIGHT)
     found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
@@ -198,38 +152,6 @@ def test_there_is_a_nic_for_every_switch_of_the_gpus_and_never_fewer_than_asked(
     assert len(found["rdma"]) == 3
     found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1)).placement)
     assert len(found["rdma"]) == 1  # nothing joins them
-
-
-def test_nics_that_are_named_first_are_as_many_as_asked():
-    cluster = one_node(EIGHT)
-    asked = DeviceRequest("x", 8, nics=2, joint=("rdma", "gpu"))
-    assert len(minors(cluster.schedule(asked).placement)["rdma"]) == 2
-    assert code(cluster, 4, nics=1, joint=("rdma", "gpu"), same_pcie=True) == "joint"
-    assert code(cluster, 2, nics=1, joint=("rdma", "gpu"), same_pcie=True) is None
-
-
-def test_too_few_nics_for_every_switch_will_do_unless_they_have_to_be_on_the_same():
-    node = NodeDevices.uniform(gpus=8, sockets=2, switches=4)
-    nic = Device("rdma", 0, {"share": 100}, pcie="2", numa=1, socket=1)
-    cluster = one_node(NodeDevices((*node.devices, nic)))
-    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
-    assert found["rdma"] == [0]
-    assert code(cluster, 8, nics=1, same_pcie=True, **JOINT) == "joint"
-    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=1, **JOINT)).placement)
-    assert found == {"gpu": [4, 5], "rdma": [0]}  # the switch of the NIC, not the first one
-
-
-# --- scopes
-
-
-def test_a_scope_that_is_preferred_chooses_the_node_and_nothing_more():
-    torn = DeviceCluster({"torn": EIGHT, "whole": EIGHT})
-    torn.recover("o", "torn", [DeviceAllocation("gpu", i, {"core": 100}) for i in (0, 2, 4, 6)])
-    assert torn.schedule(DeviceRequest("x", 2)).node == "torn"
-    wish = {"preferred_scope": "pcie"}
-    assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish)).node == "whole"
-    assert torn.schedule(DeviceRequest("x", 3, gpu_wishes=wish)).node == "torn"
-    assert torn.schedule(DeviceRequest("x", 2, gpu_wishes=wish), nodes=["torn"]).outcome == "bind"
 
 
 # --- partitions
@@ -246,12 +168,6 @@ def test_a_single_gpu_is_taken_where_no_pair_breaks():
     assert bound(cluster, "d", 4) == {"gpu": [4, 5, 6, 7]}
 
 
-def test_spread_does_not_break_partitions_either():
-    cluster = one_node(H100, policy="spread")
-    assert bound(cluster, "a", 1) == {"gpu": [0]}
-    assert bound(cluster, "b", 1) == {"gpu": [1]}
-
-
 def test_a_node_that_honors_partitions_gives_one_or_nothing():
     for policy, expected in (("honor", "partition"), ("prefer", None)):
         node = NodeDevices(H100.devices, partition_policy=policy, model="H100")
@@ -262,13 +178,6 @@ def test_a_node_that_honors_partitions_gives_one_or_nothing():
         cluster.recover("y", "n", [DeviceAllocation("gpu", 7, {"core": 1})])
         assert code(cluster, 2) == expected or cluster.schedule(DeviceRequest("z", 2)).node
         assert code(cluster, 1, memory=1) is None  # shares are of no partition
-
-
-def test_a_node_without_a_table_cannot_honor_a_partition():
-    node = NodeDevices.uniform(gpus=2)
-    assert code(one_node(node), 1, partition="best-effort") == "partition"
-    honoring = NodeDevices(node.devices, partition_policy="honor")
-    assert code(one_node(honoring), 1) == "partition"
 
 
 TIERS = NodeDevices(
@@ -283,13 +192,6 @@ TIERS = NodeDevices(
 )
 
 
-def test_the_best_score_is_taken_first_and_a_restricted_pod_takes_no_other():
-    cluster = one_node(TIERS)
-    assert bound(cluster, "a", 2, partition="best-effort") == {"gpu": [2, 3]}
-    assert code(cluster, 2, partition="restricted") == "partition"
-    assert bound(cluster, "b", 2, partition="best-effort") == {"gpu": [0, 1]}
-
-
 def test_a_bandwidth_that_is_asked_for_is_there():
     cluster = one_node(TIERS)
     decision = cluster.schedule(DeviceRequest("x", 2, bandwidth=200 * GIB))
@@ -297,17 +199,6 @@ def test_a_bandwidth_that_is_asked_for_is_there():
     assert code(cluster, 2, bandwidth=200 * GIB + 1) == "partition"
     assert code(cluster, 2, bandwidth=200 * GIB, partition="restricted") == "partition"
     assert code(cluster, 2, bandwidth=100 * GIB, partition="restricted") is None
-
-
-def test_a_share_on_a_gpu_takes_its_partitions_away():
-    cluster = one_node(H100)
-    bound(cluster, "share", 1, memory=1)
-    assert bound(cluster, "x", 4, partition="restricted") == {"gpu": [4, 5, 6, 7]}
-    assert bound(cluster, "y", 1, partition="restricted") == {"gpu": [1]}
-    assert bound(cluster, "z", 1, memory=1) == {"gpu": [0]}
-    bound(cluster, "o", 1, memory=80 * GIB)
-    assert code(cluster, 1, partition="restricted") is None
-    assert code(cluster, 2, partition="restricted") == "capacity"
 
 
 # --- selectors, all of a type, isolation, models
@@ -447,20 +338,6 @@ def test_an_inventory_changes_under_owners_that_stay():
     cluster.check()
 
 
-def test_a_node_that_left_can_come_back_without_its_owners():
-    cluster = one_node(EIGHT)
-    bound(cluster, "x", 8)
-    assert cluster.remove_node("n") == ("x",)
-    assert (cluster.nodes, len(cluster)) == ((), 0)
-    for call in (cluster.inventory, cluster.owners, cluster.remove_node):
-        with pytest.raises(KeyError, match="'n'"):
-            call("n")
-    with pytest.raises(KeyError, match="'x'"):
-        cluster.node_of("x")
-    cluster.add_node("n", EIGHT)
-    assert bound(cluster, "x", 8)["gpu"] == list(range(8))
-
-
 # --- capacity
 
 
@@ -542,19 +419,6 @@ def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
     before = cluster.to_bytes()
     cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # told again
     assert DeviceCluster.from_bytes(before).to_bytes() == cluster.to_bytes() == before
-    cluster.check()
-
-
-def test_more_than_there_is_can_be_recovered_and_nothing_is_free_then():
-    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=100))
-    for name in "ab":
-        cluster.recover(name, "n", [DeviceAllocation("gpu", 0, {"memory": 2**48})])
-    cluster.recover("gone", "n", [DeviceAllocation("gpu", 7, {"memory": 1})])
-    assert code(cluster, 1, memory=1) == "capacity"
-    cluster.release("a")
-    assert code(cluster, 1, memory=1) == "capacity"
-    cluster.release("b")
-    assert code(cluster, 1, memory=100) is None
     cluster.check()
 
 
@@ -715,18 +579,6 @@ def test_a_decision_outlives_changes_of_its_node_that_do_not_concern_it():
     cluster.release("y")
     cluster.commit(decision)
     cluster.check()
-
-
-def test_a_decision_is_stale_when_its_node_has_gone_or_another_took_its_place():
-    cluster = one_node(EIGHT)
-    decision = cluster.schedule(DeviceRequest("x", 1))
-    cluster.remove_node("n")
-    with pytest.raises(StaleDecisionError, match="'n' is gone"):
-        cluster.commit(decision)
-    cluster.add_node("m", EIGHT)
-    with pytest.raises(StaleDecisionError, match="'n' is gone"):
-        cluster.commit(decision)
-    assert decision.placement[0].minor == 0
 
 
 @pytest.mark.parametrize(

@@ -179,26 +179,6 @@ def test_a_need_that_repeats_is_counted_in_shares(healthy, holder, count, detail
     assert explained(devices, held, shares(count, 200)) == detail
 
 
-def test_only_devices_with_the_wanted_labels_count_as_idle():
-    devices = [*cards(1, labels={"ring": "a"}), cards(2)[1]]
-    wish = {"gpus": 1, "gpu_wishes": {"selector": {"ring": "a"}}}
-    assert explained(devices, wish, wish) == "1 gpu with ring=a wanted, 0 of 1 idle"
-
-
-def test_a_device_beside_a_used_one_is_not_free_for_an_owner_that_wants_the_switch_alone():
-    whole = {"core": 100, "memory_ratio": 100}
-    alone = {"needs": [DeviceNeed("gpu", 1, whole, exclusive="pcie")]}
-    detail = "1 gpu with core 100, memory_ratio 100 wanted, 0 of 2 have it free"
-    assert explained(cards(2, pcie="0"), {"gpus": 1}, alone) == detail
-    assert explained(cards(2, pcie="0"), alone, {"gpus": 1}) == "1 gpu wanted, 0 of 2 idle"
-
-
-def test_a_card_with_a_share_that_comes_to_nothing_is_not_idle():
-    card = [Device("gpu", 0, {"core": 100, "memory": 7})]
-    share = {"needs": [DeviceNeed("gpu", 1, {"memory_ratio": 1})]}
-    assert explained(card, share, {"gpus": 1}) == "1 gpu wanted, 0 of 1 idle"
-
-
 def test_virtual_functions_that_are_missing_or_taken_are_named():
     function = VirtualFunctionGroup(["0"], {"net": "a"})
     nic = [Device("rdma", 0, {"share": 100}, vf_groups=[function])]

@@ -64,14 +64,6 @@ def test_users_get_others_beside_unless_it_is_restricted():
     assert "it may only use reservations" in decision.reason
 
 
-def test_held_devices_come_before_those_that_are_nearer_to_each_other():
-    cluster = DeviceCluster({"b": NODE})
-    held = [DeviceAllocation("gpu", minor, {"core": 100, "memory_ratio": 100}) for minor in (0, 7)]
-    cluster.recover_reservation("held", "b", held)
-    assert minors(come(cluster, gpus=2)) == [0, 7]
-    assert minors(cluster.schedule(DeviceRequest("other", gpus=2))) == [2, 3]
-
-
 def test_a_restricted_reservation_gives_no_more_of_a_device_than_it_has_left():
     cluster = DeviceCluster({"b": NodeDevices.uniform(gpus=1, gpu_memory=1000)})
     half = DeviceRequest("held", gpus=1, core=50, memory=500)
@@ -79,16 +71,6 @@ def test_a_restricted_reservation_gives_no_more_of_a_device_than_it_has_left():
     assert come(cluster, core=50, memory=600, reserved="only").outcome == "wait"
     assert come(cluster, core=20, memory=400, reserved="only").outcome == "bind"
     assert dict(cluster.allocations("held")[0].amounts) == {"core": 30, "memory": 100}
-
-
-def test_a_restricted_reservation_restricts_only_the_types_that_it_holds():
-    cluster = reserved(restricted=True, nodes=("b",))
-    decision = come(cluster, gpus=2, nics=1, reserved="only")
-    assert [(one.type, one.minor) for one in decision.placement] == [
-        ("gpu", 0),
-        ("gpu", 1),
-        ("rdma", 0),
-    ]
 
 
 @pytest.mark.parametrize("when", ["first", "only", "last"])
@@ -102,28 +84,6 @@ def test_reservations_come_last_only_where_nothing_else_serves():
     assert minors(come(cluster, gpus=4, reserved="last")) == [4, 5, 6, 7]
     decision = come(cluster, "late", gpus=4, reserved="last")
     assert (decision.reservation, minors(decision)) == ("held", [0, 1, 2, 3])
-
-
-@pytest.mark.parametrize("policy", ["best-fit", "fgd", "random", "packing", "dot-product"])
-def test_every_policy_takes_held_devices_first(policy):
-    cluster = DeviceCluster({"b": NodeDevices.uniform(gpus=8)}, policy=policy, seed=3)
-    held = [DeviceAllocation("gpu", minor, {"core": 100, "memory_ratio": 100}) for minor in (2, 6)]
-    cluster.recover_reservation("held", "b", held)
-    assert minors(come(cluster, gpus=2)) == [2, 6]
-    cluster.release("pod")
-    assert {2, 6} < set(minors(come(cluster, gpus=3)))
-
-
-def test_gangs_use_reservations_one_after_the_other():
-    cluster = reserved(gpus=8, nodes=("b",))
-    gang = [DeviceRequest(f"worker-{i}", gpus=4) for i in range(3)]
-    before = cluster.to_bytes()
-    decisions = cluster.schedule_many(gang, reservations=["held"])
-    assert cluster.to_bytes() == before
-    assert [one.outcome for one in decisions] == ["bind", "bind", "wait"]
-    cluster.commit_many(decisions[:2])
-    assert cluster.reservation("held").users == ("worker-0", "worker-1")
-    assert cluster.allocations("held") == ()
 
 
 def test_who_follows_an_owner_has_to_have_all_of_its_devices():
@@ -246,51 +206,11 @@ def test_who_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
     assert len(cluster.allocations("held")) == 2
 
 
-def test_who_waits_for_a_reservation_waits_no_more_when_an_owner_takes_its_name():
-    cluster = DeviceCluster({"a": NODE, "b": NODE})
-    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
-    cluster.recover("pod", "b", [gpu], reservation="held")
-    assert DeviceCluster.from_bytes(cluster.to_bytes()).owners("b") == ("pod",)
-    cluster.allocate(DeviceRequest("held", gpus=1), "a")
-    assert DeviceCluster.from_bytes(cluster.to_bytes()).owners("a") == ("held",)
-    cluster.recover("pod", "b", [gpu])  # as its records say now
-
-
 @pytest.mark.parametrize("when", ["first", "only", "last"])
 def test_a_reservation_gives_no_hope_to_what_its_node_could_never_serve(when):
     cluster = reserved()
     found = cluster.filter(DeviceRequest("pod", gpus=9), reservations=["held"], reserved=when)
     assert found.resolvable.tolist() == [False, False]
-
-
-def test_what_is_held_exclusively_stays_so_when_users_have_used_it_up():
-    cluster = DeviceCluster({"b": NodeDevices.uniform(nics=2)})
-    alone = {"exclusive": "pcie"}
-    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=1, nic_wishes=alone)))
-    stranger = DeviceRequest("stranger", nics=1)
-    assert cluster.schedule(stranger).outcome == "wait"
-    cluster.commit(cluster.schedule(DeviceRequest("pod", nics=1), reservations=["held"]))
-    left = cluster.reservation("held").left
-    assert [(one.minor, one.amounts, one.exclusive) for one in left] == [(0, (), "pcie")]
-    assert cluster.schedule(stranger).outcome == "wait"
-    assert cluster.schedule(stranger, reservations=["held"]).placement[0].minor == 1
-    urgent = DeviceRequest("urgent", nics=1, priority=1)
-    assert cluster.schedule(urgent, preemptible=["held"]).victims == ("held",)
-    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held").left == left
-
-
-@pytest.mark.parametrize("restricted", [False, True])
-def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
-    cluster = DeviceCluster({"b": NODE})
-    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=2)), restricted=restricted)
-    request = DeviceRequest("pod", nics="all")
-    decision = cluster.schedule(request, reservations=["held"], reserved="only")
-    assert len(decision.placement) == (2 if restricted else 4)
-    for one in (decision, pickle.loads(pickle.dumps(decision))):
-        one.verify(NODE)
-    cluster.set_health("b", False, type="gpu", minor=7)  # which is no matter
-    cluster.commit(decision)
-    assert cluster.reservation("held").users == ("pod",)
 
 
 def test_reservations_that_are_none_are_refused_even_if_they_come_last():
@@ -341,20 +261,6 @@ def test_nobody_uses_himself_as_a_reservation():
     assert len(cluster) == 0
 
 
-def test_states_keep_who_waits_for_a_reservation_whose_name_an_owner_has():
-    cluster = DeviceCluster({"a": NODE, "b": NODE})
-    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
-    cluster.recover("pod", "b", [gpu], reservation="held")
-    cluster.allocate(DeviceRequest("held", gpus=1), "a")
-    restored = DeviceCluster.from_bytes(cluster.to_bytes())
-    assert restored.to_bytes() == cluster.to_bytes()
-    for one in (cluster, restored):
-        one.release("held")
-        one.recover_reservation("held", "b", [gpu])
-        assert one.reservation("held").users == ("pod",)
-        assert one.allocations("held") == ()
-
-
 def test_what_is_held_in_percent_is_counted_in_bytes_as_soon_as_the_card_tells_them():
     amounts = {"core": 100, "memory_ratio": 100}
     cluster = DeviceCluster({"b": NodeDevices([Device("gpu", 0, amounts)])})
@@ -398,24 +304,3 @@ def test_who_waits_for_a_name_that_an_owner_has_may_be_followed():
     cluster.recover_reservation("held", "b", [])
     assert cluster.reservation("held").users == ()
     assert DeviceCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
-
-
-@pytest.mark.parametrize(
-    ("inventory", "devices", "joint"),
-    [
-        (NodeDevices.uniform(gpus=8, model="H100"), [("gpu", 0), ("gpu", 2)], ()),
-        (NODE, [("gpu", 0), ("rdma", 3)], ("gpu", "rdma")),
-        (NODE, [("gpu", 0), ("gpu", 7), ("rdma", 1)], ("gpu", "rdma")),
-    ],
-)
-def test_who_follows_an_owner_gets_its_devices_before_those_of_a_partition_or_nearby(
-    inventory, devices, joint
-):
-    cluster = DeviceCluster({"b": inventory})
-    whole = {"gpu": {"core": 100, "memory_ratio": 100}, "rdma": {"share": 100}}
-    cluster.recover("now", "b", [DeviceAllocation(*one, whole[one[0]]) for one in devices])
-    count = {type: sum(one == type for one, _ in devices) for type in whole}
-    request = DeviceRequest("next", gpus=count["gpu"], nics=count["rdma"], joint=joint)
-    decision = cluster.reserve_after(request, "now")
-    assert set(devices) <= {(one.type, one.minor) for one in decision.placement}
-    assert cluster.reservation("next").users == ("now",)

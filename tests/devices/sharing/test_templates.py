@@ -3,18 +3,15 @@
 import pickle
 
 import pytest
-from devices.sharing.share_cases import ASCEND, GIB, npus, share, templates_of
+from devices.sharing.share_cases import ASCEND, GIB, npus, share
 
 from hivecore.devices import (
     DeviceAllocation,
     DeviceCluster,
     DeviceNeed,
-    DeviceRequest,
     NodeDevices,
     ShareTemplate,
     ShareTemplates,
-    Task,
-    TaskMix,
 )
 from hivecore.errors import CertificateError, StaleDecisionError
 
@@ -40,49 +37,6 @@ def test_only_the_nodes_with_a_template_serve_a_share():
     assert decision.placement == cluster.allocations("p")
 
 
-def test_a_request_that_no_node_has_a_template_for_is_refused_everywhere_for_good():
-    cluster = DeviceCluster({"a": NODE, "b": npus(4)})
-    odd = share("p", HALF | {"npu_core": 5})
-    assert code(cluster, odd)[1:] == ("its GPUs have no template for such a share", [False, False])
-    assert cluster.schedule(odd).reason == "2 nodes: its GPUs have no template for such a share"
-
-
-def test_what_names_no_matched_amount_is_no_template_and_waits_for_none():
-    cluster = DeviceCluster({"n": NODE})
-    decision = cluster.schedule(share("p", {"memory": GIB}))
-    assert [one.template for one in decision.placement] == [""]
-    every = NODE.replace(templates=templates_of(ASCEND, ("memory",)))
-    assert DeviceCluster({"n": every}).schedule(share("p", {"memory": GIB})).node == ""
-    nothing = NODE.replace(templates=templates_of(ASCEND, ()))
-    freely = DeviceCluster({"n": nothing}).schedule(share("p", {"npu_core": 3, "memory": 1}))
-    assert [one.template for one in freely.placement] == [""]
-
-
-def test_where_several_templates_give_the_same_none_is_named():
-    twice = npus(2, {"vir04": HALF, "alias": HALF, "vir02": QUARTER})
-    cluster = DeviceCluster({"n": twice})
-    assert cluster.schedule(share("p", HALF)).placement[0].template == ""
-    assert cluster.schedule(share("p", QUARTER)).placement[0].template == "vir02"
-    thrice = npus(2, {"vir04": HALF, "alias": HALF, "third": HALF})
-    cluster.set_inventory("n", thrice)
-    assert cluster.schedule(share("p", HALF)).placement[0].template == ""
-
-
-def test_each_of_several_gpus_has_the_template():
-    cluster = DeviceCluster({"n": npus(4)})
-    decision = cluster.schedule(share("p", HALF, gpus=3))
-    assert [one.template for one in decision.placement] == ["vir04"] * 3
-
-
-def test_nodes_that_are_not_shared_give_whole_gpus():
-    alone = NodeDevices.uniform(gpus=2).replace(shareable=False)
-    cluster = DeviceCluster({"n": alone})
-    for asked in (DeviceRequest("p", 1, memory=1), DeviceRequest("p", 1, memory_percent=99)):
-        assert code(cluster, asked)[1:] == ("its GPUs are not shared", [False])
-    assert cluster.fits(DeviceRequest("p", 2))
-    assert cluster.fits(DeviceRequest("p", 1, memory_percent=100, core=10))
-
-
 def test_percents_are_no_template_in_bytes():
     cluster = DeviceCluster({"n": npus(2, {"half": {"npu_core": 4, "memory": 12 * GIB}})})
     assert not cluster.fits(share("p", {"npu_core": 4, "memory_ratio": 50}))
@@ -103,14 +57,6 @@ def test_templates_are_recovered():
     with pytest.raises(ValueError, match="other devices"):
         again.recover("p", "n", [one.replace(template="vir02")])
     assert again.to_bytes() == before
-
-
-def test_records_in_percent_keep_their_template_when_they_become_bytes():
-    cluster = DeviceCluster({"n": NODE})
-    one = DeviceAllocation("gpu", 0, {"npu_core": 4, "memory_ratio": 50}, template="old")
-    cluster.recover("p", "n", [one])
-    bytes_ = {"npu_core": 4, "memory": 12 * GIB}
-    assert cluster.allocations("p") == (DeviceAllocation("gpu", 0, bytes_, template="old"),)
 
 
 def test_an_owner_keeps_its_template_when_the_node_s_templates_change():
@@ -135,14 +81,6 @@ def test_a_decision_for_another_template_is_stale(rows):
     assert cluster.to_bytes() == before
     cluster.set_inventory("n", NODE.replace(model="other"))
     cluster.commit(decision)
-
-
-def test_a_decision_for_a_share_is_stale_where_nothing_is_shared_any_more():
-    cluster = DeviceCluster({"n": NODE})
-    decision = cluster.schedule(share("p", HALF))
-    cluster.set_inventory("n", NODE.replace(shareable=False))
-    with pytest.raises(StaleDecisionError, match="not shared"):
-        cluster.commit(decision)
 
 
 def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
@@ -214,16 +152,6 @@ def test_hints_and_preemption_know_templates():
         cluster.allocate(share(f"o{i}", HALF), "n")
     assert cluster.schedule(odd, preemptible=["o0", "o1"]).outcome == "wait"
     assert cluster.schedule(share("p", HALF), preemptible=["o0", "o1"]).victims == ("o0",)
-
-
-def test_all_idle_memory_of_a_node_that_is_not_shared_is_a_fragment_to_shares():
-    mix = TaskMix(
-        {Task(50, True, 1, 0, ()): 3, Task(100, True, 1, 0, ()): 1, Task(9, False, 1, 0, ()): 2}
-    )
-    node = NodeDevices.uniform(gpus=2, gpu_memory=1000)
-    assert DeviceCluster({"n": node}, mix=mix).fragmentation() == 0
-    alone = DeviceCluster({"n": node.replace(shareable=False)}, mix=mix)
-    assert alone.fragmentation() == (3 + 2) * 2000 / 6
 
 
 # --- records
