@@ -330,22 +330,6 @@ def test_the_largest_sizes_do_not_overflow():
 # --- quotas --------------------------------------------------------------------------------------
 
 
-def test_force_evicts_pinned_items_after_all_others(cache):
-    cache.pin("d", [30, 31, 32])
-    evicted = cache.set_quota("d", 20, force=True)
-    assert evicted.size == 23
-    left = cache.cached("d").tolist()
-    assert len(left) == 2
-    assert set(left) < {30, 31, 32}
-    assert cache.pinned_items("d").tolist() == left
-
-
-def test_read_first_spares_what_one_job_has_not_read(cache):
-    cache.access("d", np.arange(30, 40), "q")
-    assert set(cache.set_quota("d", 170, "read_first").tolist()) < set(range(30, 40))
-    assert set(range(40, 55)) < set(cache.cached("d").tolist())
-
-
 def test_lazy_bytes_stay_until_another_dataset_needs_the_room(cache):
     cache.add_dataset("f", 100, 10)
     cache.set_quota("d", 700)
@@ -384,23 +368,6 @@ def test_idle_datasets_give_way_first_and_of_those_the_least_recently_used():
     cache.check()
 
 
-def test_of_datasets_in_use_the_one_most_over_its_quota_gives_way():
-    cache = UniformCache(100)
-    for name, used in (("a", 30), ("b", 30), ("c", 40)):
-        cache.add_dataset(name, 40, 1, quota=used)
-        cache.attach(name, name)
-        cache.access(name, np.arange(used), name)
-    for name, quota in (("a", 10), ("b", 25), ("c", 10)):
-        cache.set_quota(name, quota, shrink="lazy")
-    cache.add_dataset("d", 40, 1, quota=40)
-    cache.access("d", np.arange(14))
-    assert [cache.statistics(name)["used"] for name in "abc"] == [28, 30, 28]
-    cache.access("d", 14)
-    assert [cache.statistics(name)["used"] for name in "abc"] == [27, 30, 28]  # a tie
-    cache.access("d", 15)
-    assert [cache.statistics(name)["used"] for name in "abc"] == [27, 30, 27]
-
-
 def test_unload_leaves_what_is_pinned_and_force_does_not(cache):
     cache.pin("d", [30, 50])
     assert cache.unload("d").size == 23
@@ -416,16 +383,6 @@ def test_unload_leaves_what_is_pinned_and_force_does_not(cache):
 # --- pins and warm-up ----------------------------------------------------------------------------
 
 
-def test_pinned_items_survive_every_shrink(cache):
-    pinned = [30, 31, 54]
-    assert cache.pin("d", pinned).size == 0
-    cache.set_quota("d", 30)
-    assert cache.cached("d").tolist() == pinned
-    assert cache.unpin("d", [30, 31, 31, 99]) == 2
-    cache.set_quota("d", 10)
-    assert cache.cached("d").tolist() == [54]
-
-
 def test_pinning_admits_what_is_not_cached_and_fits(cache):
     with pytest.raises(ValueError, match="260 bytes would be used, the quota is 250"):
         cache.pin("d", [29, 30])
@@ -435,16 +392,6 @@ def test_pinning_admits_what_is_not_cached_and_fits(cache):
     assert cache.statistics("d")["warmed"] == 2
     with pytest.raises(ValueError, match="bytes would be pinned, the quota is 270"):
         cache.pin("d", np.arange(50))
-
-
-def test_pins_keep_within_a_quota_that_was_shrunk_lazily(cache):
-    cache.set_quota("d", 20, shrink="lazy")
-    with pytest.raises(ValueError, match="30 bytes would be pinned, the quota is 20"):
-        cache.pin("d", [30, 31, 32])
-    cache.pin("d", [30])
-    assert cache.warm("d", [30, 31, 32], "q", "job_end").size == 0
-    assert cache.pinned_items("d").tolist() == [30, 31]
-    cache.check()
 
 
 def test_a_warm_up_holds_until_the_first_read_or_the_end_of_the_job(cache):
@@ -462,20 +409,6 @@ def test_a_warm_up_holds_until_the_first_read_or_the_end_of_the_job(cache):
     cache.detach("q")
     assert cache.pinned_items("d").size == 0
     assert cache.cached("d").tolist() == list(range(10))
-
-
-def test_a_warm_up_until_the_first_read_does_not_hold_what_has_been_read(cache):
-    cache.warm("d", [54], "p", "first_epoch")
-    cache.warm("d", [54], "q", "first_epoch")
-    assert cache.pinned_items("d").tolist() == [54]
-    cache.access("d", 54, "q")
-    assert cache.pinned_items("d").size == 0
-
-
-def test_a_restarted_epoch_keeps_the_holds_of_its_warm_up(cache):
-    cache.warm("d", [40], "q", "first_epoch")
-    assert cache.start_epoch("q") == 0
-    assert cache.pinned_items("d").tolist() == [40]
 
 
 @pytest.mark.parametrize("until", ["noon", 1, ["first_epoch"], b"job_end"])
