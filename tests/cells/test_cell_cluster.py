@@ -450,22 +450,6 @@ def test_a_reservation_survives_saving():
     restored.check()
 
 
-def test_a_leaf_that_was_lost_comes_back_with_its_node():
-    cluster = two_tenants()
-    start(cluster, "a", members=[(2, 4)])
-    start(cluster, "o", "B", members=[(1, 4)], priority=-1)
-    before = cluster.group("o").placement
-    small = owned({"A": {"node": 2}, "B": {}}, racks(1))
-    assert cluster.reconfigure(small).lost == {"o": tuple((before[0].node, i) for i in range(4))}
-    data = cluster.to_bytes()
-    cluster = CellCluster.from_bytes(data)
-    assert cluster.to_bytes() == data
-    assert cluster.group("o").placement[0].leaves == ()
-    assert not cluster.reconfigure(two_tenants().spec).lost
-    assert cluster.group("o").placement == before
-    assert cluster.group("a").guaranteed
-
-
 def test_status_counts_what_there_is():
     cluster = two_tenants()
     start(cluster, "a", members=[(1, 3)])
@@ -647,14 +631,6 @@ def test_a_placement_to_recover_is_checked(pod, error, message):
     with pytest.raises(error, match=message):
         cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [pod])
     assert cluster.to_bytes() == before
-
-
-def test_a_recovered_group_with_lost_leaves_can_be_saved_whatever_named_them():
-    cluster = two_tenants()
-    odd = place(leaf_indices=np.array([0, 9]), node=np.str_("c/0"))
-    recovery = cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [odd])
-    assert recovery.lost == (("c/0", 9),)
-    assert CellCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -897,50 +873,6 @@ def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
 def nodes_each(**count):
     """Two racks of two nodes; the tenants own so many nodes."""
     return owned({name: {"node": n} for name, n in count.items()})
-
-
-def test_a_group_that_was_preempted_lazily_is_promoted_when_its_preemptor_leaves():
-    cluster = CellCluster(nodes_each(A=1))
-    start(cluster, "lazy", members=[(1, 4)], lazy_preemption=True)
-    placement = cluster.group("lazy").placement
-    start(cluster, "high", members=[(1, 4)], priority=1)
-    for branch in (cluster, CellCluster.from_bytes(cluster.to_bytes())):
-        status = branch.group("lazy")
-        assert (status.guaranteed, status.lazy_preempted_by) == (False, "high")
-        branch.release("high")
-        branch.check()
-        status = branch.group("lazy")
-        assert (status.guaranteed, status.lazy_preempted_by) == (True, None)
-        assert status.placement == placement
-
-
-def test_a_group_that_a_reconfiguration_downgrades_is_promoted_by_the_next():
-    cluster = CellCluster(nodes_each(A=2))
-    start(cluster, "one", members=[(1, 4)])
-    start(cluster, "two", members=[(1, 4)])
-    changed = cluster.reconfigure(nodes_each(A=1, B=3))
-    assert (changed.downgraded, changed.promoted) == (("two",), ())
-    again = cluster.copy()
-    changed = again.reconfigure(nodes_each(A=2))
-    assert (changed.downgraded, changed.promoted) == ((), ("two",))
-    assert again.group("two") == CellCluster.from_bytes(again.to_bytes()).group("two")
-    cluster.release("one")
-    assert cluster.group("two").guaranteed
-
-
-def test_least_evictions_looks_into_all_chains_before_it_evicts():
-    chains = {"a": racks(1), "b": racks(1)}
-    spec = ClusterSpec(chains, {"A": {name: {"node": 2} for name in chains}})
-    cluster = CellCluster(spec)
-    start(cluster, "g0", members=[(1, 4)])
-    for i in range(3):
-        start(cluster, f"o{i}", members=[(1, 4)], priority=-1)
-    cluster.release("o2")
-    group = AffinityGroup("asked", "A", [(1, 4)])
-    assert cluster.schedule(group).outcome == "preempt"
-    decision = cluster.schedule(group.replace(evictions="least"))
-    assert decision.outcome == "bind"
-    assert decision.placement[0].chain == "b"
 
 
 def test_a_reconfiguration_promotes_the_more_important_first():
