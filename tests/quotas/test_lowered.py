@@ -1,7 +1,7 @@
 """A maximum below what is used: that counts at the ancestors until it ends, and claims nothing."""
 
 import pytest
-from quotas.examples import Kernel, both, one, runtimes
+from quotas.examples import both, one, runtimes
 
 from hivecore.quotas import Quota, QuotaTree
 
@@ -52,42 +52,6 @@ def test_it_leaves_where_too_little_is_left(make, settings):
 
 
 @both
-def test_no_more_starts_in_the_quota_itself(make):
-    tree = lowered(make)
-    tree.submit(one("b", 1, "b2"))
-    assert tree.decide("b2") == ("wait", "runtime", "b")
-    assert runtimes(tree, ("top", "b")) == [8, 4]
-
-
-@both
-def test_it_counts_no_more_when_it_has_ended_or_waits(make):
-    tree = lowered(make)
-    tree.submit(one("c", 4))
-    tree.evict("b1")
-    assert runtimes(tree, ("top", "b", "c")) == [8, 4, 4]
-    tree.release("b1")
-    assert runtimes(tree, ("top", "b", "c")) == [4, 0, 4]
-
-
-@both
-def test_of_several_owners_the_rest_counts(make):
-    tree = make()
-    tree.set_total({"x": 16})
-    tree.set_quota(Quota("top", max={"x": 16}))
-    tree.set_quota(below_top("b"))
-    for name in ("b1", "b2", "b3"):
-        tree.run(one("b", 2, name))
-    tree.submit(one("b", 2, "b4"))
-    tree.set_quota(below_top("b", most=5))
-    seen = [tree.see("limited_request", "b")["x"]]
-    for name in ("b3", "b2"):
-        tree.evict(name)
-        seen.append(tree.see("limited_request", "b")["x"])
-        tree.check()
-    assert seen == [6, 5, 5]
-
-
-@both
 @pytest.mark.parametrize("settings", CHECKING[1:], ids=str)
 def test_every_ancestor_counts_it_when_one_in_between_is_lowered(make, settings):
     tree = make(**settings)
@@ -110,54 +74,6 @@ def test_every_ancestor_counts_it_when_one_in_between_is_lowered(make, settings)
     tree.check()
 
 
-@both
-def test_where_ancestors_limit_nothing_it_does_not_count(make):
-    tree = lowered(make, check_ancestors=False)
-    tree.submit(one("c", 4))
-    assert runtimes(tree, ("top", "b", "c")) == [8, 4, 4]
-    assert tree.decide("of c") == ("bind",)
-
-
-def test_with_parity_it_does_not_count():
-    tree = QuotaTree([Quota("top", max={"x": 16}), below_top("b")], total={"x": 16}, parity=True)
-    tree.recover(one("b", 8), 1)
-    tree.set_quota(below_top("b", most=4))
-    assert tree.status("top").request == {"x": 4}
-
-
-@both
-def test_outside_quotas_keep_what_they_use(make):
-    tree = make()
-    tree.set_total({"x": 16})
-    tree.set_quota(Quota("sys", max={"x": 8}, outside=True))
-    tree.set_quota(Quota("top", max={"x": 16}))
-    tree.set_quota(below_top("c"))
-    tree.run(one("sys", 8))
-    tree.set_quota(Quota("sys", max={"x": 4}, outside=True))
-    tree.submit(one("c", 8))
-    assert (tree.net_total(), runtimes(tree, ("sys", "top", "c"))) == ({"x": 8}, [4, 8, 8])
-    assert tree.decide("of c") == ("bind",)
-
-
-@both
-def test_minimums_are_scaled_as_before(make):
-    tree = lowered(make, total=6)
-    assert [tree.see("min", name)["x"] for name in "bc"] == [3, 3]
-    tree.submit(one("c", 8))
-    assert runtimes(tree, ("top", "b", "c")) == [6, 3, 3]
-
-
-@both
-def test_who_moves_takes_it_along(make):
-    tree = lowered(make)
-    tree.set_quota(Quota("other", max={"x": 16}))
-    tree.move("b", "other")
-    assert [tree.see("request", name)["x"] for name in ("top", "other")] == [0, 8]
-    tree.move("b", "")
-    assert [tree.see("request", name)["x"] for name in ("top", "other")] == [0, 0]
-    tree.check()
-
-
 def test_a_dimension_that_a_quota_gets_counts_beyond_its_maximum():
     tree = QuotaTree(
         [Quota("top", max={"x": 16, "y": 16}), below_top("b")], total={"x": 16, "y": 16}
@@ -170,17 +86,6 @@ def test_a_dimension_that_a_quota_gets_counts_beyond_its_maximum():
     tree.check()
     tree.set_quota(below_top("b"))
     assert tree.status("top").request == {"x": 2, "y": 0}
-    tree.check()
-
-
-def test_a_trial_brings_back_what_was_used_beyond_a_maximum():
-    tree = lowered(Kernel).tree
-    before = tree.to_bytes(), tree.status("top")
-    with tree.trial():
-        tree.evict("b1")
-        assert tree.status("top").request == {"x": 4}
-        tree.check()
-    assert (tree.to_bytes(), tree.status("top")) == before
     tree.check()
 
 

@@ -73,19 +73,6 @@ def test_minimums_follow_limits_totals_and_what_is_used_outside(make):
     tree.check()
 
 
-@both
-def test_a_quota_without_a_weight_has_its_minimum_though_its_parent_asks_for_little(make):
-    tree = nested(make, 96)
-    tree.set_quota(Quota("vision", parent="org", max={"x": 96}, min={"x": 48}, weight={}))
-    tree.submit(one("vision", 8))
-    assert runtimes(tree, ("org", "vision")) == [8, 8]
-    assert tree.decide("of vision") == ("bind",)
-    tree.submit(one("speech", 30))
-    assert runtimes(tree, ("org", "vision", "speech")) == [38, 8, 30]
-    tree.submit(one("vision", 90, "more"))
-    assert runtimes(tree, ("org", "vision", "speech")) == [96, 48, 30]
-
-
 def sound(rng):
     """(quotas, the sum of minimums at the top); those below a quota are no more than its own."""
     quotas = []

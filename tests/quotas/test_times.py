@@ -197,58 +197,12 @@ def test_the_clock_starts_at_the_last_look_that_found_no_over_use():
     assert seen == [{}, {}, {}, {}, {}, {"a": ("a2",)}]
 
 
-def test_a_delay_of_0_is_over_at_the_first_look_that_finds_over_use_after_one_that_found_none():
-    monitor = OveruseMonitor(0)
-    seen = [monitor.observe(over(*names), now) for now, names in [(2, ""), (3, "a"), (3, "a")]]
-    assert seen == [{}, {"a": ("a2",)}, {}]
-    late = OveruseMonitor(10)
-    assert (late.observe(over(), 0), late.observe(over("a"), 1000)) == ({}, {"a": ("a2",)})
-
-
-def test_each_quota_has_its_own_clock():
-    monitor = OveruseMonitor(10)
-    moments = [(0, "a"), (5, "a"), (8, "ab"), (11, "ab"), (16, "abc"), (22, "abc"), (23, "abc")]
-    seen = [sorted(monitor.observe(over(*names), now)) for now, names in moments]
-    assert seen == [[], [], [], ["a"], ["b"], ["a", "c"], []]
-
-
-def test_the_clock_of_a_quota_that_is_new_to_the_monitor_starts_at_its_first_look():
-    monitor, tree = OveruseMonitor(10), over("a")
-    assert monitor.observe(tree, 20) == {}
-    tree.set_quota(Quota("d", max={"x": 1}))
-    tree.recover(QuotaRequest("d1", "d", {"x": 2}), 1)
-    assert monitor.observe(tree, 30) == {}
-    assert sorted(monitor.observe(tree, 31)) == ["a"]
-    assert (monitor.observe(tree, 40), sorted(monitor.observe(tree, 41))) == ({}, ["d"])
-
-
-def test_a_quota_that_was_removed_and_comes_back_is_new_to_the_monitor():
-    monitor = OveruseMonitor(10)
-    assert monitor.observe(over("a"), 0) == {}
-    assert monitor.observe(QuotaTree([]), 5) == {}
-    assert (monitor.observe(over("a"), 11), monitor.observe(over("a"), 22)) == (
-        {},
-        {"a": ("a2",)},
-    )
-
-
 def test_a_copy_of_a_monitor_keeps_the_clocks_of_quotas_that_did_not_use_too_much():
     monitor = OveruseMonitor(10)
     monitor.observe(over(), 4)
     for one in (monitor.copy(), copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
         assert one.observe(over("a"), 14) == {}
         assert one.observe(over("a"), 15) == {"a": ("a2",)}
-
-
-def test_a_delay_of_0_takes_a_moment_and_quotas_without_anybody_to_send_are_not_named():
-    monitor = OveruseMonitor(0)
-    tree = over("a")
-    assert (monitor.observe(tree, 5), monitor.observe(tree, 5)) == ({}, {})
-    assert monitor.observe(tree, 6) == {"a": ("a2",)}
-    firm = QuotaTree([Quota("a", max={"x": 1})])
-    firm.recover(QuotaRequest("o", "a", {"x": 2}, preemptible=False), 1)
-    other = OveruseMonitor(0)
-    assert (other.observe(firm, 0), other.observe(firm, 9)) == ({}, {})
 
 
 @pytest.mark.parametrize("names", ["a", ""])

@@ -166,20 +166,6 @@ def test_who_runs_may_be_told_what_keeps_it_from_growing():
     )
 
 
-def test_who_was_evicted_is_told_what_would_entitle_it():
-    """Any event would do; to raise something by nothing is none. With a minimum of 3 a has 1 more
-    unit, the first of equals of what is spare, of the total of 9.
-    """
-    quotas = [Quota("a", max={"x": 9}, min={"x": 2}), Quota("b", max={"x": 9}, min={"x": 5})]
-    tree = QuotaTree(quotas, total={"x": 9}, limit="max")
-    tree.submit_many([QuotaRequest("o", "a", {"x": 4}), QuotaRequest("other", "b", {"x": 9})])
-    tree.commit(tree.schedule("o"))
-    tree.evict("o")
-    assert tree.schedule("o").refusal.code == "evicted"
-    raised_ = [change.limits for change in tree.explain("o").changes]
-    assert raised_ == [(LimitChange("", "total", "x", 10),), (LimitChange("a", "min", "x", 3),)]
-
-
 def test_who_was_evicted_and_may_reclaim_instead_of_borrowing_is_told_so():
     """o would borrow in p, which o2 of the other child is over for."""
     quotas = [
@@ -198,17 +184,3 @@ def test_who_was_evicted_and_may_reclaim_instead_of_borrowing_is_told_so():
     assert (explanation.outcome, explanation.cheapest.owners) == ("preempt", ("o2",))
     assert [refusal.code for refusal in explanation.refusals] == ["evicted"]
     assert "was evicted and would borrow" in explanation.reason
-
-
-def test_a_maximum_is_not_raised_for_a_minimum_that_need_not_be():
-    """Without a look at the ancestors the minimum of the quota alone will do."""
-    quotas = [
-        Quota("p", max={"x": 3}, min={"x": 1}, weight={}),
-        Quota("a", max={"x": 5}, min={"x": 2}, scales=False, parent="p"),
-    ]
-    tree = QuotaTree(quotas, check_ancestors=False)
-    tree.submit(QuotaRequest("o", "a", {"x": 4}))
-    changes = tree.explain("o").changes
-    assert [change.limits for change in changes if len(change.limits) == 1] == [
-        (LimitChange("a", "min", "x", 4),)
-    ]

@@ -48,19 +48,6 @@ def test_owners_of_outside_quotas_alone_are_limited_by_their_maximum_and_not_by_
     assert refused(tree, [one("s", 15), one("t", 5), one("a", 1)]) == ("runtime", "a")
 
 
-def test_what_is_taken_off_a_total_is_that_of_the_same_tree():
-    quotas = [
-        Quota("sys", max={"x": 9}, outside=True, tree="pool"),
-        Quota("a", max={"x": 9}),
-        Quota("b", max={"x": 9}, tree="pool"),
-    ]
-    tree = QuotaTree(quotas, total={"x": 9})
-    tree.set_total({"x": 9}, tree="pool")
-    assert tree.fits([one("sys", 9), one("a", 9)])
-    assert refused(tree, [one("sys", 9), one("a", 9), one("b", 1)]) == ("runtime", "b")
-    assert tree.fits([one("sys", 8), one("a", 9), one("b", 1)])
-
-
 def test_victims_make_room_for_an_outside_quota_and_the_others_that_ask_beside_it():
     quotas = [
         Quota("sys", max={"x": 100}, outside=True),
@@ -83,20 +70,6 @@ def test_victims_make_room_for_an_outside_quota_and_the_others_that_ask_beside_i
         {"x": 10},
         {"x": 5},
     )
-
-
-@both
-def test_no_owner_of_an_outside_quota_has_to_leave_for_others(make):
-    """It would change what the others may use."""
-    tree = make(limit="max")
-    tree.set_total({"x": 22})
-    tree.set_quota(Quota("sys", max={"x": 5}, outside=True))
-    for name in "ab":
-        tree.set_quota(Quota(name, max={"x": 20}, min={"x": 5}))
-    tree.run(one("sys", 12))
-    tree.run(one("b", 8))
-    tree.submit(one("a", 5))
-    assert (tree.decide("of a"), tree.victims("of a")) == (("preempt",), ("of b",))
 
 
 # --- which quota is named
@@ -180,20 +153,6 @@ def test_no_owner_has_to_leave_for_a_limit_that_is_not_checked(make, limit):
     tree.run(one("a", 20, "other"))  # the total is used up twice over
     assert tree.victims("of b") == ()
     assert tree.decide("of b") == ("bind",)
-
-
-@both
-def test_owners_below_a_quota_leave_for_its_own_limit_where_ancestors_are_not_checked(make):
-    tree = make(check_ancestors=False)
-    tree.set_total({"x": 10})
-    tree.set_quota(Quota("p", max={"x": 3}, min={"x": 3}))
-    tree.set_quota(Quota("c", parent="p", max={"x": 3}, weight={}))
-    tree.set_quota(Quota("q", max={"x": 9}, min={"x": 1}))
-    tree.run(one("c", 3, "below"))
-    tree.run(one("q", 9, "beside"))
-    tree.submit(one("p", 3, "comes"))
-    assert [tree.runtime(name)["x"] for name in "pcq"] == [3, 0, 7]
-    assert (tree.decide("comes"), tree.victims("comes")) == (("preempt",), ("below",))
 
 
 # --- no total
