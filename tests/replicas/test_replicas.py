@@ -118,48 +118,6 @@ def test_a_wrong_call_is_named_and_changes_nothing(make, call, error, says):
     thing.check()
 
 
-def test_a_block_that_was_proposed_must_be_answered_before_it_is_dropped():
-    thing = ReplicaAwareCache(2, 4, arbitrated=True)
-    thing.access_many([0, 1])
-    assert thing.propose(1).tolist() == [0]
-    with pytest.raises(ValueError, match="block=0: proposed and not answered"):
-        thing.discard(0)
-    thing.answer([0], [False])
-    thing.discard(0)
-
-
-def test_a_lease_of_a_block_that_was_pinned_meanwhile_goes_back():
-    thing = ReplicaAwareCache(2, 4, arbitrated=True)
-    thing.access_many([0, 1])
-    assert thing.propose(1).tolist() == [0]
-    thing.pin(0)
-    thing.answer([0], [True])
-    assert thing.leased == 0 and thing.victim() == -1
-    thing.check()
-    assert thing.heartbeat()[2].tolist() == [0]
-
-
-def test_a_lease_that_was_to_be_given_back_is_not_forgotten_with_the_block():
-    thing = ReplicaAwareCache(2, 4, arbitrated=True)
-    thing.access_many([0, 1])
-    thing.heartbeat()
-    thing.answer(thing.propose(1), [True])
-    thing.access(0)
-    thing.discard(0)
-    thing.access(0)
-    assert thing.propose(2).tolist() == [1]
-    added, removed, released, _ = thing.heartbeat()
-    assert [*added, *removed] == [] and released.tolist() == [0]
-
-
-def test_a_naive_cache_needs_no_leases():
-    thing = ReplicaAwareCache(2, 4)
-    with pytest.raises(ValueError, match="arbitrated=False"):
-        thing.propose()
-    with pytest.raises(ValueError, match="arbitrated=False"):
-        thing.answer([1], [True])
-
-
 @pytest.mark.parametrize("make", [cache, directory])
 def test_saved_nonsense_is_refused_or_sound(make):
     sealed_nonsense_is_refused_or_sound(make)
@@ -183,16 +141,6 @@ def test_arrays_of_any_layout_are_read():
     assert admitted.all()
     assert evicted.tolist() == [-1] * 4 + blocks[:-4].tolist()
     assert [part.tolist() for part in thing.access_many([])] == [[], [], []]
-
-
-def test_a_cache_of_pinned_blocks_reads_past_itself():
-    thing = ReplicaAwareCache(2, 4)
-    thing.access_many([0, 1])
-    thing.pin(0)
-    thing.pin(1)
-    assert (thing.access(2), 2 in thing, thing.last_evicted) == (False, False, -1)
-    thing.unpin(1)
-    assert (thing.access(2), 2 in thing, thing.last_evicted) == (False, True, 1)
 
 
 def test_ids_may_be_added():
@@ -296,29 +244,3 @@ def test_a_lease_ends_with_the_report_of_the_eviction_or_its_release():
     master.report(0, removed=[1], released=[2])
     assert master.leases(0).tolist() == []
     assert master.lease(1, [1, 2]).tolist() == [False, True]
-
-
-def test_a_block_used_again_under_lease_gives_it_back():
-    thing = ReplicaAwareCache(2, 4, arbitrated=True)
-    thing.access_many([0, 1])
-    thing.heartbeat()
-    thing.answer(thing.propose(2), [True, True])
-    assert thing.leased == 2
-    assert thing.access(0)
-    assert thing.leased == 1
-    thing.access(2)
-    assert thing.last_evicted == 1
-    added, removed, released, sequence = thing.heartbeat()
-    assert [added.tolist(), removed.tolist(), released.tolist(), sequence] == [[2], [1], [0], 2]
-
-
-def test_an_eviction_undone_before_the_heartbeat_ends_its_lease():
-    thing = ReplicaAwareCache(1, 4, arbitrated=True)
-    thing.access(0)
-    thing.heartbeat()
-    thing.answer(thing.propose(), [True])
-    thing.access(1)
-    thing.answer(thing.propose(), [True])
-    thing.access(0)
-    added, removed, released, _ = thing.heartbeat()
-    assert [added.tolist(), removed.tolist(), released.tolist()] == [[], [], [0]]
