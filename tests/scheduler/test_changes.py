@@ -203,19 +203,6 @@ def test_a_pod_that_has_joined_its_job_goes_alone():
     scheduler.check()
 
 
-def test_all_that_share_gpus_stop_with_their_node():
-    scheduler = networked(sharing=Sharing(2, any_tenant=True))
-    for name, stages in (("one", [4, 1]), ("two", [1, 4])):
-        decided(scheduler, Job(name, "a", [Role("w", 4, gpus=4)], stages=stages))
-    assert scheduler.status("two").shares == ("one", "two")
-    scheduler.remove_node("n0", 1.0)
-    scheduler.check()
-    stops = [one for one in scheduler.decide(1.0) if isinstance(one, Stop)]
-    assert {one.job for one in stops} == {"one", "two"}
-    # Four nodes are no more to be had.
-    assert "one" not in scheduler and "two" not in scheduler
-
-
 def test_what_others_were_to_leave_for_waits_again_when_it_was_on_a_node_that_goes():
     scheduler = networked()
     decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))

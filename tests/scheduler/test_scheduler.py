@@ -152,19 +152,6 @@ def test_who_is_cancelled_when_all_have_stopped_for_him_does_not_start():
     assert scheduler.decide(2) == [] and len(scheduler) == 0
 
 
-def test_no_more_pods_join_a_job_that_has_to_stop():
-    scheduler = Scheduler(topology=network())
-    roles = [Role("w", 4, 4, min_pods=1)]
-    decided(scheduler, Job("rock", "b", [Role("w", 2, 4)]), Job("elastic", "a", roles))
-    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=1), now=1)
-    assert told(scheduler.decide(1))[0] == ("preempt", "elastic")
-    scheduler.finish("rock", now=2)
-    assert scheduler.decide(2) == []
-    scheduler.check()
-    scheduler.stopped("elastic", now=3)
-    assert told(scheduler.decide(3))[:2] == [("start", "urgent"), ("start", "elastic")]
-
-
 def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     scheduler = Scheduler(quotas=quota_tree(), immediate=True)
     assert told(decided(scheduler, Job("borrower", "a", 16))) == [("start", "borrower")]
@@ -173,17 +160,6 @@ def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     assert told(actions)[1:] == [("start", "owner"), ("wait", "borrower")]
     scheduler.finish("owner", now=2)
     assert told(scheduler.decide(2)) == [("start", "borrower")]
-
-
-def test_who_may_not_be_preempted_stays_in_its_quota():
-    scheduler = limited(immediate=True)
-    decided(scheduler, Job("weak", "a", 4))
-    decided(scheduler, Job("weaker", "a", 4, priority=-1, guaranteed=False))
-    scheduler.set_quota(Quota("a", max={"gpu": 8}, min={"gpu": 8}), now=0)
-    scheduler.submit(Job("rock", "a", 4, priority=1, preemptible=False), now=1)
-    assert told(scheduler.decide(1))[0] == ("preempt", "weaker")
-    assert ("wait", "urgent") in told(decided(scheduler, Job("urgent", "a", 8, priority=9), now=2))
-    assert scheduler.state("rock") == scheduler.state("weak") == "running"
 
 
 def test_preemption_can_be_switched_off():

@@ -153,26 +153,6 @@ def test_no_pods_join_who_has_to_stop_when_an_order_ends():
     scheduler.check()
 
 
-def test_nobody_leaves_for_one_that_is_gone():
-    scheduler = submitted({"a": 8, "b": 8, "c": 8}, count=2)
-    scheduler.decide(0.0)
-    scheduler.reorder(["c", "a"], 1.0)
-    scheduler.cancel("c", 2.0)
-    assert scheduler.decide(2.0) == [Preempt("b", "a", "order")]
-
-
-def test_who_may_not_be_preempted_is_left_alone():
-    scheduler = Scheduler(topology=flat_network("n0", gpu=8), immediate=True)
-    scheduler.submit(Job("fixed", "t", 6, preemptible=False), 0.0)
-    scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=1, min_pods=1)]), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("first", "t", 8), 1.0)
-    scheduler.submit(Job("second", "t", 1), 1.0)
-    scheduler.finish("elastic", 1.0)
-    assert said(decided(scheduler, ["first", "second", "fixed"], 1.0)) == [("Start", "second")]
-    assert running(scheduler) == {"fixed", "second"}
-
-
 def test_a_job_stands_behind_those_that_it_is_to_start_after():
     scheduler = Scheduler(topology=flat_network("n0", gpu=8), immediate=True)
     scheduler.submit(Job("first", "t", 4), 0.0)
@@ -234,16 +214,6 @@ def test_groups_change_members():
     now = {name: scheduler.status(name).pods[0].node for name in "abce"}
     assert now["a"] == now["c"] != now["b"] == now["e"]
     assert {one.job for one in actions} == {name for name in "abce" if where[name] != now[name]}
-
-
-def test_quotas_count_in_an_order_too():
-    quotas = QuotaTree([Quota("t", max={"gpu": 4})], total={"gpu": 8})
-    scheduler = Scheduler(quotas=quotas, immediate=True)
-    for name in "abc":
-        scheduler.submit(Job(name, "t", 2), 0.0)
-    actions = decided(scheduler, ["c", "b", "a"], 0.0)
-    assert said(actions) == [("Start", "c"), ("Start", "b")]
-    assert [one.refusal.stage for one in actions if isinstance(one, Wait)] == ["quotas"]
 
 
 def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):

@@ -1,6 +1,5 @@
 """What a job needs is held for it from the time that others have to stop for it."""
 
-import copy
 import pickle
 
 import pytest
@@ -42,25 +41,6 @@ def reserved(parts, **settings):
     assert scheduler.state("train") == "reserved"
     scheduler.check()
     return scheduler
-
-
-@PARTS
-def test_nobody_takes_what_is_idle_when_others_have_to_stop(parts):
-    scheduler = reserved(parts)
-    pods = scheduler.status("train").pods
-    assert len(pods) == 2
-    for name, arguments in (("thief", {}), ("weakest", {"guaranteed": False})):
-        scheduler.submit(Job(name, "a", 1, **arguments), 2.0)
-    assert {one for one, _ in told(scheduler.decide(2.0))} == {"wait"}
-    scheduler.stopped("weak", 3.0)
-    before = scheduler.copy()
-    actions = scheduler.decide(3.0)
-    assert isinstance(actions[0], Start) and actions[0].job == "train"
-    assert not any(isinstance(one, Preempt) for one in actions)
-    assert [pod.node for pod in actions[0].pods] == [pod.node for pod in pods]
-    scheduler.check()
-    for how in (copy.copy, lambda one: pickle.loads(pickle.dumps(one))):
-        assert how(before).decide(3.0) == actions
 
 
 @PARTS

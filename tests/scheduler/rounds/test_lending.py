@@ -94,21 +94,6 @@ def test_who_is_promised_the_cells_gets_them_back():
     scheduler.check()
 
 
-def test_who_has_to_stop_is_not_promoted_meanwhile():
-    scheduler = lending(immediate=False)
-    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
-    assert said(running_owner(scheduler)) == [("Preempt", "second")]
-    scheduler.finish("first", 1.0)
-    assert scheduler.decide(1.0) == []
-    scheduler.stopped("second", 2.0)
-    assert sorted(one[:2] for one in said(scheduler.decide(2.0))) == [
-        ("Start", "owner"),
-        ("Start", "second"),
-    ]
-    assert scheduler.state("second") == "running"
-    scheduler.check()
-
-
 def test_another_one_gets_the_cells_meanwhile_that_asks_for_the_same():
     scheduler = lending(cells=nodes(3, a=2, b=1), immediate=False)
     running(scheduler, *[Job(f"j{i}", "a", 4) for i in range(4)])
@@ -163,15 +148,6 @@ def test_what_a_quota_forbids_does_not_run_on_idle_cells_either():
     assert [one[:2] for one in running(scheduler, Job("first", "a", 4), Job("second", "a", 4))] == [
         ("Start", "first")
     ]
-
-
-def test_jobs_that_may_not_be_preempted_and_opportunistic_ones_are_lent_nothing():
-    scheduler = lending()
-    fixed = Job("fixed", "a", 4, preemptible=False)
-    weak = Job("weak", "a", 4, guaranteed=False)
-    running(scheduler, Job("first", "a", 4), fixed, weak)
-    assert scheduler.state("fixed") == "pending"
-    assert scheduler.state("weak") == "running"
 
 
 def test_one_that_waits_for_another_may_start_when_that_one_is_on_idle_cells():

@@ -120,31 +120,6 @@ def test_to_share_comes_before_anybody_has_to_leave():
     assert scheduler.state("spare") == "running"
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"stages": ()},
-        {"roles": [Role("pod", 1, gpus=2)] * 1},
-        {"roles": [Role("pod", 2, gpus=2)]},
-        {"roles": [Role("pod", 4, gpus=1, min_pods=3)]},
-        {"tenant": "b", "quota": "a"},
-        {"quota": "b"},
-        {"priority": 1},
-        {"guaranteed": False},
-        {"where": Where(prefer="rack")},
-    ],
-)
-def test_who_is_of_another_kind_shares_with_nobody(other):
-    quotas = [Quota("a", max={"gpu": 4}, min={"gpu": 4}), Quota("b", max={"gpu": 4})]
-    scheduler = Scheduler(
-        quotas=QuotaTree(quotas, total={"gpu": 4}), sharing=Sharing(3), preemption=False
-    )
-    assert started(scheduler, Job("host", "a", 4, stages=READS))
-    terms = {"tenant": "a", "roles": 4, "stages": COMPUTES} | other
-    assert started(scheduler, Job("late", **terms)) is None
-    assert started(scheduler, Job("like", "a", 4, stages=COMPUTES)).shares_with == ("host",)
-
-
 def test_jobs_of_other_tenants_share_where_that_is_allowed():
     for parts, any_tenant, shares in (
         (("topology",), True, True),
