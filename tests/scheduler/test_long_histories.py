@@ -1,12 +1,4 @@
-"""Long random histories of all compositions, in which rare events come in rows.
-
-`test_any_history.py` looks for the shortest history that fails, with a ledger beside the scheduler;
-here each history draws how often each event comes, so that thousands of unlike ones are lived
-through in a minute. After every event all parts agree, every start keeps all rules, what was saved
-decides the same, and who has decided has nothing left to decide, nor would have if all that wait
-were tried again.
-HIVECORE_EXAMPLES=200 is about a million events.
-"""
+"""All compositions live through long random histories; see `histories.py`."""
 
 import pytest
 from profiles import seeds
