@@ -64,11 +64,6 @@ def test_the_label_of_either_api_names_a_pod_group():
         read_gang_pod(pod(labels={label: "two", LABEL: "one"}))
 
 
-def test_a_pod_of_a_pod_group_defines_nothing():
-    found = read_gang_pod(pod({"min-available": "2"}, {LABEL: "g"}))
-    assert (found.name, found.gang, found.spec) == ("ai/p", "ai/g", None)
-
-
 def test_the_older_label_has_its_own_minimum():
     labels = {f"{LABEL}/name": "g", f"{LABEL}/min-available": "3"}
     assert read_gang_pod(pod({"min-available": "2"}, labels)).spec.min_members == 3

@@ -57,18 +57,6 @@ def test_documented_hostlists_stand_for_these_names(text, names):
 
 
 @pytest.mark.parametrize(
-    "text", ["n1, n2", "n1 n2", "n1,n2,", ",n1,,n2", " n[1-2] ", "n1\tn2", "n1\r\nn2\n", "n1 , n2"]
-)
-def test_names_are_separated_by_any_run_of_commas_and_blanks(text):
-    assert expand_hostlist(text) == ("n1", "n2")
-
-
-@pytest.mark.parametrize("text", [",", " ", "\n, ,"])
-def test_separators_alone_stand_for_no_name(text):
-    assert expand_hostlist(text) == ()
-
-
-@pytest.mark.parametrize(
     ("names", "text"),
     [
         ([], ""),
@@ -108,15 +96,6 @@ def test_any_names_come_back_in_their_order(names):
     if names:
         assert expanded_by_hand(text) == tuple(names)
     assert len(text) <= sum(map(len, names)) + 3 * len(names)
-
-
-@given(st.integers(0, 12), st.integers(1, 12), st.integers(95, 105), st.integers(1, 12))
-@examples(50)
-def test_a_box_of_names_is_one_entry(low, wide, low_2, wide_2):
-    names = [f"r{i}n{j}" for i in range(low, low + wide) for j in range(low_2, low_2 + wide_2)]
-    text = compress_hostlist(names)
-    assert "," not in text
-    assert expand_hostlist(text) == tuple(names)
 
 
 @pytest.mark.parametrize(

@@ -71,21 +71,6 @@ def test_switches_above_the_same_switches_are_one_domain():
     assert read.network.domain("a7") == ("t0", "s4", "s1", "a7")
 
 
-def test_a_tree_without_a_top_switch_is_several_domains_of_the_widest_layer():
-    read = read_topology_conf("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\n")
-    assert read.network.layers == ("level0",)
-    assert parts(read.network) == sets("n1 n2", "n3 n4")
-
-
-def test_switches_of_different_heights_may_be_below_one():
-    read = read_topology_conf(
-        "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b,d\n"
-        "SwitchName=d Nodes=n3\nSwitchName=top Switches=a,c\n"
-    )
-    assert parts(read.network) == sets("n1", "n2", "n3", "n2 n3", "n1 n2 n3")
-    assert read.network.domain("n1")[0] == read.network.domain("n2")[0] == "top"
-
-
 def test_blocks_and_larger_blocks_are_layers():
     text = "".join(f"BlockName=b{i} Nodes=n[{32 * i + 1}-{32 * i + 32}]\n" for i in range(4))
     read = read_topology_conf(f"{text}BlockSizes=30,120\n")
@@ -93,15 +78,6 @@ def test_blocks_and_larger_blocks_are_layers():
     assert read.network.layers == ("blocks4", "block")
     assert read.network.domain("n33") == ("1", "b1", "n33")
     assert len(read.network.nodes) == 128
-
-
-def test_larger_blocks_are_blocks_in_the_order_of_the_file():
-    text = "blockname=z nodes=n[1-2]\nBLOCKNAME=y \\\n Nodes=n[3-4]\nBlockName=x Nodes=n[5-6]\n"
-    read = read_topology_conf(f"{text}BlockSizes=2,4,8")
-    assert read.network.layers == ("blocks4", "blocks2", "block")
-    assert parts(read.network) == sets(
-        "n1 n2", "n3 n4", "n5 n6", "n1 n2 n3 n4", "n1 n2 n3 n4 n5 n6"
-    )
 
 
 YAML = """
@@ -201,13 +177,6 @@ def test_a_domain_of_one_other_is_a_switch_and_a_missing_layer_is_none():
     ]
 
 
-def test_blocks_that_share_a_name_are_written_with_what_they_are_in():
-    labels = {"n1": {"spine": "s1", "rack": "r"}, "n2": {"spine": "s2", "rack": "r"}}
-    network = NetworkTopology(["spine", "rack"], labels)
-    text = write_topology_conf(SlurmTopology("block", network, block_sizes=(1, 2)))
-    assert text == "BlockName=s1.r Nodes=n1\nBlockName=s2.r Nodes=n2\nBlockSizes=1,2\n"
-
-
 def test_names_stay_different_even_if_they_join_to_the_same():
     paths = [("a.b", "c"), ("a", "b.c"), ("x", "c"), ("x", "b.c"), ("x", "x.c")]
     names = distinct_names(paths)
@@ -256,11 +225,6 @@ def test_what_scontrol_prints_of_blocks_has_their_sizes():
     )
 
 
-def test_a_block_of_scontrol_may_have_no_nodes():
-    text = "BlockName=b0 BlockIndex=0 Nodes= BlockSize=2\nBlockName=b1 BlockIndex=1 Nodes=n1"
-    assert read_topology_conf(text).network.nodes == ("n1",)
-
-
 def test_a_topology_of_scontrol_has_the_other_types_as_empty_mappings():
     tree = {"switches": [{"switch": "s", "children": None, "nodes": "n1"}]}
     printed = [
@@ -303,21 +267,6 @@ def test_without_sizes_larger_blocks_are_powers_of_two_up_to_sixteen(blocks, lay
     assert read.block_sizes == ()
     (data,) = write_topology_yaml([SlurmTopology("block", read.network, "b")])
     assert read_topology_yaml([data])[0].network.to_bytes() == read.network.to_bytes()
-
-
-def test_without_sizes_a_job_is_on_blocks_side_by_side():
-    network = read_topology_conf(blocks_text(4, 4, 4, 4)).network
-    network.set_slots([1] * 4 + [0] * 4 + [1] * 8)
-    ranks = network.schedule(TopologyRequest("j", 8)).ranks
-    assert sorted(ranks) == sorted(f"n{i}" for i in range(9, 17))
-
-
-def test_a_block_may_have_fewer_nodes_than_the_base_size_or_none_yet():
-    read = read_topology_conf(f"{blocks_text(2, 0, 1, 2)}BlockSizes=2,4\n")
-    assert read.network.domain("n3") == ("2", "b2", "n3")
-    assert parts(read.network) == sets("n1 n2", "n3", "n4 n5", "n3 n4 n5")
-    yaml = {"blocks": [{"block": "a", "nodes": "n[1-2]"}, {"block": "b"}], "block_sizes": [4]}
-    assert read_topology_yaml([{"topology": "t", "block": yaml}])[0].network.nodes == ("n1", "n2")
 
 
 def test_the_order_of_larger_sizes_does_not_matter_and_the_first_one_is_the_base():
@@ -434,14 +383,6 @@ def test_the_default_of_a_topology_that_is_left_out_goes_to_no_other():
     with pytest.warns(UserWarning, match="'r' is left out"):
         (found,) = read_topology_yaml([ring, other])
     assert not found.cluster_default
-
-
-def test_a_single_mapping_is_a_list_of_one_as_in_slurm():
-    tree = {"switches": {"switch": "s", "nodes": "n1"}}
-    (found,) = read_topology_yaml({"topology": "t", "tree": tree})
-    assert found.network.nodes == ("n1",)
-    (found,) = read_topology_yaml("topology: t\nblock: {blocks: {block: b, nodes: n1}}\n")
-    assert found.network.nodes == ("n1",)
 
 
 # --- lines of files

@@ -1,11 +1,8 @@
 """`hivecore quota`."""
 
-import json
 from pathlib import Path
 
 import pytest
-import yaml
-from interop.koordinator.quotas.objects import elastic_quota, node, pod
 
 from hivecore import cli
 
@@ -90,32 +87,6 @@ def test_it_draws_what_it_prints(file, tmp_path, capsys, name):
     assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"
     begin = out.read_bytes()[:5]
     assert begin == (b"<?xml" if name.endswith("svg") else b"\x89PNG\r")
-
-
-def test_it_reads_objects_as_yaml_and_as_json(tmp_path, capsys):
-    objects = [
-        elastic_quota("a", {"cpu": 4}, notes={"namespaces": ["ns"]}),
-        node("n", {"cpu": "3500m"}),
-        pod("runs", {"cpu": 1}, nodeName="n"),
-        pod("waits", {"cpu": 2}),
-        pod("free", {"cpu": 2}, namespace="other"),
-    ]
-    printed = []
-    for text in (
-        yaml.safe_dump_all(objects),
-        json.dumps({"kind": "List", "items": objects}),
-        json.dumps(objects),
-    ):
-        path = tmp_path / "objects"
-        path.write_text(text)
-        assert cli.main(["quota", str(path)]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1] == printed[2]
-    lines = [line.split() for line in printed[0].splitlines()]
-    assert ["total", "cpu", "3", "0", "3", "1", "3.5"] in lines
-    assert ["a", "cpu", "3", "0", "3", "1", "4"] in lines
-    assert "Owners: 1 running, 1 pending." in printed[0]
-    assert printed[0].endswith("other/free belongs to no quota.\n")
 
 
 @pytest.mark.parametrize(

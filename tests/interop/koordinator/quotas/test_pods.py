@@ -73,17 +73,6 @@ def test_containers_add_up_starting_ones_are_alone_and_the_overhead_comes_on_top
     assert quota_request_of(one, QUOTAS).amounts == expected
 
 
-def test_a_limit_stands_in_for_a_request_and_a_whole_pods_amounts_for_its_containers():
-    one = pod("p", {"cpu": 1}, quota="a", resources={"requests": {"memory": "2Gi"}})
-    one["spec"]["containers"][0]["resources"]["limits"] = {"cpu": 3, "memory": "1Gi"}
-    assert quota_request_of(one, QUOTAS).amounts == (("cpu", 1000), ("memory", 2 * GI))
-
-
-def test_parts_of_units_are_rounded_up_once_for_the_whole_pod():
-    one = pod("p", [{"cpu": "0.0004"}, {"cpu": "0.0004"}, {"memory": "100m"}], quota="a")
-    assert quota_request_of(one, QUOTAS).amounts == (("cpu", 1), ("memory", 1))
-
-
 def test_resources_without_a_maximum_are_left_out_whatever_they_are():
     one = pod("p", {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": "1e99"}, namespace="own")
     assert quota_request_of(one, QUOTAS).amounts == (("cpu", 1000),)

@@ -318,17 +318,6 @@ def test_what_is_no_object_is_a_type_error(given_):
         read_elastic_quotas(given_)
 
 
-def test_sums_that_are_too_large_are_refused_by_the_tree_with_the_quota():
-    firm = {"allow-lent-resource": "false"}
-    huge = {"cpu": "1e99"}
-    parent = elastic_quota("p", huge, labels=PARENT)
-    found = read(
-        parent, *(elastic_quota(name, huge, huge, parent="p", labels=firm) for name in "ab")
-    )
-    with pytest.raises(ValueError, match=r"quota 'b': a sum would be above 4611686018427387904"):
-        found.tree({"cpu": 1})
-
-
 RICH = [
     elastic_quota("r", {"cpu": 8, "memory": "1Gi"}, {"cpu": 1}, labels={**ROOT, **PARENT}),
     elastic_quota(
