@@ -219,11 +219,6 @@ def test_columns_are_found_by_name_and_other_columns_ignored(write):
     assert rows(load(write(text), "csv")) == [("a", "x", 0.0, 60.0, 8)]
 
 
-def test_rows_of_no_duration_or_no_gpu_are_counted(write):
-    text = CSV + "c,x,20,0,4\nd,x,21,60,0\n"
-    assert load(write(text), "csv").dropped == {"zero duration": 1, "zero GPUs": 1}
-
-
 def malformed(format, old, new, line, field=None):
     return pytest.param(format, old, new, line, field, id=f"{format}-{new.strip()[:20] or 'blank'}")
 
@@ -323,11 +318,6 @@ def test_a_job_without_a_duration_or_gpus_is_dropped_and_counted(format, text, r
 def test_an_endless_job_is_dropped(write):
     trace = load(write(CSV.replace(",30,", ",inf,")), "csv")
     assert (trace.job_id.tolist(), trace.dropped) == (["a"], {"infinite duration": 1})
-
-
-def test_a_job_is_dropped_for_one_reason(write):
-    trace = load(write(CSV + "c,x,5,None,\n"), "csv")
-    assert (trace.jobs, trace.dropped) == (2, {"missing duration": 1})
 
 
 def test_of_several_malformed_lines_the_first_is_named(write):

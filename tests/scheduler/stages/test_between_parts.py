@@ -11,19 +11,13 @@ import pytest
 from profiles import seeds
 from scheduler.lives import decided, flat_network
 
-from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
-from hivecore.decisions import Refusal
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, Preempt, Role, Scheduler, Start, Wait, Where, recover
-from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.plain import plain_record, record_of_plain
-from hivecore.scheduler.stages._lacks import Lacks
-from hivecore.scheduler.stages.quotas import OVERUSED, QuotaStage
 from hivecore.scheduler.stages.transaction import Stages
-from hivecore.scheduler.stages.units import Kind
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
@@ -252,30 +246,6 @@ def test_a_borrower_that_was_reclaimed_from_borrows_when_something_else_has_happ
     assert waits.refusal.code == "evicted"
     scheduler.cancel("big", 4.0)
     assert told(scheduler.decide(4.0)) == [("Start", "b2")]
-    scheduler.check()
-
-
-@pytest.mark.parametrize("immediate", [False, True])
-def test_a_borrower_that_stopped_for_a_higher_priority_borrows_again_at_once(immediate):
-    scheduler, actions = stopping(immediate, "b", priority=5)
-    assert actions[0] == Preempt("b2", "winner", "priority")
-    if not immediate:
-        scheduler.stopped("b2", 3.0)
-        actions = scheduler.decide(3.0)
-    assert told(actions)[-2:] == [("Start", "winner"), ("Start", "b2")]
-    scheduler.check()
-
-
-@pytest.mark.parametrize("stops_first", [False, True])
-def test_a_borrower_that_stopped_for_a_job_that_is_gone_borrows_again_at_once(stops_first):
-    scheduler, actions = stopping(False, "a")
-    assert actions[0] == Preempt("b2", "winner", "reclaim")
-    if stops_first:
-        scheduler.stopped("b2", 3.0)
-    scheduler.cancel("winner", 4.0)
-    if not stops_first:
-        scheduler.stopped("b2", 5.0)
-    assert told(scheduler.decide(5.0)) == [("Start", "b2")]
     scheduler.check()
 
 
@@ -706,37 +676,6 @@ def test_a_gang_of_equal_pods_starts_on_empty_cells_if_it_can_at_all():
     assert len(outcomes) == 2
 
 
-def test_a_kind_that_waits_beside_borrowers_is_woken_by_one_that_borrows_again():
-    tree = QuotaTree(
-        [Quota(name, min={"gpu": 4}, max={"gpu": 8}) for name in "ab"],
-        total={"gpu": 8},
-        limit="max",
-    )
-    tree.submit(QuotaRequest("asks", "a", {"gpu": 4}))
-
-    def borrow(name):
-        tree.recover(QuotaRequest(name, "b", {"gpu": 8}), 1)
-
-    waiting = Waiting(Lacks(QuotaStage(tree)), UndoLog())
-    kind = Kind(1, Job("waits", "a", 1), [(Role("pod"), 1)])
-    waiting.add(kind, "waits")
-
-    def is_woken():
-        waiting.touch((OVERUSED,))
-        return waiting.woken(lambda *_: None, lambda _: ()) == [kind]
-
-    refusal = Refusal("devices", "capacity", "too few")
-    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
-    borrow("first")
-    assert is_woken()
-    tree.release("first")
-    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
-    borrow("second")
-    assert is_woken()
-    waiting.park(kind, refusal, (("devices", "any"), OVERUSED))
-    assert not is_woken(), "nothing has changed since it was refused"
-
-
 # --- evictions across many nodes and quotas
 
 
@@ -824,18 +763,6 @@ def test_an_opportunistic_job_of_another_quota_leaves_where_the_total_is_full(pa
         ("Start", "more"),
         ("Wait", "weak"),
     ]
-    scheduler.check()
-
-
-def test_a_waiting_job_starts_when_an_opportunistic_job_beside_it_leaves_enough():
-    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 16}) for name in "ab"]
-    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}, limit="max"), immediate=True)
-    started(scheduler, Job("mine", "a", 8), Job("other", "b", 4))
-    assert told(decided(scheduler, Job("more", "a", 8), now=1.0)) == [("Wait", "more")]
-    started(scheduler, Job("weak", "b", 4, guaranteed=False))
-    assert scheduler.decide(2.0) == []
-    scheduler.finish("other", 3.0)
-    assert told(scheduler.decide(3.0))[:2] == [("Preempt", "weak"), ("Start", "more")]
     scheduler.check()
 
 
