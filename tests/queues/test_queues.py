@@ -37,20 +37,6 @@ def failing(job):
     raise RuntimeError(job.name)
 
 
-def test_round_robin_visits_tenants_with_jobs_in_the_order_in_which_they_came_up():
-    queues = filled(["a1", "a2", "a3", "b1", "c1", "c2"], order="round-robin")
-    assert drained(queues) == ["a1", "b1", "c1", "a2", "c2", "a3"]
-
-
-def test_an_idle_tenant_takes_no_turn():
-    """KubeDL: 50 tenants, one of them busy, and one job per 50 turns."""
-    queues = filled([f"{chr(65 + i)}1" for i in range(50)], order="round-robin")
-    drained(queues)
-    for i in range(3):
-        queues.push(QueuedJob(f"A{i}", "A", 1), 0)
-    assert drained(queues) == ["A0", "A1", "A2"]
-
-
 def test_equal_scores_leave_by_priority_then_arrival():
     """KubeDL: at random."""
     queues = TenantQueues()
@@ -100,62 +86,6 @@ def test_a_plugin_that_fails_leaves_all_as_it_was(method, order):
     assert queues.to_bytes() == before
 
 
-def test_a_tenant_with_twice_the_weight_gets_twice_the_size():
-    queues = TenantQueues()
-    queues.set_weight("a", 2)
-    for i in range(30):
-        queues.push(QueuedJob(f"a{i}", "a", 4), 0)
-        queues.push(QueuedJob(f"b{i}", "b", 2), 0)
-    left = [queues.next(0).job for _ in range(24)]
-    sizes = {name: sum(job.size for job in left if job.tenant == name) for name in "ab"}
-    assert sizes == {"a": 48, "b": 24}
-
-
-RANKED = {  # size, run time and what they have attained
-    "short": (4, 10, 9),
-    "small": (1, 30, 9),
-    "fresh": (2, None, 0),
-    "large": (8, 9, 4),
-}
-
-
-@pytest.mark.parametrize(
-    ("order", "left"),
-    [
-        ("arrival", ["short", "small", "fresh", "large"]),
-        ("sjf", ["large", "short", "small", "fresh"]),
-        ("srsf", ["small", "short", "large", "fresh"]),
-        ("2d-las", ["fresh", "small", "large", "short"]),
-    ],
-)
-def test_jobs_of_all_tenants_leave_by_rank_within_their_priority(order, left):
-    queues = TenantQueues(order=order)
-    for number, (name, (size, run_time, attained)) in enumerate(RANKED.items()):
-        tenant = "ab"[number % 2]
-        queues.push(QueuedJob(name, tenant, size, 0, run_time, attained=attained), number)
-        queues.push(QueuedJob(f"{name} first", tenant, 1, 1 + number), number)
-    again = TenantQueues.from_bytes(queues.to_bytes())
-    queues.check()
-    urgent = [f"{name} first" for name in reversed(RANKED)]
-    assert drained_at(9, queues) == drained_at(9, again) == [*urgent, *left]
-
-
-@pytest.mark.parametrize(
-    ("blocking", "left"), [("fifo", []), ("best-effort", ["a2", "a3"]), ("backfill", ["a3"])]
-)
-def test_what_goes_past_a_head_that_lacks_capacity(blocking, left):
-    queues = TenantQueues(blocking=blocking)
-    for name, size, run_time in [("a1", 4, 5), ("a2", 2, 11), ("a3", 2, 10)]:
-        queues.push(QueuedJob(name, "a", size, 0, run_time), 0)
-    free, found = 3, []
-    while departure := queues.next(0, capacity=Capacity(free, [(10, 2)])):
-        free -= departure.job.size
-        found.append(departure.job.name)
-        if len(found) == 1:
-            free = 3
-    assert found == left
-
-
 def test_a_reservation_is_never_in_the_past():
     queues = TenantQueues(blocking="backfill")
     queues.push(QueuedJob("head", "a", 4), 20)
@@ -200,16 +130,6 @@ def kinds(text, **options):
 def left(queues):
     """What leaves, one after the other, from a copy."""
     return " ".join(drained(queues.copy()))
-
-
-def test_what_is_parked_is_told_in_ascending_order():
-    queues = kinds("a1.1 b1.1")
-    for kind in (2**61, 7, 7, 1):
-        queues.park("a", kind)
-    assert queues.parked("a") == (1, 7, 2**61)
-    assert queues.parked("b") == ()
-    assert not queues.wake("b", 7)
-    assert not queues.wake("a", 0)
 
 
 def test_explain_says_that_a_kind_is_parked():

@@ -54,20 +54,6 @@ def test_jobs_that_were_removed_before_trials_are_in_the_way_of_the_first_alone(
     assert [queues.next(0).job.name for _ in range(2)] == ["j0", "j21"]
 
 
-def test_a_job_may_come_back_in_a_trial_in_front_of_a_removed_one():
-    queues = TenantQueues()
-    for name in ("first", "removed", "last"):
-        place(queues, name, 1)
-    departure = queues.next(0)
-    queues.push(QueuedJob("urgent", "a", 1, priority=1), 0)
-    queues.remove("removed")
-    with queues.trial():
-        queues.requeue(departure)
-        assert [queues.next(0).job.name for _ in range(2)] == ["urgent", "first"]
-    queues.check()
-    assert [queues.next(0).job.name for _ in range(2)] == ["urgent", "last"]
-
-
 CHANGES = {
     "push": lambda queues: queues.push(QueuedJob("new", "a", 1), 9),
     "push of a new tenant": lambda queues: queues.push(QueuedJob("new", "c", 1), 9),
