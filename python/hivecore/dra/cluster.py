@@ -17,11 +17,13 @@ from hivecore.dra._node_class import (
 from hivecore.dra._numbering import FinerUnitError
 from hivecore.dra._question import Question
 from hivecore.dra.cel import compile_selector, matches
-from hivecore.dra.claim import ResourceClaim
+from hivecore.dra.claim import DeviceClass, ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits, vector_of
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
+from hivecore.dra.node import Node
 from hivecore.dra.proof import ClusterFacts, verify_allocations
+from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
@@ -44,6 +46,15 @@ class DraCluster(DraLedger):
     Saved states have neither the evaluator nor ``share_id``. All threads may use it; calls take
     turns.
     """
+
+    @property
+    def objects(
+        self,
+    ) -> dict[tuple[str, str], ResourceSlice | DeviceClass | Node | DeviceTaintRule]:
+        """The slices, classes, nodes and taint rules, by kind and name."""
+        kinds = "ResourceSlice", "DeviceClass", "Node", "DeviceTaintRule"
+        with self._lock:
+            return {(kind, name): of for kind in kinds for name, of in self._objects(kind).items()}
 
     def allocate(
         self,

@@ -1,11 +1,13 @@
 """What a scheduler is told of nodes, quotas and cells."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hivecore._arguments import as_bool, as_dict, as_name, as_text
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
 from hivecore.devices import NodeDevices
+from hivecore.dra import DraCluster
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.plain import plain_record
@@ -204,6 +206,48 @@ class ClusterEvents(SchedulerLedger):
                 renew(self._state)
             self._note("reconfigure", spec=plain_record(spec))
             return changes
+
+    def update_claims(
+        self,
+        now: float,
+        *,
+        objects: Iterable[Mapping[str, Any]] = (),
+        remove: Iterable[tuple[str, str]] = (),
+        release: Iterable[str] = (),
+    ) -> None:
+        """Objects of the cluster of device claims have changed, as Kubernetes reports it.
+
+        :param objects: slices, classes, nodes, taint rules and claims that other schedulers have
+            allocated, as Kubernetes writes them; see `DraCluster.update`.
+        :param remove: the kind and name of each object that is gone, as of `DraCluster.remove`.
+        :param release: the claims that hold devices no more, as of `DraCluster.release`.
+        :raises KeyError: an object or a claim is not known.
+        :raises ValueError: an object breaks a rule, or a claim has what another holds; there are no
+            device claims; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Running jobs keep their devices. If more than claims have changed, all waiting jobs are
+        tried again, and those that can never start are rejected.
+        """
+        documents = [as_dict(one, f"objects[{i}]") for i, one in enumerate(objects)]
+        gone, freed = [tuple(one) for one in remove], [*release]
+        with self._lock:
+            moment = self._state.moment(now)
+            part = self._state.stages.find(DraCluster)
+            if part is None:
+                raise ValueError("objects: there are no device claims")
+            with self._changing(moment):
+                for claim in freed:
+                    part.release(as_text(claim, "release"))
+                for kind, name in gone:
+                    part.remove(kind, name)
+                part.update(*documents)
+                if gone or any(one.get("kind") != "ResourceClaim" for one in documents):
+                    renew(self._state)
+                elif freed:
+                    self._state.waiting.touch_all()
+            told = {"objects": documents, "remove": [*map(list, gone)], "release": freed}
+            self._note("update_claims", **{name: value for name, value in told.items() if value})
 
     def touch(self) -> None:
         """A part was changed from outside: all waiting jobs are tried again, or rejected."""

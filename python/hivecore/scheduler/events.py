@@ -54,6 +54,24 @@ def _floats(value: Any, name: str) -> dict[str, float]:
     return {as_name(key, name): as_float(number, name) for key, number in given.items()}
 
 
+def _documents(value: Any, name: str) -> tuple[Mapping[str, Any], ...]:
+    rows = enumerate(as_tuple(value, name))
+    return tuple([as_mapping(one, f"{name}[{i}]") for i, one in rows])
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    return tuple([as_name(one, f"{name}[{i}]") for i, one in enumerate(as_tuple(value, name))])
+
+
+def _pairs(value: Any, name: str) -> tuple[tuple[str, ...], ...]:
+    rows = enumerate(as_tuple(value, name))
+    pairs = tuple([_names(pair, f"{name}[{i}]") for i, pair in rows])
+    for i, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise ValueError(f"{name}[{i}]: must be the kind and the name of an object")
+    return pairs
+
+
 _OF_JOB: dict[str, Check] = {"job": as_name}
 #: By event what it says besides the time, and how that is read.
 _FIELDS: dict[str, dict[str, Check]] = {
@@ -74,6 +92,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "set_quota": {"quota": partial(record_of_plain, Quota)},
     "set_total": {"total": _amounts, "tree": as_text, "carved": as_bool},
     "reconfigure": {"spec": _spec},
+    "update_claims": {"objects": _documents, "remove": _pairs, "release": _names},
     "regroup": {"seconds": positive(_LATEST)},
     "reorder": {"order": lambda value, name: tuple(as_order(value))},
     "observe": dict.fromkeys(Observed._fields, _floats),
@@ -81,6 +100,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
 }
 _EVENTS = tuple(_FIELDS)
 _OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
+_OPTIONAL |= {"objects", "remove", "release"}
 
 
 class SchedulerEvent(Record, frozen=True):

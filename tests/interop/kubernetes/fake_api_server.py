@@ -3,6 +3,10 @@
 It keeps nodes, pods, PodGroups and leases, each change with the next resource version; lists come
 in pages; a watch starts at a version and sends bookmarks, or 410 where the version is compacted.
 `down`, `drop_watches`, `compact`, `doubled` and `late` are the ways in which it fails.
+
+Of device claims the status is a part of its own; what it may say is checked as Kubernetes does.
+`control_claims` is what Kubernetes' controller of claims does: it makes the claims of templates,
+takes ended pods off claims, and with the last one the devices, and deletes what it has made.
 """
 
 import asyncio
@@ -23,13 +27,22 @@ KINDS = {
     "leases": "Lease",
     "podgroups": "PodGroup",
     "x-podgroups": "PodGroup",
+    "resourceslices": "ResourceSlice",
+    "deviceclasses": "DeviceClass",
+    "devicetaintrules": "DeviceTaintRule",
+    "resourceclaims": "ResourceClaim",
 }
+OF_CLAIMS = "/apis/resource.k8s.io"
 VERSIONS = {
     "leases": "coordination.k8s.io/v1",
     "podgroups": "scheduling.sigs.k8s.io/v1alpha1",
     "x-podgroups": "scheduling.x-k8s.io/v1alpha1",
+    **dict.fromkeys(("resourceslices", "deviceclasses", "resourceclaims"), "resource.k8s.io/v1"),
+    "devicetaintrules": "resource.k8s.io/v1beta2",
 }
-GROUPS = ("/apis/coordination.k8s.io", "/apis/scheduling.sigs.k8s.io")
+GROUPS = ("/apis/coordination.k8s.io", "/apis/scheduling.sigs.k8s.io", OF_CLAIMS)
+PROTECTION = "resource.kubernetes.io/delete-protection"
+ENDED = ("Succeeded", "Failed")
 
 
 class Refused(Exception):
@@ -115,6 +128,79 @@ class FakeApiServer:
         with self._lock:
             pod = copy.deepcopy(self.objects["pods"][namespace, name])
             pod["status"]["phase"] = phase
+            self._put("pods", pod)
+
+    def add_slice(self, node, devices, driver="gpu.x", **more):
+        """The slice of a node, with devices of these names, or as they are given."""
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        made = [{"name": one} if isinstance(one, str) else one for one in devices]
+        spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": made, **more}
+        return self._put("resourceslices", {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
+
+    def add_class(self, name, expression=None):
+        selectors = [{"cel": {"expression": expression}}] if expression else []
+        return self._put(
+            "deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+        )
+
+    def add_claim(self, name, requests, namespace="x", **metadata):
+        """A claim for so many devices of each class."""
+        asked = [
+            {"name": of, "exactly": {"deviceClassName": of, "count": count}}
+            for of, count in requests.items()
+        ]
+        meta = {"name": name, "namespace": namespace, **metadata}
+        return self._put(
+            "resourceclaims", {"metadata": meta, "spec": {"devices": {"requests": asked}}}
+        )
+
+    def claim(self, name, namespace="x"):
+        return self.objects["resourceclaims"].get((namespace, name))
+
+    def control_claims(self, templates=()):
+        """One round of the controller of claims.
+
+        :param templates: by name what their claims request, as of `add_claim`.
+        """
+        with self._lock:
+            pods = {pod["metadata"]["uid"]: pod for pod in self.all("pods")}
+            alive = {uid for uid, pod in pods.items() if pod["status"]["phase"] not in ENDED}
+            for claim in copy.deepcopy(self.all("resourceclaims")):
+                self._control(claim, alive)
+            for uid in sorted(alive):
+                self._expand(copy.deepcopy(pods[uid]), dict(templates))
+
+    def _control(self, claim, alive):
+        status, meta = claim.get("status", {}), claim["metadata"]
+        reserved = status.get("reservedFor", [])
+        kept = [one for one in reserved if one["uid"] in alive]
+        if len(kept) < len(reserved):
+            status["reservedFor"] = kept
+            if not kept:
+                claim["status"] = {}
+                meta["finalizers"].remove(PROTECTION)
+            self._put("resourceclaims", claim)
+        owners = [owner["uid"] for owner in meta.get("ownerReferences", ())]
+        if not kept and owners and not alive.intersection(owners):
+            self.delete("resourceclaims", meta["name"], meta["namespace"])
+
+    def _expand(self, pod, templates):
+        meta, made = pod["metadata"], []
+        for one in pod["spec"].get("resourceClaims", ()):
+            if (template := templates.get(one.get("resourceClaimTemplateName"))) is not None:
+                owner = {
+                    "kind": "Pod",
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                    "controller": True,
+                }
+                name = f"{meta['name']}-{one['name']}-{meta['uid'][-6:]}"
+                made.append({"name": one["name"], "resourceClaimName": name})
+                if self.claim(name, meta["namespace"]) is None:
+                    own = {"ownerReferences": [{"apiVersion": "v1", **owner}]}
+                    self.add_claim(name, template, meta["namespace"], **own)
+        if made and "resourceClaimStatuses" not in pod["status"]:
+            pod["status"]["resourceClaimStatuses"] = made
             self._put("pods", pod)
 
     def delete(self, kind, name, namespace=""):
@@ -246,7 +332,10 @@ class FakeApiServer:
         path = request.path.replace(X_PREFIX, "x-")
         for group in GROUPS:
             path = path.removeprefix(group)
-        parts = [part for part in path.split("/") if part not in ("", "api", "v1", "v1alpha1")]
+        if (("/v1beta2/" in path) != ("devicetaintrules" in path)) or "/v1alpha3/" in path:
+            raise Refused(404, "no such version")
+        versions = ("v1", "v1alpha1", "v1beta2")
+        parts = [part for part in path.split("/") if part not in ("", "api", *versions)]
         namespace = ""
         if parts[0] == "namespaces":
             namespace, parts = parts[1], parts[2:]
@@ -350,11 +439,37 @@ class FakeApiServer:
                 version = body["metadata"].get("resourceVersion")
                 if version != found["metadata"]["resourceVersion"]:
                     raise Refused(409, "the object has been modified")
-                new = body
+                new = self._claim(found, body, rest[1:]) if kind == "resourceclaims" else body
             else:
                 raise Refused(405, method)
             self._put(kind, new)
             return web.json_response(self.objects[kind][key], status=201)
+
+    def _claim(self, found, body, part):
+        """A claim, or its status, as it is changed."""
+        old = found.get("status", {})
+        if part != ["status"]:
+            if body["spec"] != found["spec"]:
+                raise Refused(422, "spec: field is immutable")
+            return {**body, "status": old}
+        new = body.get("status", {})
+        reserved, before = new.get("reservedFor", []), old.get("reservedFor", [])
+        uids = [one["uid"] for one in reserved]
+        if not all(one.get("resource") and one.get("name") and one["uid"] for one in reserved):
+            raise Refused(422, "reservedFor: resource, name and uid are needed")
+        if len(set(uids)) < len(uids) or len(uids) > 256:
+            raise Refused(422, "reservedFor: a uid is there twice, or there are too many")
+        if reserved and not new.get("allocation"):
+            raise Refused(422, "reservedFor: not without an allocation")
+        if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
+            raise Refused(422, "allocation: field is immutable")
+        if found["metadata"].get("deletionTimestamp") and any(
+            one not in before for one in reserved
+        ):
+            raise Refused(422, "reservedFor: not while the claim is being deleted")
+        if new.get("allocation") and PROTECTION not in found["metadata"].get("finalizers", ()):
+            raise Refused(422, "a claim with devices needs its finalizer first")
+        return {**found, "status": new}
 
     def _bind(self, pod, body):
         if pod["spec"].get("nodeName"):

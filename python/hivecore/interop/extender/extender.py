@@ -19,10 +19,11 @@ from msgspec.structs import replace
 from hivecore.interop.events.bodies import message_of
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.annotations import annotations_of
+from hivecore.interop.extender.claim_writer import ClaimTakenError
+from hivecore.interop.extender.claims import ClaimWrite
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.informer import JobInformer
 from hivecore.interop.extender.pod_jobs import PodJobs, Standing
-from hivecore.interop.extender.requests import read_request
 from hivecore.interop.kubernetes.calls import (
     BadCall,
     BindCall,
@@ -100,7 +101,7 @@ class PodExtender:
         :raises _MissingPod: the pod does not exist.
         :raises ValueError: it asks for something that can never be meant.
         """
-        request = read_request(given)
+        request = self.jobs.request_of(given)
         identity = pod.identity
         if request is None:
             self._not_ours.pop(identity, None)
@@ -137,7 +138,7 @@ class PodExtender:
             failed = dict.fromkeys(nodes, standing.reason) | self._leaving(member, standing)
             return Reply(200, FilterReply(failed_nodes=failed), standing.outcome, pod)
         node = standing.place.node
-        fitting = nodes if not node else [node] if node in nodes else []
+        fitting = [one for one in nodes if node in ("", one) and member.may_use(one)]
         if fitting:
             member.misses = 0
             return Reply(200, arguments.passed(fitting), "bind", pod)
@@ -182,6 +183,7 @@ class PodExtender:
         member = jobs.members.get(pod.uid) if pod.uid else jobs.by_name(pod.full)
         annotations: dict[str, str] = {}
         mistake = ""
+        writes: tuple[ClaimWrite, ...] = ()
         if member is not None and member.name == pod.full:
             standing = jobs.standing(member)
             place = standing.place
@@ -190,15 +192,22 @@ class PodExtender:
             elif place.node not in ("", node) or member.node not in ("", node):
                 expected = show(member.node or place.node)
                 mistake = f"Node={show(node)}: the pod is to be bound to {expected}"
+            elif not member.may_use(node):
+                mistake = f"Node={show(node)}: the devices of its claims cannot be used there"
             else:
-                annotations = annotations_of(member, place, self._scheduler)
-                member.node = node
+                try:
+                    writes = jobs.writes(member, place)
+                    annotations = annotations_of(member, place, self._scheduler)
+                    member.node = node
+                except ValueError as error:
+                    mistake = str(error)
+                    jobs.settle()
         elif pod.identity not in self._not_ours:
             mistake = f"pod {show(pod.full)} ({pod.uid}) is unknown: it has to be filtered first"
         if mistake:
             return Reply(200, BindReply(mistake), "error", pod)
         made = binding_of(pod, node, annotations)
-        return Reply(200, BindReply(binding=made), "bound", pod, made)
+        return Reply(200, BindReply(binding=made), "bound", pod, made, claims=writes)
 
     def sent(self, reply: Reply, error: Exception) -> None:
         """Note that a pod could not be bound; a `LookupError`: because it does not exist."""
@@ -207,7 +216,10 @@ class PodExtender:
         if isinstance(error, LookupError):
             self.informer.forget(identity)
         elif identity in self.jobs.members:
-            self.jobs.unbound(self.jobs.members[identity])
+            member = self.jobs.members[identity]
+            self.jobs.unbound(member)
+            if isinstance(error, ClaimTakenError):
+                self.jobs.return_devices(member)
         self.jobs.settle()
         reply.answer = replace(reply.answer, error=f"binding failed: {error}")
         reply.outcome = "error"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hivecore.interop.extender.claims import Wants
 from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.pods import natural_order
@@ -11,6 +12,7 @@ __all__ = ["Gang", "Member", "Slot"]
 
 Slot = tuple[str, int]
 _NO_RANK = 2**31
+_NO_CLAIMS = Wants()
 
 
 @dataclass(slots=True)
@@ -28,6 +30,12 @@ class Member:
     """Where it is bound, or being bound."""
     misses: int = 0
     """How often in succession its node was not offered."""
+    wants: Wants = _NO_CLAIMS
+    """What its claims mean for its job."""
+
+    def may_use(self, node: str) -> bool:
+        """Whether its claims can be used on a node; "": on some."""
+        return not node or self.wants.nodes is None or node in self.wants.nodes
 
 
 class Gang:
@@ -53,12 +61,19 @@ class Gang:
         """What its pods and its PodGroup said last, or why they disagree."""
         self.is_redefined = False
         """Whether they say something else than when its job was submitted."""
+        self.is_returned = False
+        """Whether its job is to be decided again, though it runs."""
         self._places: dict[Slot, PlacedPod] | None = None
 
     @property
     def waiting(self) -> list[Request]:
         """The pods that are not bound."""
-        return [member.request for member in self.members.values() if not member.node]
+        return [member.request for member in self.unbound]
+
+    @property
+    def unbound(self) -> list[Member]:
+        """The pods that are not bound."""
+        return [member for member in self.members.values() if not member.node]
 
     @property
     def is_bound(self) -> bool:
@@ -97,15 +112,18 @@ class Gang:
         job = scheduler.job(self.name)
         roles = {role.name: shape_of(role) for role in job.roles}
         free: dict[Shape, list[Slot]] = {}
-        for slot in self.places(scheduler):
+        places = self.places(scheduler)
+        for slot in places:
             if slot not in self.taken:
                 free.setdefault(roles[slot[0]], []).append(slot)
-        members = self.members.values()
-        waiting = [member for member in members if member.slot is None and not member.node]
+        waiting = [member for member in self.unbound if member.slot is None]
         for member in sorted(waiting, key=_order):
-            slots = free.get(member.request.shape_in(job))
-            if slots:
-                self.take(member, slots.pop(0))
+            slots = free.get((*member.request.shape_in(job), member.wants.templates), [])
+            usable = [] if member.wants.lacks else slots
+            first = next((one for one in usable if member.may_use(places[one].node)), None)
+            if first is not None:
+                slots.remove(first)
+                self.take(member, first)
 
 
 def _order(member: Member) -> tuple[int, list[tuple[int, str]]]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore.interop.extender.annotations import read_place
+from hivecore.interop.extender.claims import KINDS
 from hivecore.interop.extender.pod_jobs import PodJobs
-from hivecore.interop.extender.requests import read_request
 from hivecore.interop.koordinator import read_pod_group
 from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.fields import Field
@@ -17,13 +17,13 @@ __all__ = ["JobInformer"]
 
 
 class JobInformer(ClusterInformer):
-    """Pods, nodes and PodGroups of a cluster.
+    """Pods, nodes and PodGroups of a cluster, and the objects of its device claims.
 
     A node is healthy if it is ready and schedulable; those that are not reported stay as the
     scheduler has them.
     """
 
-    kinds = (*ClusterInformer.kinds, KIND, X_KIND)
+    kinds = (*ClusterInformer.kinds, KIND, X_KIND, *KINDS)
 
     def __init__(self, scheduler: Scheduler, jobs: PodJobs) -> None:
         super().__init__()
@@ -37,14 +37,14 @@ class JobInformer(ClusterInformer):
 
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         try:
-            return read_request(pod) is not None
+            return self._jobs.request_of(pod) is not None
         except (TypeError, ValueError):
             return True
 
     def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:
         if known is None:
             return
-        request = read_request(pod)
+        request = self._jobs.request_of(pod)
         if request is None:
             return
         member = self._jobs.add(identity, known.name, request)
@@ -64,6 +64,12 @@ class JobInformer(ClusterInformer):
             record = {**item, "kind": KIND}
             group = None if gone else read_pod_group(record, strict=True)
             self._jobs.set_group(kind, owner_name(Field(item)), group)
+        elif kind in KINDS:
+            self._jobs.see_object(kind, type_, item)
+
+    def _node(self, type_: str, node: Mapping[str, Any], name: str, version: int) -> None:
+        super()._node(type_, node, name, version)
+        self._jobs.see_object("Node", type_, node)
 
     def _lose_pod(self, identity: str) -> None:
         self._jobs.lose(identity)
@@ -75,14 +81,16 @@ class JobInformer(ClusterInformer):
 
     def _nodes(self) -> Iterable[str]:
         scheduler = self._scheduler
-        parts = scheduler.cells, scheduler.topology, scheduler.devices
+        parts = scheduler.cells, scheduler.topology, scheduler.devices, scheduler.claims
         return [node for part in parts if part is not None for node in part.nodes]
 
     def _listed(self, kind: str, names: set[str]) -> None:
         if kind == "Pod":
             self._jobs.listed()
-        else:
+        elif kind in (KIND, X_KIND):
             self._jobs.keep_groups(kind, names)
+        else:
+            self._jobs.keep_objects(kind, names)
 
 
 def _by_api(events: Any) -> Any:

@@ -5,13 +5,18 @@ The pods of a job are touched when it starts, or when others have to leave for i
 
 import asyncio
 import time
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from typing import Any
 
+from hivecore.interop.extender.claims import KINDS
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
-from hivecore.interop.kubernetes.client.api_server import ApiServer
+from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.link import ClusterLink
 from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.serving.logs import LOG
 
 __all__ = ["PodLink"]
 
@@ -28,8 +33,10 @@ class PodLink(ClusterLink):
     _service: PodService
 
     def __init__(self, service: PodService, api: ApiServer) -> None:
-        paths = {"Node": "/api/v1/nodes", **_POD_GROUPS, "Pod": "/api/v1/pods"}
-        super().__init__(service, api, paths, _POD_GROUPS)
+        kinds = {} if service.extender.jobs.claims is None else KINDS
+        paths = {"Node": "/api/v1/nodes", **_POD_GROUPS, **kinds, "Pod": "/api/v1/pods"}
+        rules = (kind for kind in kinds if "." in kind)
+        super().__init__(service, api, paths, (*_POD_GROUPS, *rules))
         service.touches = True
         self._touched: dict[str, float] = {}
 
@@ -46,6 +53,28 @@ class PodLink(ClusterLink):
             for job in woken:
                 for pod in jobs.pods_of(job):
                     self._meanwhile(self._touch_when_due(pod))
+
+    def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
+        return () if self._service.extender.jobs.claims is None else (self._clear(),)
+
+    async def _clear(self) -> None:
+        while True:
+            await asyncio.sleep(_LEAST)
+            await self.clear_claims()
+
+    async def clear_claims(self) -> None:
+        """Take devices off the claims whose pods all wait for other devices."""
+        jobs, writer = self._service.extender.jobs, self._service.writer
+        assert jobs.claims is not None and writer is not None
+        for name in list(jobs.claims.stale):
+            try:
+                claim = await writer.clear(name, partial(jobs.is_stale, name))
+            except ApiError as error:
+                LOG.warning("claim %s keeps devices that its pods do not use: %s", name, error)
+                continue
+            jobs.claims.stale.pop(name, None)
+            if claim is not None:
+                await self._service.note_claim(claim)
 
     async def _touch_when_due(self, pod: Member) -> None:
         # A pod that was touched just now has perhaps not heard of this.

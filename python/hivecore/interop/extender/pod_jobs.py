@@ -12,8 +12,15 @@ from typing import NamedTuple
 
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
+from hivecore.interop.extender.claimed_pods import ClaimedPods
 from hivecore.interop.extender.gangs import Gang, Member, Slot
-from hivecore.interop.extender.requests import PREFIX, Request, job_of, lacking, wishes_of
+from hivecore.interop.extender.requests import (
+    PREFIX,
+    Request,
+    job_of,
+    lacking,
+    wishes_of,
+)
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
@@ -47,7 +54,7 @@ class Standing(NamedTuple):
     place: PlacedPod | None = None
 
 
-class PodJobs:
+class PodJobs(ClaimedPods):
     """The pods that are known, and their jobs.
 
     :param tell: tells the scheduler events and has it decide.
@@ -56,20 +63,12 @@ class PodJobs:
     """
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
-        self._scheduler = scheduler
+        super().__init__(scheduler)
         self._tell = tell
-        self.members: dict[str, Member] = {}
-        """The pods by identity."""
-        self.is_listed = False
-        """Whether all pods of the cluster are known."""
-        self.woken: dict[str, None] = {}
-        """The jobs for whose pods there may be something now."""
-        self._gangs: dict[str, Gang] = {}
         self._names: dict[str, str] = {}
         self._groups: dict[str, dict[str, GangSpec]] = {}  # by kind and name
         self._named_by: dict[str, set[str]] = {}  # the jobs that name a job as their partner
         self._events: list[SchedulerEvent] = []
-        self._unsettled: dict[str, None] = {}
         self._again: set[str] = set()  # their old jobs are not gone yet
         # Their pods are not known until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
@@ -102,6 +101,9 @@ class PodJobs:
         self.members[identity] = gang.members[identity] = member
         self._names[name] = identity
         self._unsettled[job] = None
+        if self.claims is not None and request.claims:
+            self.claims.note(identity, request.claims)
+            self._read_claims(member)
         return member
 
     def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
@@ -128,6 +130,10 @@ class PodJobs:
         if not gang.members:
             gang.refused = ""
         self._unsettled[member.job] = None
+        if self.claims is not None and member.request.claims:
+            others = self.claims.beside(identity)
+            self.claims.note(identity, ())
+            self._claims_changed(others)
 
     def bound(self, member: Member, node: str, job: str, slot: Slot | None) -> None:
         """A pod was reported as bound.
@@ -152,6 +158,7 @@ class PodJobs:
     def unbound(self, member: Member) -> None:
         """A pod that was to be bound is not."""
         member.node = ""
+        self._unsettle_claims(member)
         gang = self._gangs[member.job]
         if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
             gang.leave(member)
@@ -191,25 +198,31 @@ class PodJobs:
 
     def settle(self) -> None:
         """Tell the scheduler what has happened, and what follows of what it says."""
-        while self._unsettled or self._events:
-            events, self._events = self._events, []
+        while self._unsettled or self._events or self._has_news:
+            events = [*self._changes(), *self._events]
+            self._events = []
             names, self._unsettled = self._with_partners(self._unsettled), {}
             submitted: dict[int, str] = {}
+            self._submitted.clear()
             for name in names:
                 gang = self._gangs.get(name)
                 for event in self._due(name, gang):
                     if event.name == "submit":
                         submitted[len(events)] = name
+                        self._submitted.add(name)
                     events.append(event)
                 if gang is not None and not gang.members and name not in self._again:
                     self._link(gang)
                     del self._gangs[name]
+            events += self._bookings(events)
             if not events:
                 return
             found = self._tell(events)
             for error in found.errors:
                 if error.event in submitted:
                     self._gangs[submitted[error.event]].refused = error.message
+                elif self.claims is not None and events[error.event].name == "update_claims":
+                    self._events += self.claims.refused(events[error.event])
             self.see(action for _, action in found.actions)
 
     def see(self, actions: Iterable[Action]) -> None:
@@ -233,10 +246,6 @@ class PodJobs:
             gang.has_started = True
             gang.changed()
             self._wake(job)
-
-    def _wake(self, job: str) -> None:
-        if job in self._gangs:
-            self.woken[job] = None
 
     def _send_away(self, job: str) -> None:
         """The pods that are not bound yet lose their places."""
@@ -268,6 +277,9 @@ class PodJobs:
                 return [_of("cancel", name), *self._submission(gang)]
             return []
         if not status.for_job:
+            if gang.is_returned and gang.members and not gang.is_bound:
+                gang.changed()
+                return [_of("cancel", name), *self._submission(gang)]
             return [] if gang.members else [_of("finish", name)]
         if gang.is_bound:
             return []
@@ -280,6 +292,9 @@ class PodJobs:
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:
         """A gang without a job gets one when all are there."""
+        gang.is_redefined = gang.is_returned = False
+        for member in gang.unbound:
+            self._read_claims(member)
         gang.is_redefined = False
         if gang.refused or self._lacks(gang):
             return []
@@ -291,15 +306,27 @@ class PodJobs:
         partners = [] if gang.has_started else self._partners(gang)
         if partners and not self._start_together([gang, *partners]):
             return []
+        if self.claims is not None:
+            for member in gang.unbound:
+                self.claims.allocates(member.identity)
         return [SchedulerEvent("submit", None, (("job", job),))]
 
     def _job(self, gang: Gang) -> Job:
         waiting, network = gang.waiting, self._scheduler.topology
         layers = None if network is None else network.layers
-        job = job_of(waiting, self._group(waiting[0].gang), layers)
+        wants = [member.wants for member in gang.unbound]
+        templates = [one.templates for one in wants]
+        job = job_of(waiting, self._group(waiting[0].gang), layers, templates)
         # What the scheduler does not count, Kubernetes does.
         counted = self._scheduler.counted(job)
-        return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+        job = job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+        pinned = [set(one.nodes) for one in wants if one.nodes is not None]
+        if not pinned:
+            return job
+        nodes = sorted(set.intersection(*pinned, *filter(None, [set(job.where.nodes)])))
+        if not nodes:
+            raise ValueError("no node can use the devices that the claims of all its pods have")
+        return job.replace(where=job.where.replace(nodes=nodes))
 
     def _group(self, gang: str) -> GangSpec | None:
         """What the PodGroup of a gang says.
@@ -327,6 +354,8 @@ class PodJobs:
         waiting = gang.waiting
         if not waiting:
             return "none of its pods is there"
+        if lacks := next((one.wants.lacks for one in gang.unbound if one.wants.lacks), ""):
+            return lacks
         try:
             return lacking(waiting, self._group(waiting[0].gang))
         except ValueError as error:
@@ -440,6 +469,8 @@ class PodJobs:
         """Those that all parts know which place pods."""
         parts = self._scheduler.cells, self._scheduler.topology, self._scheduler.devices
         known = [part.nodes for part in parts if part is not None]
+        if not known and self._scheduler.claims is not None:
+            known = [self._scheduler.claims.nodes]
         return [node for node in known[0] if all(node in other for other in known[1:])]
 
     # --- what there is for a pod
@@ -467,6 +498,8 @@ class PodJobs:
         if member.slot is None or member.slot not in places:
             gang.leave(member)
             gang.assign(scheduler)
+            if member.slot is None and member.wants.lacks:
+                return Standing("wait", member.wants.lacks)
             if member.slot is None:
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
@@ -518,6 +551,7 @@ def _with_resources(role: Role, counted: frozenset[str]) -> Role:
         min_pods=role.min_pods,
         devices=role.devices,
         resources=dict(kept),
+        claims=role.claims,
     )
 
 

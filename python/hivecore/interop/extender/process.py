@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hivecore.interop.events.recent_actions import RecentActions
+from hivecore.interop.extender.claim_writer import ClaimWriter
 from hivecore.interop.extender.link import PodLink
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -37,7 +38,10 @@ async def serve_scheduler(
     given = Binding() if binding is None else binding
     limits = {"fsync": "interval", "snapshot_every": _SNAPSHOT_EVERY, **limits}
     async with given.connected() as (api, binds):
-        service = PodService(scheduler, actions, others_bind=given.others_bind, **binds, **limits)
+        writer = None if api is None else ClaimWriter(api)
+        service = PodService(
+            scheduler, actions, others_bind=given.others_bind, writer=writer, **binds, **limits
+        )
         link = None if api is None else PodLink(service, api)
         await serve(service, listening, link, beside=[service.run()])
 

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from hivecore.dra import ResourceClaim
 from hivecore.gangs import GangSpec
+from hivecore.interop.extender.claims import ClaimRef, refs_of
 from hivecore.interop.hived.jobs import job_of_request, read_pod_request
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.serving.annotations import BIND_INFO, ISOLATION, SPEC
@@ -44,8 +47,9 @@ _MOST_PODS = 65_536  # of a job
 _LONGEST_NAME = 1000  # characters
 _HIVED = SPEC.partition("/")[0] + "/"
 
-#: GPUs, devices and other resources: pods of one shape are of one role.
-Shape = tuple[int, Any, tuple[tuple[str, int], ...]]
+#: GPUs, devices and other resources, and for a role templates of claims: pods of one shape are of
+#: one role.
+Shape = tuple[Any, ...]
 
 
 class Request(Struct, frozen=True):
@@ -57,6 +61,7 @@ class Request(Struct, frozen=True):
     :param total: how many pods its gang has.
     :param rank: its place among the pods of its gang; ``None``: by its name.
     :param source: HiveD's annotation, which describes the whole group, or what Koordinator reads.
+    :param claims: its device claims.
     """
 
     gang: str
@@ -65,9 +70,10 @@ class Request(Struct, frozen=True):
     total: int
     rank: int | None
     source: PodRequest | JobPod
+    claims: tuple[ClaimRef, ...] = ()
 
     @classmethod
-    def of(cls, source: PodRequest | JobPod) -> "Request":
+    def of(cls, source: PodRequest | JobPod, claims: tuple[ClaimRef, ...] = ()) -> "Request":
         """The request of what was read of a pod."""
         if isinstance(source, PodRequest):
             total = sum(pods for _, pods in source.roles)
@@ -76,7 +82,7 @@ class Request(Struct, frozen=True):
         total = 1 if source.spec is None else source.spec.total
         shape = source.gpus, source.devices, source.resources
         shared = source.tenant, source.priority, source.preemptible
-        return cls(source.gang, shape, shared, total, source.rank, source)
+        return cls(source.gang, shape, shared, total, source.rank, source, claims)
 
     @property
     def is_of_hived(self) -> bool:
@@ -100,7 +106,7 @@ class Request(Struct, frozen=True):
             own = job_of_request(self.source, job.name)
             return own.replace(where=job.where) == job
         return self.common == (job.tenant, job.priority, job.preemptible) and any(
-            shape_of(role) == self.shape_in(job) for role in job.roles
+            shape_of(role)[:-1] == self.shape_in(job) for role in job.roles
         )
 
 
@@ -133,14 +139,27 @@ def wishes_of(pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
     return wishes_of_gang(members, group) if members else GangWishes((), NO_RULES)
 
 
-def job_of(pods: Sequence[Request], group: GangSpec | None, layers: Sequence[str] | None) -> Job:
+def job_of(
+    pods: Sequence[Request],
+    group: GangSpec | None,
+    layers: Sequence[str] | None,
+    templates: Sequence[tuple[ResourceClaim, ...]],
+) -> Job:
     """The job of these pods of a gang.
 
+    :param templates: the claims of each that are to be allocated.
     :raises ValueError: they cannot be one.
     """
     source = pods[0].source
     if isinstance(source, PodRequest):
         return job_of_request(source, pods[0].job_name)
+    if any(templates):
+        pods = [
+            structs.replace(pod, source=replace(pod.source, claims=own))
+            if own and isinstance(pod.source, JobPod)
+            else pod
+            for pod, own in zip(pods, templates, strict=True)
+        ]
     return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers)
 
 
@@ -154,14 +173,15 @@ def shape_of(role: Role) -> Shape:
     >>> from hivecore.interop.extender.requests import shape_of
     >>> from hivecore.scheduler import Role
     >>> shape_of(Role("w", 4, gpus=8))
-    (8, None, ())
+    (8, None, (), ())
     """
-    return role.gpus, role.devices, role.resources
+    return role.gpus, role.devices, role.resources, role.claims
 
 
-def read_request(pod: Mapping[str, Any]) -> Request | None:
+def read_request(pod: Mapping[str, Any], with_claims: bool = False) -> Request | None:
     """What a pod requests; ``None``: nothing that the scheduler has.
 
+    :param with_claims: whether the scheduler allocates device claims.
     :raises ValueError: something is missing or wrong; the message has the path.
     :raises TypeError: something is of a wrong type.
 
@@ -176,18 +196,23 @@ def read_request(pod: Mapping[str, Any]) -> Request | None:
     metadata = Field(pod)["metadata"]
     # What a bound pod has counts, whatever else it says: it must not be lost at a restart.
     is_new = not node_of(Field(pod))
+    claims = refs_of(Field(pod)) if with_claims else ()
     if not metadata["annotations"][SPEC].absent:
         if is_new:
             _check_alone(metadata)
+            if claims:
+                entry = Field(pod)["spec"]["resourceClaims"]
+                raise entry.error(f"is not read beside the annotation {SPEC}")
         request = Request.of(read_pod_request(pod, strict=is_new))
     else:
         if is_new:
             _check_hived(metadata)
         member = read_job_pod(pod, strict=is_new)
         by_quota = not metadata["labels"][QUOTA_NAME].absent
-        if member.is_alone and member.devices is None and not member.gpus and not by_quota:
+        asks = member.devices is not None or member.gpus or claims
+        if member.is_alone and not asks and not by_quota:
             return None
-        request = Request.of(member)
+        request = Request.of(member, claims)
     if request.total > _MOST_PODS:
         raise ValueError(f"gang {show(request.gang)}: more than {_MOST_PODS} pods")
     if len(request.gang) > _LONGEST_NAME:

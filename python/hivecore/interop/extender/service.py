@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.extender.claim_writer import ClaimWriter
+from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.pods import PodId
@@ -29,6 +31,7 @@ class PodService(ExtenderService, SchedulerService):
     :param scheduler: as of `SchedulerService`; so is ``actions``.
     :param binder: as of `ExtenderService`, but ``None``: no pod is bound here; so is ``find_pod``.
     :param others_bind: whether the client that calls the bind verb binds the pod.
+    :param writer: writes the device claims of pods; ``None``: pods with claims are refused.
     :param limits: ``clock``, ``max_step``, ``fsync`` and ``snapshot_every`` of `SchedulerService`.
     """
 
@@ -43,12 +46,17 @@ class PodService(ExtenderService, SchedulerService):
         binder: Callable[[dict[str, Any]], Awaitable[object]] | None = None,
         find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
         others_bind: bool = False,
+        writer: ClaimWriter | None = None,
         **limits: Any,
     ) -> None:
         SchedulerService.__init__(self, scheduler, actions, **limits)
         if binder is None and not others_bind:
             binder = _refuse_to_bind
         ExtenderService.__init__(self, PodExtender(scheduler, self._tell), binder, find_pod)
+        self.writer = writer
+        """Writes the device claims of pods."""
+        if self.extender.jobs.claims is not None:
+            self.extender.jobs.claims.is_written = writer is not None
         self._rounds: list[tuple[list[SchedulerEvent], Round]] = []
         self.changed = asyncio.Event()
         """Set when there may be something for pods that wait: see `PodJobs.woken`."""
@@ -138,6 +146,16 @@ class PodService(ExtenderService, SchedulerService):
         if member is not None and not member.node:
             self.extender.jobs.woken[member.job] = None
             self.changed.set()
+
+    async def _send(self, reply: Reply) -> None:
+        for write in reply.claims:
+            assert self.writer is not None and reply.pod is not None
+            await self.note_claim(await self.writer.reserve(write, reply.pod))
+        await super()._send(reply)
+
+    async def note_claim(self, claim: dict[str, Any]) -> None:
+        """Note a claim as the API server has it now."""
+        await self.apply({"type": "MODIFIED", "object": {**claim, "kind": CLAIM}})
 
     async def _sent(self, reply: Reply, error: Exception | None) -> None:
         if error is not None:

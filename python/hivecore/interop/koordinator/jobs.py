@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from hivecore._arguments import as_name
 from hivecore.devices import DeviceRequest
+from hivecore.dra import ResourceClaim
 from hivecore.gangs import GangSpec
 from hivecore.interop.koordinator.combinations import RESOURCES
 from hivecore.interop.koordinator.gangs.names import GROUPS
@@ -77,6 +78,7 @@ class JobPod:
     :param resources: what else it asks for.
     :param wishes: what the pod itself says of its gang.
     :param rank: its place among the pods of its gang; ``None``: by its name.
+    :param claims: templates of its device claims, as of `hivecore.scheduler.Role`.
     """
 
     name: str
@@ -90,6 +92,7 @@ class JobPod:
     resources: tuple[tuple[str, int], ...]
     wishes: GangWishes
     rank: int | None
+    claims: tuple[ResourceClaim, ...] = ()
 
     @property
     def is_alone(self) -> bool:
@@ -296,7 +299,7 @@ def job_of_job_pods(
 
 
 def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
-    kinds = Counter((pod.gpus, pod.devices, pod.resources) for pod in pods)
+    kinds = Counter((pod.gpus, pod.devices, pod.resources, pod.claims) for pod in pods)
     only = len(kinds) == 1
     return [
         Role(
@@ -306,6 +309,7 @@ def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
             min_pods=least if only else count,
             devices=devices,
             resources=resources,
+            claims=claims,
         )
-        for number, ((gpus, devices, resources), count) in enumerate(kinds.items())
+        for number, ((gpus, devices, resources, claims), count) in enumerate(kinds.items())
     ]

@@ -92,7 +92,7 @@ class ClusterInformer(ABC):
         """An object that is no pod and no node was reported; most schedulers do not look."""
 
     def _listed(self, kind: str, names: set[str]) -> None:  # noqa: B027
-        """All objects of a kind are known: pods, or those of another kind by these names."""
+        """All objects of a kind are known: pods, or nodes and those of other kinds, by names."""
 
     # --- pods by themselves
 
@@ -174,6 +174,7 @@ class ClusterInformer(ABC):
             for node in {*self._nodes(), *self._ready} - names:
                 if not version or self._versions.get(node, 0) <= version:
                     self._set_ready(node, False)
+            self._listed(kind, names)
             return
         if kind == "Pod":
             versions = {**self._other_pods()}
@@ -193,11 +194,10 @@ class ClusterInformer(ABC):
             return "a pod or a node with metadata.name is needed"
         if not isinstance(kind, str) or not kind:
             return f"object {show(name)}: kind={show(kind or None)}: 'Pod' or 'Node' is needed"
-        if kind == "Node":
-            self._node(type_, item, name, version_of(meta.get("resourceVersion")))
-            return ""
         try:
-            if kind == "Pod":
+            if kind == "Node":
+                self._node(type_, item, name, version_of(meta.get("resourceVersion")))
+            elif kind == "Pod":
                 self._pod(type_, item, meta)
             else:
                 self._see_other(kind, type_, item)

@@ -24,7 +24,10 @@ from hivecore.scheduler.scheduler import Scheduler
 __all__ = ["Told", "rerun"]
 
 #: What happens to the parts.
-_CHANGES = "set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
+_CHANGES = (
+    *("set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),
+    "update_claims",
+)
 #: What says nothing to another scheduler, where other jobs run at that time.
 _NOT_FOR_OTHERS = "state", "reorder", "move", "regroup"
 _FIRST = -1  # among the events of a time

@@ -189,13 +189,16 @@ class ExtenderService(Service):
     async def _bind(self, reply: Reply) -> None:
         error = None
         try:
-            assert self._binder is not None and reply.binding is not None
-            await self._binder(reply.binding)
+            await self._send(reply)
         except Exception as mistake:
             error = mistake
             LOG.warning("binding failed: %s", error, extra={"fields": fields_of(reply)})
         finally:
             await self._sent(reply, error)
+
+    async def _send(self, reply: Reply) -> None:
+        assert self._binder is not None and reply.binding is not None
+        await self._binder(reply.binding)
 
     async def _sent(self, reply: Reply, error: Exception | None) -> None:
         self.extender.sent(reply, error)

@@ -26,6 +26,8 @@ class Reply:
     """The pod that it is about."""
     binding: dict[str, Any] | None = None
     """The object that binds the pod: to be sent before the answer."""
+    claims: tuple[Any, ...] = ()
+    """What device claims of the pod have to say before it is bound."""
     pause: float = 0.0
     """Seconds by which the answer is to be held back."""
 

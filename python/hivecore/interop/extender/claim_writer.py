@@ -1,0 +1,121 @@
+"""The devices of claims, written into their status before a pod is bound, and taken off again.
+
+As kube-scheduler does, a claim first gets the finalizer that keeps it while it has devices, then
+its devices together with the pod that they are for. Each update names the version that it changes:
+of two writers the second one sees what the first has written. When a pod has ended, Kubernetes'
+controller of claims takes it off the claim, and with the last pod the devices.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from hivecore.interop.extender.claims import MOST_CONSUMERS, ClaimWrite, has_same_devices
+from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import PodId
+
+__all__ = ["ClaimTakenError", "ClaimWriter"]
+
+_FINALIZER = "resource.kubernetes.io/delete-protection"
+_OF_PODS = "allocation", "reservedFor"
+_TRIES = 2  # another writer may come between reading and writing
+
+
+class ClaimTakenError(Exception):
+    """A claim has other devices than it was to get, or none that it was to have."""
+
+
+class ClaimWriter:
+    """Writes claims; those of a name take turns."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def reserve(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
+        """Give a claim its devices, as far as it has none, and note the pod; the claim.
+
+        :raises ClaimTakenError: it has got other devices, or has lost those that it had.
+        :raises ApiError: it cannot be written.
+        """
+
+        async def change(claim: dict[str, Any]) -> dict[str, Any]:
+            status = claim.setdefault("status", {})
+            self._check(claim, write)
+            consumers = status.setdefault("reservedFor", [])
+            if not any(one.get("uid") == pod.uid for one in consumers):
+                if len(consumers) >= MOST_CONSUMERS:
+                    raise ClaimTakenError(f"the claim {show(write.claim)} has no room for a pod")
+                consumers.append({"resource": "pods", "name": pod.name, "uid": pod.uid})
+            elif status.get("allocation"):
+                return claim
+            if not status.get("allocation"):
+                claim = await self._protect(claim, write.claim)
+                claim["status"] = {**status, "allocation": write.allocation}
+            return await self._put(claim, write.claim, "/status")
+
+        found: dict[str, Any] = await self._changed(write.claim, change)
+        return found
+
+    async def clear(self, name: str, is_stale: Callable[[], bool]) -> dict[str, Any] | None:
+        """Take the devices and the pods off a claim; ``None``: it is in use.
+
+        :param is_stale: whether it still is as it was.
+        :raises ApiError: it cannot be written.
+        """
+
+        async def change(claim: dict[str, Any]) -> dict[str, Any]:
+            status = claim.get("status") or {}
+            kept = {key: of for key, of in status.items() if key not in _OF_PODS}
+            return await self._put({**claim, "status": kept}, name, "/status")
+
+        found: dict[str, Any] | None = await self._changed(name, change, is_stale)
+        return found
+
+    def _check(self, claim: dict[str, Any], write: ClaimWrite) -> None:
+        """Refuse a claim that is not as it has to be."""
+        meta, given = claim["metadata"], claim["status"].get("allocation")
+        what = f"the claim {show(write.claim)}"
+        if meta.get("uid") != write.uid:
+            raise ClaimTakenError(f"{what} is another one by now")
+        if meta.get("deletionTimestamp"):
+            raise ClaimTakenError(f"{what} is being deleted")
+        if given is None and write.allocation is None:
+            raise ClaimTakenError(f"{what} has lost its devices")
+        if given and write.allocation and not has_same_devices(given, write.allocation):
+            raise ClaimTakenError(f"{what} has got other devices")
+
+    async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
+        finalizers = claim["metadata"].setdefault("finalizers", [])
+        if _FINALIZER in finalizers:
+            return claim
+        finalizers.append(_FINALIZER)
+        return await self._put(claim, name)
+
+    async def _changed(
+        self,
+        name: str,
+        change: Callable[[dict[str, Any]], Any],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Any:
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            for tried in range(1, _TRIES + 1):
+                if not is_wanted():
+                    return None
+                try:
+                    return await change(await self._api.request("GET", _path(name)))
+                except ApiError as error:
+                    if error.status != 409 or tried == _TRIES:
+                        raise
+
+    async def _put(self, claim: dict[str, Any], name: str, part: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = await self._api.request("PUT", _path(name) + part, claim)
+        return found
+
+
+def _path(name: str) -> str:
+    namespace, _, own = name.partition("/")
+    claims = f"/apis/resource.k8s.io/v1/namespaces/{quote(namespace, '')}/resourceclaims"
+    return f"{claims}/{quote(own, '')}"

@@ -1,0 +1,526 @@
+"""What Kubernetes reports of device claims, and what that means for the pods that have them.
+
+A pod names claims: its own, or such as are made for it from templates. A claim without devices is
+allocated with the job of the first pod that starts with it. A claim that has devices stays as it
+is, and its pods go where these can be used.
+
+The scheduler's book holds each device once. What a job has is booked by the job, before and after
+it is written into the status of a claim. All other allocations that Kubernetes reports are booked
+by the uid of their claim: those of other schedulers, and those that a job leaves behind until
+Kubernetes clears them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID, uuid5
+
+from msgspec import Struct, convert
+
+from hivecore.dra import DraCluster, NodeSelectorTerm, ResourceClaim
+from hivecore.dra.ledger import record_of
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import mapping_in, version_of
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import owner_name
+from hivecore.scheduler import PlacedPod, SchedulerEvent
+
+__all__ = [
+    "CLAIM",
+    "KINDS",
+    "MOST_CONSUMERS",
+    "ClaimRef",
+    "ClaimWrite",
+    "Claims",
+    "KnownClaim",
+    "Wants",
+    "has_same_devices",
+    "refs_of",
+]
+
+CLAIM = "ResourceClaim"
+_RULE = "DeviceTaintRule"
+#: By the name under which a watch reports its objects, the path of each list. The rules are asked
+#: for in each version that a cluster may have.
+KINDS = {
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    **{
+        f"{_RULE}.{version}": f"/apis/resource.k8s.io/{version}/devicetaintrules"
+        for version in ("v1", "v1beta2", "v1alpha3")
+    },
+    CLAIM: "/apis/resource.k8s.io/v1/resourceclaims",
+}
+MOST_CONSUMERS = 256
+_MOST_VERSIONS = 400_000
+_ANY_SPACE = "default/"
+_OF_DEVICE = "request", "driver", "pool", "device"
+
+
+class ClaimRef(NamedTuple):
+    """A claim of a pod.
+
+    :param name: in the pod.
+    :param claim: "namespace/name"; "": it is not made yet.
+    :param is_made: whether it is made for the pod from a template.
+    """
+
+    name: str
+    claim: str
+    is_made: bool
+
+
+class ClaimWrite(NamedTuple):
+    """What a claim's status has to say before its pod is bound.
+
+    :param allocation: its devices; ``None``: those that it has.
+    """
+
+    claim: str
+    uid: str
+    allocation: dict[str, Any] | None
+
+
+class KnownClaim(Struct, frozen=True):
+    """A claim as it was reported last.
+
+    :param name: "namespace/name".
+    :param owner: the uid of the pod that it is made for; "": of none.
+    :param spec: what it asks for; a text says why it cannot be read.
+    :param reserved: the uids of its consumers.
+    """
+
+    name: str
+    uid: str
+    owner: str
+    spec: ResourceClaim | str
+    allocation: Mapping[str, Any] | None
+    reserved: tuple[str, ...]
+    is_leaving: bool
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> "KnownClaim":
+        """What an object says.
+
+        :raises ValueError: its allocation cannot be read.
+        """
+        meta, status = mapping_in(item, "metadata"), mapping_in(item, "status")
+        owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
+        spec: ResourceClaim | str
+        try:
+            spec = ResourceClaim.of({"metadata": {"name": "claim"}, "spec": item.get("spec") or {}})
+        except ValueError as error:
+            spec = str(error)
+        allocation = status.get("allocation")
+        _devices_of(allocation)
+        return cls(
+            owner_name(Field(item)),
+            str(meta.get("uid") or ""),
+            next((one.get("uid", "") for one in owners if one.get("kind") == "Pod"), ""),
+            spec,
+            allocation,
+            tuple(one.get("uid", "") for one in status.get("reservedFor") or ()),
+            bool(meta.get("deletionTimestamp")),
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The object as far as it is booked."""
+        devices = {"results": list((self.allocation or {}).get("devices", {}).get("results") or ())}
+        status = {"allocation": {"devices": devices}}
+        return {"kind": CLAIM, "metadata": {"name": self.name, "uid": self.uid}, "status": status}
+
+
+class Wants(Struct, frozen=True):
+    """What the claims of a pod mean for its job.
+
+    :param templates: the claims that are to be allocated, by their names in the pod.
+    :param nodes: the only nodes to use, as of claims that have devices; ``None``: all.
+    :param lacks: why the pod cannot start yet; "": it can.
+    """
+
+    templates: tuple[ResourceClaim, ...] = ()
+    nodes: tuple[str, ...] | None = None
+    lacks: str = ""
+
+
+def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
+    """The claims of a pod.
+
+    :raises ValueError: an entry cannot be read.
+    """
+    made = {
+        one["name"].text(): one["resourceClaimName"]
+        for one in pod["status"]["resourceClaimStatuses"].entries()
+    }
+    namespace = pod["metadata"]["namespace"].text() or "default"
+    found = []
+    for one in pod["spec"]["resourceClaims"].entries():
+        name, own = one["name"].name(), one["resourceClaimName"]
+        generated = made.get(name)
+        if own.absent and generated is not None and generated.absent:
+            continue  # its template makes no claim
+        known = own if generated is None or not own.absent else generated
+        full = "" if known.absent else f"{namespace}/{known.name()}"
+        found.append(ClaimRef(name, full, own.absent))
+    return tuple(found)
+
+
+def _devices_of(allocation: Mapping[str, Any] | None) -> dict[tuple[str, ...], list[str]]:
+    """The devices of an allocation that others cannot have, each with the ids of its shares.
+
+    :raises ValueError: it cannot be read.
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    try:
+        for one in ((allocation or {}).get("devices") or {}).get("results") or ():
+            if not one.get("adminAccess"):
+                device = (one["driver"], one["pool"], one["device"])
+                found.setdefault(device, []).append(one.get("shareID") or "")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"status.allocation: {type(error).__name__} {error}") from None
+    return found
+
+
+def has_same_devices(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two allocations have the same devices, under whatever ids of shares."""
+    rows = [
+        sorted(
+            (*(str(of.get(key)) for key in _OF_DEVICE), "shareID" in of)
+            for of in ((given or {}).get("devices") or {}).get("results") or ()
+        )
+        for given in (one, other)
+    ]
+    return (one is None) == (other is None) and rows[0] == rows[1]
+
+
+class Claims:
+    """The claims that are known, the pods that have them, and what the scheduler hears of both.
+
+    :param part: the cluster of device claims of the scheduler.
+    """
+
+    def __init__(self, part: DraCluster) -> None:
+        self._part = part
+        self.known: dict[str, KnownClaim] = {}
+        """The claims by "namespace/name"."""
+        self._refs: dict[str, tuple[ClaimRef, ...]] = {}  # by pod
+        self._users: dict[str, dict[str, None]] = {}  # the pods of each claim
+        self._duties: dict[str, str] = {}  # the pod whose job allocates a claim
+        self._holders: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by device: uid -> shares
+        self._versions: dict[tuple[str, str], int] = {}  # of objects that were reported
+        self._objects: dict[tuple[str, str], Any] = part.objects  # as they were reported last
+        self._told = set(self._objects)
+        self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: it is gone
+        self._unsettled = {uid: "" for uid in part.claims if "/" not in uid}  # uid -> name
+        self._blocked: dict[str, str] = {}  # of these a job has the devices
+        self._booked: dict[str, Any] = {}  # uid -> its devices
+        self.is_written = False
+        """Whether this process writes what claims have."""
+        self.stale: dict[str, None] = {}
+        """The claims that have devices for pods of ours alone, which wait for other ones."""
+
+    # --- what is reported
+
+    def see(self, kind: str, type_: str, item: Mapping[str, Any]) -> list[str]:
+        """An object was reported; the pods that it concerns.
+
+        :raises ValueError: it cannot be read.
+        """
+        meta = mapping_in(item, "metadata")
+        full, version = owner_name(Field(item)), version_of(meta.get("resourceVersion"))
+        known = self._versions.pop((kind, full), 0)
+        self._versions[kind, full] = version or known
+        if len(self._versions) > _MOST_VERSIONS:
+            del self._versions[next(iter(self._versions))]
+        if version and version < known:
+            self._versions[kind, full] = known
+            return []
+        if kind == CLAIM:
+            return self._see_claim(full, None if type_ == "DELETED" else item)
+        name = meta["name"]
+        if kind == "Node":
+            said: dict[str, Any] = {}
+            own = {"name": name, "labels": dict(mapping_in(meta, "labels"))}
+        else:
+            said = {"spec": item.get("spec")}
+            kind, _, api = kind.partition(".")
+            own = {"name": f"{name}.{api}" if api else name}
+        document = {"kind": kind, "metadata": own, **said}
+        changed = self._put((kind, own["name"]), None if type_ == "DELETED" else document)
+        return self._pinned() if changed and kind == "Node" else []
+
+    def _pinned(self) -> list[str]:
+        """The pods with claims that have devices: which nodes those allow may be other ones."""
+        return [pod for pod, refs in self._refs.items() if any(map(self._given, refs))]
+
+    def _put(self, key: tuple[str, str], document: dict[str, Any] | None) -> bool:
+        """Note an object; whether it has changed."""
+        record = None if document is None else record_of(document, 0)
+        if self._objects.get(key) == record:
+            return False
+        if record is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = record
+        self._changed[key] = document
+        return True
+
+    def _see_claim(self, name: str, item: Mapping[str, Any] | None) -> list[str]:
+        old, new = self.known.get(name), None if item is None else KnownClaim.of(item)
+        for claim, change in ((old, False), (new, True)):
+            if claim is not None:
+                self._unsettled[claim.uid] = name
+                for device, shares in _devices_of(claim.allocation).items():
+                    holders = self._holders.setdefault(device, {})
+                    holders.pop(claim.uid, None)
+                    if change:
+                        holders[claim.uid] = shares
+                    if not holders:
+                        del self._holders[device]
+        self.stale.pop(name, None)
+        if new is None:
+            self.known.pop(name, None)
+        else:
+            self.known[name] = new
+        return [*self._users.get(name, ())]
+
+    def keep(self, kind: str, names: Iterable[str]) -> list[str]:
+        """There are no objects of a kind but these; the pods that the others concern."""
+        kept = {name.removeprefix(_ANY_SPACE) for name in names}
+        if kind == CLAIM:
+            gone = [name for name in self.known if name.removeprefix(_ANY_SPACE) not in kept]
+            return [pod for name in gone for pod in self._see_claim(name, None)]
+        kind, dot, api = kind.partition(".")
+        changed = [
+            self._put(key, None)
+            for key in list(self._objects)
+            if key[0] == kind and key[1].endswith(dot + api)
+            if key[1].removesuffix(dot + api) not in kept
+        ]
+        return self._pinned() if changed and kind == "Node" else []
+
+    # --- pods
+
+    def note(self, pod: str, refs: tuple[ClaimRef, ...]) -> None:
+        """A pod has these claims; none: it is gone, or has ended."""
+        if self._refs.get(pod, ()) == refs:
+            return
+        for ref in self._refs.pop(pod, ()):
+            users = self._users.get(ref.claim, {})
+            users.pop(pod, None)
+            if not users:
+                self._users.pop(ref.claim, None)
+            if self._duties.get(ref.claim) == pod:
+                del self._duties[ref.claim]
+            self.unsettle(ref)
+        if refs:
+            self._refs[pod] = refs
+        for ref in refs:
+            if ref.claim:
+                self._users.setdefault(ref.claim, {})[pod] = None
+
+    def beside(self, pod: str) -> list[str]:
+        """The other pods that have a claim of a pod."""
+        claims = {ref.claim for ref in self._refs.get(pod, ())}
+        users = dict.fromkeys(user for claim in claims for user in self._users.get(claim, ()))
+        return [user for user in users if user != pod]
+
+    def refs(self, pod: str) -> tuple[ClaimRef, ...]:
+        """The claims of a pod."""
+        return self._refs.get(pod, ())
+
+    def unsettle(self, ref: ClaimRef) -> None:
+        """Whether a claim has to be booked by itself may have changed."""
+        if (claim := self.known.get(ref.claim)) is not None:
+            self._unsettled[claim.uid] = claim.name
+
+    def _given(self, ref: ClaimRef) -> bool:
+        claim = self.known.get(ref.claim)
+        return claim is not None and claim.allocation is not None
+
+    def allocates(self, pod: str) -> None:
+        """The job of a pod is to allocate its claims that have no devices."""
+        for ref in self._refs.get(pod, ()):
+            if not self._given(ref):
+                self._duties[ref.claim] = pod
+
+    def wants(self, pod: str, name_of: Callable[[str], str]) -> Wants:
+        """What the claims of a pod mean for its job now.
+
+        :param name_of: the name of a pod whose job is there, or is about to be; "" of others.
+        """
+        templates, nodes = [], None
+        for ref in self._refs.get(pod, ()):
+            claim = self.known.get(ref.claim)
+            lacks = self._lacks(pod, ref, claim)
+            if lacks or claim is None:
+                return Wants(lacks=lacks)
+            if claim.allocation is not None:
+                allowed = self._allowed(claim.allocation)
+                if allowed is not None:
+                    nodes = [one for one in allowed if nodes is None or one in nodes]
+                continue
+            other = self._duties.get(ref.claim, pod)
+            if other != pod and (name := name_of(other)):
+                first = f"gets its devices with the pod {show(name)} first"
+                return Wants(lacks=f"the claim {show(claim.name)} {first}")
+            assert not isinstance(claim.spec, str)
+            templates.append(claim.spec.replace(name=ref.name))
+        if nodes is not None and not nodes:
+            return Wants(lacks="no node can use the devices that its claims have")
+        return Wants(tuple(templates), None if nodes is None else tuple(nodes))
+
+    def _lacks(self, pod: str, ref: ClaimRef, claim: KnownClaim | None) -> str:
+        """Why a pod cannot use a claim; "": it can."""
+        if not ref.claim:
+            return f"the claim {show(ref.name)} has not been made from its template yet"
+        if claim is None:
+            return f"the claim {show(ref.claim)} does not exist, or is not known yet"
+        if ref.is_made and claim.owner and "/" not in pod and claim.owner != pod:
+            return f"the claim {show(ref.claim)} was made for another pod"
+        if claim.is_leaving:
+            return f"the claim {show(ref.claim)} is being deleted"
+        if isinstance(claim.spec, str):
+            return claim.spec
+        if pod not in claim.reserved and len(claim.reserved) >= MOST_CONSUMERS:
+            return f"the claim {show(ref.claim)} has {MOST_CONSUMERS} pods already"
+        return ""
+
+    def _allowed(self, allocation: Mapping[str, Any]) -> list[str] | None:
+        """The nodes that can use the devices of an allocation; ``None``: all."""
+        selector = allocation.get("nodeSelector")
+        if selector is None:
+            return None
+        try:
+            given = selector["nodeSelectorTerms"]
+            terms = [convert(term, NodeSelectorTerm) for term in given]
+        except (KeyError, TypeError, ValueError):
+            return []
+        nodes = (node for (kind, _), node in self._objects.items() if kind == "Node")
+        return [node.name for node in nodes if any(term.selects(node) for term in terms)]
+
+    # --- places
+
+    def has(self, pod: str, place: PlacedPod) -> bool:
+        """Whether the claims of a pod have the devices of this place."""
+        placed, refs = dict(place.claims), {ref.name: ref for ref in self.refs(pod)}
+        return bool(placed) and all(
+            name in refs and self._is_of(refs[name], allocation)
+            for name, allocation in placed.items()
+        )
+
+    def _is_of(self, ref: ClaimRef, allocation: Mapping[str, Any] | None) -> bool:
+        claim = self.known.get(ref.claim)
+        if claim is None or claim.allocation is None or allocation is None:
+            return False
+        return has_same_devices(claim.allocation, allocation)
+
+    def writes(self, pod: str, place: PlacedPod) -> Iterator[ClaimWrite]:
+        """What has to be written before a pod is bound at its place.
+
+        :raises ValueError: others have the devices, or a claim has others.
+        """
+        placed = dict(place.claims)
+        for ref in self.refs(pod):
+            claim, allocation = self.known.get(ref.claim), placed.get(ref.name)
+            lacks = self._lacks(pod, ref, claim)
+            if lacks or claim is None:
+                raise ValueError(lacks)
+            if allocation is None and claim.allocation is None:
+                raise ValueError(f"the claim {show(ref.claim)} has lost its devices")
+            if allocation is not None:
+                given = claim.allocation
+                if given is not None and not has_same_devices(given, allocation):
+                    raise ValueError(f"the claim {show(ref.claim)} has got other devices")
+                allocation = _with_own_shares(allocation, claim.uid)
+                self._check_free(allocation, claim.uid)
+            yield ClaimWrite(claim.name, claim.uid, allocation)
+
+    def _check_free(self, allocation: Mapping[str, Any], uid: str) -> None:
+        for device, shares in _devices_of(allocation).items():
+            for holder, held in self._holders.get(device, {}).items():
+                if holder != uid and ("" in shares or "" in held):
+                    name = next((of.name for of in self.known.values() if of.uid == holder), holder)
+                    what = f"the device {'/'.join(device)} still belongs to the claim {show(name)}"
+                    raise ValueError(what)
+
+    # --- the scheduler
+
+    def has_news(self, is_listed: bool) -> bool:
+        """Whether the scheduler has to hear of something.
+
+        :param is_listed: whether all pods are known; of claims it hears only then.
+        """
+        return bool(self._changed or (is_listed and self._unsettled))
+
+    def changes(self) -> list[SchedulerEvent]:
+        """What the scheduler has to hear of objects."""
+        changed, self._changed = self._changed, {}
+        gone = [key for key, of in changed.items() if of is None and key in self._told]
+        objects = {key: of for key, of in changed.items() if of is not None}
+        self._told = (self._told - set(gone)) | objects.keys()
+        events = [_event("remove", gone)] if gone else []
+        return [*events, _event("objects", objects.values())] if objects else events
+
+    def bookings(
+        self, place_of: Callable[[str], PlacedPod | None], is_waiting: Callable[[str], bool]
+    ) -> list[SchedulerEvent]:
+        """What the scheduler has to hear of claims, one event for each.
+
+        :param place_of: the place that a pod has in its job from now on.
+        :param is_waiting: whether a pod is ours, and not bound.
+        """
+        unsettled, self._unsettled = {**self._blocked, **self._unsettled}, {}
+        self._blocked, events = {}, []
+        for uid, name in unsettled.items():
+            claim = self.known.get(name)
+            if claim is not None and claim.uid == uid and self.is_by_itself(claim, place_of):
+                if claim.reserved and all(map(is_waiting, claim.reserved)):
+                    self.stale[name] = None
+                devices = _devices_of(claim.allocation)
+                if self._booked.get(uid) != devices:
+                    self._booked[uid] = devices
+                    events.append(_event("objects", [claim.document]))
+            else:
+                self._booked.pop(uid, None)
+                if uid in self._part:
+                    events.append(_event("release", [uid]))
+        return events
+
+    def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
+        """Whether a claim has devices, and no job has booked them for it."""
+        if not _devices_of(claim.allocation):
+            return False
+        for pod in self._users.get(claim.name, ()):
+            place = place_of(pod)
+            placed = {} if place is None else dict(place.claims)
+            for ref in self.refs(pod):
+                if ref.claim == claim.name and self._is_of(ref, placed.get(ref.name)):
+                    return False
+        return True
+
+    def refused(self, event: SchedulerEvent) -> list[SchedulerEvent]:
+        """The scheduler has not taken an event; those that it is to hear instead.
+
+        A booking comes again when a job has ended, as a job has the devices.
+        """
+        ((name, given),) = event.arguments
+        if name == "objects" and given[0]["kind"] == CLAIM:
+            uid = given[0]["metadata"]["uid"]
+            self._blocked[uid] = given[0]["metadata"]["name"]
+            self._booked.pop(uid, None)
+            return []
+        return [_event(name, [one]) for one in given] if len(given) > 1 else []
+
+
+def _event(name: str, given: Iterable[Any]) -> SchedulerEvent:
+    return SchedulerEvent("update_claims", None, ((name, tuple(given)),))
+
+
+def _with_own_shares(allocation: Mapping[str, Any], uid: str) -> dict[str, Any]:
+    """An allocation whose shares have ids that no other claim ever has."""
+    results = [
+        {**one, "shareID": str(uuid5(UUID(one["shareID"]), uid))} if "shareID" in one else one
+        for one in allocation["devices"]["results"]
+    ]
+    return {**allocation, "devices": {**allocation["devices"], "results": results}}

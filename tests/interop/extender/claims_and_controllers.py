@@ -1,0 +1,179 @@
+"""A cluster with device claims, step by step: an API server, and a service that hears of it.
+
+Writes go over HTTP; what is reported is handed to the service when a test says so. `check` looks at
+nothing but the API server.
+"""
+
+import asyncio
+import json
+
+from interop.kubernetes.fake_api_server import KINDS, PROTECTION, FakeApiServer
+
+from hivecore.dra import DraCluster
+from hivecore.interop.extender.claim_writer import ClaimWriter
+from hivecore.interop.extender.link import PodLink
+from hivecore.interop.extender.service import PodService
+from hivecore.interop.kubernetes.client.api_server import ApiServer
+from hivecore.scheduler import Scheduler
+
+__all__ = ["ClaimCluster", "claimed"]
+
+_FOLLOWED = "nodes", "pods", "resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"
+
+
+def claimed(**claims):
+    """A pod's claims by their names in the pod; a template's name begins with "new-"."""
+    kinds = {True: "resourceClaimTemplateName", False: "resourceClaimName"}
+    return [{"name": one, kinds[of.startswith("new-")]: of} for one, of in claims.items()]
+
+
+class ClaimCluster:
+    """Nodes and pods, the service, and what kube-scheduler and the controller of claims do."""
+
+    def __init__(self, folder, nodes=("n0", "n1"), devices=2, scheduler=None):
+        self.api = FakeApiServer().__enter__()
+        self.templates = {"new-gpu": {"gpu": 1}, "new-pair": {"gpu": 2}}
+        self.nodes, self.told = nodes, {}
+        self.path = self.api.write_kubeconfig(folder / "kubeconfig")
+        self.runner = asyncio.Runner()
+        self.server = self.runner.run(self._connected())
+        for node in nodes:
+            self.api.add_node(node)
+            self.api.add_slice(node, [f"d{i}" for i in range(devices)])
+        self.api.add_class("gpu")
+        self.start(scheduler or Scheduler(claims=DraCluster()))
+
+    async def _connected(self):
+        return await ApiServer.of_kubeconfig(self.path)
+
+    def run(self, work):
+        return self.runner.run(work)
+
+    def close(self):
+        self.run(self.server.close())
+        self.runner.close()
+        self.api.__exit__()
+
+    # --- the service
+
+    def start(self, scheduler):
+        """A service that has listed everything."""
+        self.scheduler = scheduler
+        self.run(self._start())
+        self.seen = self.api.version
+
+    async def _start(self):
+        self.service = PodService(
+            self.scheduler,
+            clock=lambda: 0.0,
+            binder=self.server.bind,
+            find_pod=self.server.find_pod,
+            writer=ClaimWriter(self.server),
+        )
+        self.jobs = self.service.extender.jobs
+        self.link = PodLink(self.service, self.server)
+        for kind in _FOLLOWED:
+            page = self.api._list(kind, {})
+            own = self._kind(KINDS[kind])
+            await self.service.apply({**page, "kind": f"{own}List"})
+
+    def _kind(self, kind):
+        return f"{kind}.v1beta2" if kind == "DeviceTaintRule" else kind
+
+    def restart(self, with_log=True):
+        """Another process; without its log it knows no job."""
+        saved = Scheduler.from_bytes(self.scheduler.to_bytes())
+        self.start(saved if with_log else Scheduler(claims=DraCluster()))
+
+    def hear(self):
+        """The watches tell of everything that has happened."""
+        events = [one for kind in _FOLLOWED for one in self.api.events[kind] if one[0] > self.seen]
+        self.seen = self.api.version
+        for _, event in sorted(events, key=lambda one: one[0]):
+            item = {**event["object"], "kind": self._kind(event["object"]["kind"])}
+            self.run(self.service.apply({**event, "object": item}))
+
+    def ask(self, verb, body):
+        data = json.dumps(body).encode()
+        status, text = self.run(self.service.answer(f"/v1/extender/{verb}", data, {}))
+        assert status == 200, text
+        return json.loads(text)
+
+    # --- what happens in the cluster
+
+    def add_pod(self, name, spec=None, **claims):
+        self.api.add_pod(name, spec={"resourceClaims": claimed(**claims), **(spec or {})})
+
+    def settle(self, rounds=6):
+        """Everybody does what there is to be done."""
+        for _ in range(rounds):
+            self.api.control_claims(self.templates)
+            self.hear()
+            for pod in self.api.all("pods"):
+                if "nodeName" not in pod["spec"]:
+                    self.try_pod(pod["metadata"]["name"])
+            self.run(self.link.clear_claims())
+
+    def try_pod(self, name):
+        """kube-scheduler tries a pod; whether it is bound."""
+        pod = self.api.pod(name)
+        answer = self.ask("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
+        nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
+        self.told[name] = answer["Error"] or next(iter(failed.values()), "")
+        if not nodes:
+            return False
+        meta = pod["metadata"]
+        named = {"PodName": name, "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
+        self.told[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
+        return not self.told[name]
+
+    # --- what there is
+
+    def node_of(self, pod):
+        return self.api.pod(pod)["spec"].get("nodeName")
+
+    def devices(self, claim):
+        """The devices of a claim, as node/device."""
+        allocation = (self.api.claim(claim).get("status") or {}).get("allocation") or {}
+        return [
+            f"{one['pool']}/{one['device']}"
+            for one in allocation.get("devices", {}).get("results", ())
+        ]
+
+    def booked(self):
+        """By device the names under which the scheduler has booked it."""
+        found = {}
+        for owner, entries in self.scheduler.claims._book.owners.items():
+            for entry in entries:
+                found.setdefault(f"{entry.device.pool}/{entry.device.device}", []).append(owner)
+        return found
+
+    def check(self):
+        """No device twice; bound pods have their claims on their nodes; the book has all of it."""
+        self.scheduler.check()
+        holders = {}
+        for claim in self.api.all("resourceclaims"):
+            name, status = claim["metadata"]["name"], claim.get("status") or {}
+            for device in self.devices(name):
+                holders.setdefault(device, []).append(name)
+            if status.get("allocation"):
+                assert PROTECTION in claim["metadata"]["finalizers"]
+            else:
+                assert not status.get("reservedFor")
+        assert all(len(names) == 1 for names in holders.values()), holders
+        for pod in self.api.all("pods"):
+            node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
+            made = pod["status"].get("resourceClaimStatuses", ())
+            made = {one["name"]: one["resourceClaimName"] for one in made}
+            for one in pod["spec"].get("resourceClaims", ()) if node else ():
+                claim = self.api.claim(one.get("resourceClaimName") or made[one["name"]])
+                if pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                    status = claim["status"]
+                    assert uid in [of["uid"] for of in status["reservedFor"]]
+                    assert {
+                        of.partition("/")[0] for of in self.devices(claim["metadata"]["name"])
+                    } == {node}
+        booked = self.booked()
+        assert all(len(owners) == 1 for owners in booked.values())
+        assert holders.keys() <= booked.keys(), (holders, booked)
+        return holders, booked
