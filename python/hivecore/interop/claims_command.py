@@ -7,13 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
-from hivecore.dra.ledger import record_of
-from hivecore.interop.kubernetes.documents import objects_of
+from hivecore.interop.kubernetes.claim_objects import OF_CLAIMS, read_objects
 
 __all__ = ["add_explain_command", "validate_claims"]
-
-_OF_CLAIMS = ("ResourceSlice", "DeviceClass", "DeviceTaintRule", "ResourceClaim", "Node")
-_TEMPLATE = "ResourceClaimTemplate"
 
 
 def add_explain_command(commands: Any) -> None:
@@ -45,12 +41,12 @@ def add_explain_command(commands: Any) -> None:
 
 def validate_claims(path: Path) -> int:
     """Print what objects of device claims a file has, or every mistake; returns the exit status."""
-    objects, mistakes = _read([path])
+    objects, mistakes = read_objects([path])
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
     if mistakes:
         return 1
-    counts = {kind: sum(type(record).__name__ == kind for record in objects) for kind in _OF_CLAIMS}
+    counts = {kind: sum(type(record).__name__ == kind for record in objects) for kind in OF_CLAIMS}
     print(", ".join(f"{count} x {kind}" for kind, count in counts.items() if count))
     return 0
 
@@ -58,7 +54,7 @@ def validate_claims(path: Path) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     gates = dict(_gate(text) for text in arguments.gate)
     cluster = DraCluster(KubernetesFeatures.of(arguments.kubernetes, gates))
-    objects, mistakes = _read(arguments.files)
+    objects, mistakes = read_objects(arguments.files)
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
     if mistakes:
@@ -104,29 +100,3 @@ def _gate(text: str) -> tuple[str, bool]:
     if value not in ("true", "false"):
         raise ValueError(f"--gate {text}: it must be NAME=true or NAME=false")
     return name, value == "true"
-
-
-def _read(paths: Iterable[Path]) -> tuple[list[Any], list[str]]:
-    """The objects of files as records, and what is wrong with others."""
-    objects, mistakes = [], []
-    for path in paths:
-        text = path.read_text("utf-8", errors="replace")
-        for number, field in enumerate(objects_of(text, "document")):
-            document = field.value
-            kind = document.get("kind")
-            if kind == _TEMPLATE:
-                document = _of_template(document)
-            elif kind not in _OF_CLAIMS:
-                continue
-            try:
-                objects.append(record_of(document, number))
-            except (TypeError, ValueError) as error:
-                mistakes.append(f"{path}: {error}")
-    return objects, mistakes
-
-
-def _of_template(document: Any) -> Any:
-    """A claim as the template makes it."""
-    inner = document.get("spec") or {}
-    claim = {"kind": "ResourceClaim", "metadata": document.get("metadata") or {}}
-    return claim | {"spec": inner.get("spec") or {}}

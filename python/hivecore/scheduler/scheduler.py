@@ -198,6 +198,16 @@ class Scheduler(JobOrders):
         with self._lock:
             return self._state.stages.counted(job)
 
+    def places(self, job: Job) -> bool:
+        """Whether some part chooses nodes for a job's pods; else `submit` refuses ``where.nodes``.
+
+        >>> from hivecore.scheduler import Job, Role, Scheduler
+        >>> Scheduler().places(Job("train", "vision", [Role("worker")]))
+        False
+        """
+        with self._lock:
+            return self._state.stages.places(job)
+
     def explain(self, job: str) -> JobExplanation:
         """Why a job waits, and the changes with which it would start now; nothing changes.
 

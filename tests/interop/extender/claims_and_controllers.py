@@ -9,7 +9,7 @@ import json
 
 from interop.kubernetes.fake_api_server import KINDS, PROTECTION, FakeApiServer
 
-from hivecore.dra import DraCluster
+from hivecore.dra import DraCluster, KubernetesFeatures
 from hivecore.interop.extender.claim_writer import ClaimWriter
 from hivecore.interop.extender.link import PodLink
 from hivecore.interop.extender.service import PodService
@@ -27,6 +27,11 @@ def claimed(**claims):
     return [{"name": one, kinds[of.startswith("new-")]: of} for one, of in claims.items()]
 
 
+def dra():
+    """A cluster of device claims with nothing in it, in which rules taint devices."""
+    return DraCluster(KubernetesFeatures.of("1.36", {"DRADeviceTaintRules": True}))
+
+
 class ClaimCluster:
     """Nodes and pods, the service, and what kube-scheduler and the controller of claims do."""
 
@@ -41,7 +46,7 @@ class ClaimCluster:
             self.api.add_node(node)
             self.api.add_slice(node, [f"d{i}" for i in range(devices)])
         self.api.add_class("gpu")
-        self.start(scheduler or Scheduler(claims=DraCluster()))
+        self.start(Scheduler(claims=dra()) if scheduler is None else scheduler)
 
     async def _connected(self):
         return await ApiServer.of_kubeconfig(self.path)
@@ -83,7 +88,7 @@ class ClaimCluster:
     def restart(self, with_log=True):
         """Another process; without its log it knows no job."""
         saved = Scheduler.from_bytes(self.scheduler.to_bytes())
-        self.start(saved if with_log else Scheduler(claims=DraCluster()))
+        self.start(saved if with_log else Scheduler(claims=dra()))
 
     def hear(self):
         """The watches tell of everything that has happened."""
@@ -135,10 +140,8 @@ class ClaimCluster:
     def devices(self, claim):
         """The devices of a claim, as node/device."""
         allocation = (self.api.claim(claim).get("status") or {}).get("allocation") or {}
-        return [
-            f"{one['pool']}/{one['device']}"
-            for one in allocation.get("devices", {}).get("results", ())
-        ]
+        results = allocation.get("devices", {}).get("results", ())
+        return [f"{one['pool']}/{one['device']}" for one in results]
 
     def booked(self):
         """By device the names under which the scheduler has booked it."""
@@ -164,15 +167,17 @@ class ClaimCluster:
         for pod in self.api.all("pods"):
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
             made = pod["status"].get("resourceClaimStatuses", ())
-            made = {one["name"]: one["resourceClaimName"] for one in made}
+            made = {one["name"]: one.get("resourceClaimName") for one in made}
             for one in pod["spec"].get("resourceClaims", ()) if node else ():
-                claim = self.api.claim(one.get("resourceClaimName") or made[one["name"]])
-                if pod["status"]["phase"] not in ("Succeeded", "Failed"):
-                    status = claim["status"]
-                    assert uid in [of["uid"] for of in status["reservedFor"]]
+                name = one.get("resourceClaimName") or made[one["name"]]
+                if name and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                    claim = self.api.claim(name)
+                    assert uid in [of["uid"] for of in claim["status"]["reservedFor"]]
                     assert {
                         of.partition("/")[0] for of in self.devices(claim["metadata"]["name"])
                     } == {node}
+        if self.scheduler.claims is None:
+            return holders, {}
         booked = self.booked()
         assert all(len(owners) == 1 for owners in booked.values())
         assert holders.keys() <= booked.keys(), (holders, booked)

@@ -1,16 +1,79 @@
 """Device claims in the service of pods: what is written, what is booked, and what comes between."""
 
+import copy
+import random
+
 import pytest
 from interop.extender.claims_and_controllers import ClaimCluster
 from interop.kubernetes.fake_api_server import PROTECTION
+from profiles import seeds
+
+from hivecore.scheduler import Scheduler
+
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
+BINDING = "/api/v1/namespaces/x/pods/p/binding"
+OWN = "/pods:x:p/pod/0/gpus"
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    made = ClaimCluster(tmp_path)
-    yield made
-    made.check()
-    made.close()
+def clusters(tmp_path):
+    made = []
+
+    def make(**options):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(ClaimCluster(folder, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        one.check()
+
+
+@pytest.fixture
+def cluster(clusters):
+    return clusters()
+
+
+def allocation(node, *devices):
+    """What another scheduler writes."""
+    results = [
+        {"request": "gpu", "driver": "gpu.x", "pool": node, "device": device} for device in devices
+    ]
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "devices": {"results": results},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+    }
+
+
+def allocate(cluster, name, given, pods=()):
+    """Another scheduler writes this allocation, and for which pods it is."""
+    claim = copy.deepcopy(cluster.api.claim(name))
+    claim["metadata"]["finalizers"] = [PROTECTION]
+    uids = [(pod, cluster.api.pod(pod)["metadata"]["uid"]) for pod in pods]
+    reserved = [{"resource": "pods", "name": pod, "uid": uid} for pod, uid in uids]
+    claim["status"] = {"allocation": given, "reservedFor": reserved}
+    cluster.api._put("resourceclaims", claim)
+
+
+def failing(cluster, at, status=500, times=1, before=None):
+    """Let requests fail: those of this method and the end of their path, so many times."""
+    left = [times]
+
+    def refuse(request):
+        if (request.method, request.path) == at and left[0]:
+            left[0] -= 1
+            if before is not None:
+                before()
+            return status
+        return 0
+
+    cluster.api.refuse = refuse
+
+
+# --- one pod
 
 
 def test_a_pod_is_bound_when_its_claim_says_so(cluster):
@@ -23,7 +86,429 @@ def test_a_pod_is_bound_when_its_claim_says_so(cluster):
     assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
     assert cluster.devices("c") == ["n0/d0", "n0/d1"]
     writes = [one for one in cluster.api.requests if one[0] in ("PUT", "POST")]
-    path = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
-    binding = "/api/v1/namespaces/x/pods/p/binding"
-    assert writes == [("PUT", path), ("PUT", f"{path}/status"), ("POST", binding)]
-    assert cluster.booked() == dict.fromkeys(["n0/d0", "n0/d1"], ["/pods:x:p/pod/0/gpus"])
+    assert writes == [("PUT", CLAIM), ("PUT", f"{CLAIM}/status"), ("POST", BINDING)]
+    assert cluster.booked() == {"n0/d0": [OWN], "n0/d1": [OWN]}
+
+
+def test_a_pod_waits_for_the_claim_of_its_template(cluster):
+    cluster.add_pod("p", gpus="new-gpu")
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.told["p"] == "the claim 'gpus' has not been made from its template yet"
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n0"
+    (made,) = cluster.api.pod("p")["status"]["resourceClaimStatuses"]
+    assert cluster.devices(made["resourceClaimName"]) == ["n0/d0"]
+
+
+def test_a_template_without_a_claim_asks_for_nothing(cluster):
+    cluster.add_pod("p", gpus="new-gpu")
+    pod = copy.deepcopy(cluster.api.pod("p"))
+    pod["status"]["resourceClaimStatuses"] = [{"name": "gpus"}]
+    cluster.api._put("pods", pod)
+    cluster.hear()
+    assert cluster.try_pod("p")
+    assert cluster.booked() == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda claim: None, "the claim 'x/c' does not exist, or is not known yet"),
+        (
+            lambda claim: claim["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"),
+            "the claim 'x/c' is being deleted",
+        ),
+        (
+            lambda claim: claim["spec"]["devices"]["requests"][0].pop("exactly"),
+            "exactly: one of exactly, firstAvailable must be set",
+        ),
+        (
+            lambda claim: claim["spec"]["devices"]["requests"][0]["exactly"].update(
+                deviceClassName="tpu"
+            ),
+            "no device class 'tpu'",
+        ),
+    ],
+)
+def test_a_pod_says_what_is_wrong_with_its_claim(cluster, change, says):
+    claim = copy.deepcopy(cluster.api.add_claim("c", {"gpu": 1}))
+    if change(claim) is None and "exist" in says:
+        cluster.api.delete("resourceclaims", "c", "x")
+    else:
+        cluster.api._put("resourceclaims", claim)
+    cluster.add_pod("p", gpus="c")
+    cluster.settle(2)
+    assert cluster.node_of("p") is None
+    assert says in cluster.told["p"]
+
+
+def test_the_claim_that_was_made_for_another_pod_is_not_used(cluster):
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "other", "controller": True}
+    cluster.api.add_claim("c", {"gpu": 1}, ownerReferences=[owner])
+    cluster.add_pod("p", gpus="new-gpu")
+    pod = copy.deepcopy(cluster.api.pod("p"))
+    pod["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "c"}]
+    cluster.api._put("pods", pod)
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.told["p"] == "the claim 'x/c' was made for another pod"
+
+
+def test_devices_come_back_when_kubernetes_takes_them_off_the_claim(cluster):
+    for name in ("p", "q", "r"):
+        cluster.add_pod(name, gpus="new-pair")
+    cluster.settle(2)
+    assert {cluster.node_of("p"), cluster.node_of("q")} == {"n0", "n1"}
+    assert cluster.node_of("r") is None
+    cluster.api.set_phase("p", "Succeeded")
+    cluster.hear()
+    cluster.check()  # the claim has its devices still
+    assert not cluster.try_pod("r")
+    cluster.settle(1)
+    assert cluster.node_of("r") == cluster.node_of("p")
+
+
+def test_pods_that_come_later_wait_for_slices_and_classes(clusters):
+    cluster = clusters(devices=1)
+    cluster.add_pod("p", gpus="new-pair")
+    cluster.settle(2)
+    assert "no node can serve gpus" in cluster.told["p"]
+    cluster.api.add_slice("n1", ["d0", "d1"])
+    cluster.settle(2)
+    assert cluster.node_of("p") == "n1"
+
+
+def test_a_rule_taints_devices(cluster):
+    rule = {"taint": {"key": "k", "effect": "NoSchedule"}, "deviceSelector": {"pool": "n0"}}
+    cluster.api._put("devicetaintrules", {"metadata": {"name": "r"}, "spec": rule})
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="new-pair")
+    cluster.settle(2)
+    assert cluster.node_of("p") == "n1"
+    assert cluster.node_of("q") is None
+    cluster.api.delete("devicetaintrules", "r")
+    cluster.settle(2)
+    assert cluster.node_of("q") == "n0"
+
+
+def test_objects_that_a_list_leaves_out_are_gone(cluster):
+    cluster.api.delete("resourceslices", "n0-gpu.x")
+    cluster.api.delete("nodes", "n0")
+    cluster.restart()
+    assert cluster.scheduler.claims.nodes == ("n1",)
+
+
+# --- several pods with one claim
+
+
+def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="c")
+    cluster.hear()
+    assert not cluster.try_pod("q")
+    assert cluster.told["q"] == "the claim 'x/c' gets its devices with the pod 'x/p' first"
+    cluster.settle(2)
+    assert cluster.node_of("p") == cluster.node_of("q") == "n0"
+    assert len(cluster.api.claim("c")["status"]["reservedFor"]) == 2
+    assert cluster.booked() == {"n0/d0": [OWN]}
+    cluster.api.delete_pod("p")
+    cluster.settle(1)
+    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"]]}
+    cluster.api.delete_pod("q")
+    cluster.settle(1)
+    assert cluster.booked() == {}
+
+
+def test_another_pod_allocates_if_the_first_one_is_gone(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="c")
+    cluster.hear()
+    cluster.api.delete_pod("p")
+    cluster.settle(2)
+    assert cluster.node_of("q") == "n0"
+
+
+def test_a_claim_has_at_most_256_pods(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n1", "d0"))
+    claim = cluster.api.claim("c")
+    consumers = [{"resource": "pods", "name": f"o{i}", "uid": f"o{i}"} for i in range(256)]
+    claim["status"]["reservedFor"] = consumers
+    cluster.api._put("resourceclaims", claim)
+    cluster.add_pod("p", gpus="c")
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.told["p"] == "the claim 'x/c' has 256 pods already"
+
+
+def test_a_pod_goes_where_its_claim_has_devices(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n1", "d1"))
+    cluster.add_pod("p", gpus="c", more="new-gpu")
+    cluster.add_pod("alone", gpus="c")
+    cluster.settle(2)
+    assert cluster.node_of("p") == cluster.node_of("alone") == "n1"
+    assert cluster.booked()["n1/d1"] == [cluster.api.claim("c")["metadata"]["uid"]]
+
+
+def test_devices_of_claims_that_others_allocate_are_not_given(cluster):
+    cluster.api.add_claim("c", {"gpu": 2})
+    allocate(cluster, "c", allocation("n0", "d0", "d1"))
+    cluster.add_pod("p", gpus="new-gpu")
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n1"
+
+
+# --- gangs
+
+
+def gang(cluster, size, **claims):
+    label = "pod-group.scheduling.sigs.k8s.io"
+    for i in range(size):
+        cluster.add_pod(f"g{i}", **claims)
+        pod = copy.deepcopy(cluster.api.pod(f"g{i}"))
+        pod["metadata"]["labels"] = {f"{label}/name": "g", f"{label}/min-available": str(size)}
+        cluster.api._put("pods", pod)
+
+
+def test_a_gang_starts_when_all_claims_have_been_made(cluster):
+    gang(cluster, 2, gpus="new-pair")
+    cluster.settle(2)
+    assert {cluster.node_of("g0"), cluster.node_of("g1")} == {"n0", "n1"}
+    assert set(cluster.booked()["n0/d0"]) < {f"/pods:x:g/pod/{i}/gpus" for i in range(2)}
+
+
+def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim(cluster):
+    gang(cluster, 2, gpus="new-gpu")
+    cluster.settle(2)
+    cluster.api.delete_pod("g1")
+    gang_of = copy.deepcopy(cluster.api.pod("g0")["metadata"]["labels"])
+    cluster.add_pod("g2", gpus="new-gpu")
+    pod = copy.deepcopy(cluster.api.pod("g2"))
+    pod["metadata"]["labels"] = gang_of
+    cluster.api._expand(pod, cluster.templates)
+    cluster.hear()
+    assert not cluster.try_pod("g2")
+    assert "still belongs to the claim 'x/g1-gpus" in cluster.told["g2"]
+    cluster.settle(2)
+    assert cluster.node_of("g2") == "n0"
+
+
+# --- writes that fail
+
+
+@pytest.mark.parametrize(
+    "at", [("GET", CLAIM), ("PUT", CLAIM), ("PUT", f"{CLAIM}/status"), ("POST", BINDING)]
+)
+@pytest.mark.parametrize("with_log", [None, True, False])
+def test_after_a_write_that_failed_the_same_devices_are_written(cluster, at, with_log):
+    cluster.api.add_claim("c", {"gpu": 2})
+    cluster.add_pod("p", gpus="c")
+    failing(cluster, at)
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.told["p"].startswith("binding failed: made up")
+    cluster.check()
+    if with_log is not None:
+        cluster.restart(with_log)
+    cluster.settle(3)
+    assert cluster.node_of("p") == "n0"
+    assert cluster.devices("c") == ["n0/d0", "n0/d1"]
+
+
+def test_a_conflict_is_tried_again_once(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 409)
+    cluster.hear()
+    assert cluster.try_pod("p")
+    cluster.api.add_claim("d", {"gpu": 1})
+    cluster.add_pod("q", gpus="d")
+    failing(cluster, ("PUT", f"{CLAIM[:-1]}d/status"), 409, times=2)
+    cluster.hear()
+    assert not cluster.try_pod("q")
+    assert cluster.try_pod("q")
+
+
+def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    given = allocation("n1", "d1")
+    failing(cluster, ("PUT", CLAIM), 409, before=lambda: allocate(cluster, "c", given))
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.told["p"] == "binding failed: the claim 'x/c' has got other devices"
+    cluster.check()
+    assert cluster.booked() == {"n1/d1": [cluster.api.claim("c")["metadata"]["uid"]]}
+    cluster.settle(2)
+    assert cluster.node_of("p") == "n1"
+
+
+def test_devices_that_another_claim_has_got_are_given_up(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.api.add_claim("other", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    cluster.hear()
+    assert cluster.booked() == {"n0/d0": [OWN]}
+    allocate(cluster, "other", allocation("n0", "d0"))
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert "gpu.x/n0/d0 still belongs to the claim 'x/other'" in cluster.told["p"]
+    cluster.check()
+    cluster.settle(2)
+    assert cluster.devices("c") == ["n0/d1"]
+
+
+def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    failing(cluster, ("POST", BINDING))
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.devices("c") == ["n0/d0"]
+    cluster.api.delete("nodes", "n0")
+    cluster.restart(with_log=False)
+    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"]]}
+    cluster.settle(3)
+    assert cluster.node_of("p") == "n1"
+
+
+def test_a_claim_whose_devices_are_used_is_not_cleared(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    cluster.settle(1)
+    jobs = cluster.service.extender.jobs
+    jobs.claims.stale["x/c"] = None
+    assert not jobs.is_stale("x/c")
+    cluster.run(cluster.link.clear_claims())
+    assert cluster.devices("c") == ["n0/d0"]
+
+
+# --- shares
+
+
+def test_shares_of_a_device_have_ids_of_their_claims(clusters):
+    cluster = clusters(devices=0)
+    capacity = {"memory": {"value": "80Gi", "requestPolicy": {"default": "40Gi"}}}
+    device = {"name": "d", "allowMultipleAllocations": True, "capacity": capacity}
+    cluster.api.add_slice("n0", [device])
+    for name in ("p", "q", "r"):
+        cluster.add_pod(name, gpus="new-gpu")
+    cluster.settle(2)
+    assert [cluster.node_of(name) for name in ("p", "q", "r")] == ["n0", "n0", None]
+    shares = {
+        one["status"]["allocation"]["devices"]["results"][0]["shareID"]
+        for one in cluster.api.all("resourceclaims")
+        if one.get("status")
+    }
+    assert len(shares) == 2
+    cluster.restart()
+    for name in ("p", "q", "r"):
+        cluster.api.delete_pod(name)
+    cluster.settle(2)
+    assert cluster.booked() == {}
+
+
+# --- restarts
+
+
+@pytest.mark.parametrize("with_log", [True, False])
+def test_claims_are_booked_after_a_restart(cluster, with_log):
+    cluster.api.add_claim("c", {"gpu": 1})
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="c")
+    cluster.add_pod("r", gpus="new-pair")
+    cluster.settle(2)
+    before = cluster.check()[0]
+    cluster.restart(with_log)
+    holders, booked = cluster.check()
+    assert holders == before
+    assert booked.keys() == holders.keys()
+    for name in ("p", "q", "r"):
+        cluster.api.delete_pod(name)
+    cluster.settle(2)
+    assert cluster.booked() == {}
+
+
+def test_claims_that_were_freed_meanwhile_are_free_after_a_restart(cluster):
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="new-pair")
+    cluster.settle(2)
+    cluster.api.delete_pod("p")
+    cluster.api.control_claims()
+    cluster.restart()
+    assert len(cluster.booked()) == 2
+
+
+# --- who allocates
+
+
+def test_a_scheduler_without_claims_leaves_them_to_kube_scheduler(clusters):
+    cluster = clusters(scheduler=Scheduler())
+    assert cluster.scheduler.claims is None
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    cluster.hear()
+    answer = cluster.ask("filter", {"Pod": cluster.api.pod("p"), "NodeNames": ["n0", "n1"]})
+    assert answer["NodeNames"] == ["n0", "n1"]
+
+
+def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(cluster):
+    cluster.jobs.claims.is_written = False
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_pod("p", gpus="c")
+    assert not cluster.try_pod("p")
+    assert "device claims need a server that writes them itself" in cluster.told["p"]
+
+
+# --- random histories
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_no_device_is_given_twice_whatever_happens(clusters, seed):
+    rng = random.Random(seed)
+    cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))
+    for i in range(3):
+        cluster.api.add_claim(f"shared{i}", {"gpu": 1})
+    numbers = iter(range(10**6))
+
+    def fail(request):
+        is_write = request.method in ("PUT", "POST") or "/resourceclaims/" in request.path
+        return rng.choice([409, 500, 503]) if is_write and rng.random() < 0.15 else 0
+
+    cluster.api.refuse = fail
+    for _ in range(60):
+        step = rng.randrange(12)
+        pods = [pod["metadata"]["name"] for pod in cluster.api.all("pods")]
+        if step < 4:
+            own = {"a": rng.choice(["new-gpu", "new-pair", *(f"shared{i}" for i in range(3))])}
+            own |= {"b": f"shared{rng.randrange(3)}"} if rng.random() < 0.3 else {}
+            cluster.add_pod(f"p{next(numbers)}", **own)
+        elif step == 4 and pods:
+            cluster.api.delete_pod(rng.choice(pods))
+        elif step == 5 and pods and "nodeName" in cluster.api.pod(pod := rng.choice(pods))["spec"]:
+            cluster.api.set_phase(pod, "Succeeded")
+        elif step == 6:
+            cluster.api.control_claims(cluster.templates)
+        elif step == 7 and rng.random() < 0.3:
+            cluster.restart(rng.random() < 0.6)
+        elif step == 8:
+            cluster.api.set_ready(rng.choice(cluster.nodes), rng.random() < 0.7)
+        elif step == 9:
+            cluster.run(cluster.link.clear_claims())
+        else:
+            cluster.settle(1)
+        cluster.hear()
+        cluster.check()
+    cluster.api.refuse = None
+    for node in cluster.nodes:
+        cluster.api.set_ready(node, True)
+    cluster.settle(4)
+    # Everybody has what there is, and the end of all pods frees everything.
+    for pod in cluster.api.all("pods"):
+        cluster.api.delete_pod(pod["metadata"]["name"])
+    cluster.settle(3)
+    assert cluster.check() == ({}, {})

@@ -24,7 +24,14 @@ _TRIES = 2  # another writer may come between reading and writing
 
 
 class ClaimTakenError(Exception):
-    """A claim has other devices than it was to get, or none that it was to have."""
+    """A claim has other devices than it was to get, or none that it was to have.
+
+    :param claim: as the API server has it.
+    """
+
+    def __init__(self, claim: dict[str, Any], message: str) -> None:
+        super().__init__(f"the claim {show(_name_of(claim))} {message}")
+        self.claim = claim
 
 
 class ClaimWriter:
@@ -47,7 +54,7 @@ class ClaimWriter:
             consumers = status.setdefault("reservedFor", [])
             if not any(one.get("uid") == pod.uid for one in consumers):
                 if len(consumers) >= MOST_CONSUMERS:
-                    raise ClaimTakenError(f"the claim {show(write.claim)} has no room for a pod")
+                    raise ClaimTakenError(claim, f"has {MOST_CONSUMERS} pods already")
                 consumers.append({"resource": "pods", "name": pod.name, "uid": pod.uid})
             elif status.get("allocation"):
                 return claim
@@ -77,15 +84,14 @@ class ClaimWriter:
     def _check(self, claim: dict[str, Any], write: ClaimWrite) -> None:
         """Refuse a claim that is not as it has to be."""
         meta, given = claim["metadata"], claim["status"].get("allocation")
-        what = f"the claim {show(write.claim)}"
         if meta.get("uid") != write.uid:
-            raise ClaimTakenError(f"{what} is another one by now")
+            raise ClaimTakenError(claim, "is another one by now")
         if meta.get("deletionTimestamp"):
-            raise ClaimTakenError(f"{what} is being deleted")
+            raise ClaimTakenError(claim, "is being deleted")
         if given is None and write.allocation is None:
-            raise ClaimTakenError(f"{what} has lost its devices")
+            raise ClaimTakenError(claim, "has lost its devices")
         if given and write.allocation and not has_same_devices(given, write.allocation):
-            raise ClaimTakenError(f"{what} has got other devices")
+            raise ClaimTakenError(claim, "has got other devices")
 
     async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
         finalizers = claim["metadata"].setdefault("finalizers", [])
@@ -113,6 +119,10 @@ class ClaimWriter:
     async def _put(self, claim: dict[str, Any], name: str, part: str = "") -> dict[str, Any]:
         found: dict[str, Any] = await self._api.request("PUT", _path(name) + part, claim)
         return found
+
+
+def _name_of(claim: dict[str, Any]) -> str:
+    return f"{claim['metadata'].get('namespace')}/{claim['metadata'].get('name')}"
 
 
 def _path(name: str) -> str:

@@ -104,6 +104,7 @@ class PodExtender:
         request = self.jobs.request_of(given)
         identity = pod.identity
         if request is None:
+            self.jobs.lose(identity)
             self._not_ours.pop(identity, None)
             self._not_ours[identity] = None
             if len(self._not_ours) > _MOST_REMEMBERED:

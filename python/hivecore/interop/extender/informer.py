@@ -9,7 +9,7 @@ from hivecore.interop.extender.pod_jobs import PodJobs
 from hivecore.interop.koordinator import read_pod_group
 from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod
+from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod, mapping_in
 from hivecore.interop.kubernetes.pods import node_of, owner_name
 from hivecore.scheduler import Scheduler
 
@@ -29,6 +29,7 @@ class JobInformer(ClusterInformer):
         super().__init__()
         self._scheduler = scheduler
         self._jobs = jobs
+        self._has_nodes = False  # all of them are known
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
 
     def apply(self, events: Any) -> list[str]:
@@ -46,6 +47,7 @@ class JobInformer(ClusterInformer):
             return
         request = self._jobs.request_of(pod)
         if request is None:
+            self._jobs.lose(identity)
             return
         member = self._jobs.add(identity, known.name, request)
         node = node_of(Field(pod))
@@ -66,6 +68,9 @@ class JobInformer(ClusterInformer):
             self._jobs.set_group(kind, owner_name(Field(item)), group)
         elif kind in KINDS:
             self._jobs.see_object(kind, type_, item)
+            node = mapping_in(item, "spec").get("nodeName")
+            if self._has_nodes and isinstance(node, str) and node not in self._ready:
+                self._set_ready(node, False)  # there is a slice of it, and no node
 
     def _node(self, type_: str, node: Mapping[str, Any], name: str, version: int) -> None:
         super()._node(type_, node, name, version)
@@ -90,6 +95,7 @@ class JobInformer(ClusterInformer):
         elif kind in (KIND, X_KIND):
             self._jobs.keep_groups(kind, names)
         else:
+            self._has_nodes |= kind == "Node"
             self._jobs.keep_objects(kind, names)
 
 

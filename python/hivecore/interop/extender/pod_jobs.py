@@ -321,8 +321,8 @@ class PodJobs(ClaimedPods):
         counted = self._scheduler.counted(job)
         job = job.replace(roles=[_with_resources(role, counted) for role in job.roles])
         pinned = [set(one.nodes) for one in wants if one.nodes is not None]
-        if not pinned:
-            return job
+        if not pinned or not self._scheduler.places(job):
+            return job  # the pods themselves know where they may go
         nodes = sorted(set.intersection(*pinned, *filter(None, [set(job.where.nodes)])))
         if not nodes:
             raise ValueError("no node can use the devices that the claims of all its pods have")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.events.service import SchedulerService
-from hivecore.interop.extender.claim_writer import ClaimWriter
+from hivecore.interop.extender.claim_writer import ClaimTakenError, ClaimWriter
 from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
@@ -150,7 +150,11 @@ class PodService(ExtenderService, SchedulerService):
     async def _send(self, reply: Reply) -> None:
         for write in reply.claims:
             assert self.writer is not None and reply.pod is not None
-            await self.note_claim(await self.writer.reserve(write, reply.pod))
+            try:
+                await self.note_claim(await self.writer.reserve(write, reply.pod))
+            except ClaimTakenError as error:
+                await self.note_claim(error.claim)
+                raise
         await super()._send(reply)
 
     async def note_claim(self, claim: dict[str, Any]) -> None:

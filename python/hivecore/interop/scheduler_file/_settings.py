@@ -1,4 +1,4 @@
-"""`queues`, `devices`, `sharing`, `storage` and `scheduler`: what each part is to do."""
+"""`queues`, `devices`, `claims`, `sharing`, `storage` and `scheduler`: what each part is to do."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -7,6 +7,9 @@ from typing import Any, cast
 from hivecore.cells.affinity_group import EVICTIONS, Evictions
 from hivecore.devices import DeviceCluster
 from hivecore.devices.device_cluster import POLICIES
+from hivecore.dra import DraCluster, KubernetesFeatures
+from hivecore.dra.features import VERSIONS
+from hivecore.interop.kubernetes.claim_objects import read_objects
 from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
@@ -14,6 +17,7 @@ from hivecore.queues import TenantQueues
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 
 __all__ = [
+    "read_claims",
     "read_devices",
     "read_evictions",
     "read_queues",
@@ -93,6 +97,31 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
         return None
     inventories = {name: node.devices for name, node in nodes.items()}
     return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
+
+
+def read_claims(value: Any, reader: Reader) -> DraCluster | None:
+    """The cluster of device claims; None: there is a mistake.
+
+    Rules that taint devices count, where a cluster has them. Devices that have to be made ready
+    before a pod is bound are not given: nobody would wait for that.
+    """
+    place: Place = (None, "claims")
+    fields = reader.keys(value, place, ("kubernetes", "gates", "objects"))
+    version = reader.choice(fields.get("kubernetes", "1.36"), (place, "kubernetes"), VERSIONS)
+    gates = {"DRADeviceBindingConditions": False}
+    gates |= {"DRADeviceTaintRules": True} if version != VERSIONS[0] else {}
+    for name, entry, at in reader.named(fields.get("gates"), (place, "gates")):
+        gates[name] = reader.flag(entry, at)
+    at = place, "gates"
+    made = reader.made(at, lambda: DraCluster(KubernetesFeatures.of(version, gates)))
+    if made is not None and fields.get("objects") is not None:
+        at = place, "objects"
+        opened = reader.file(fields["objects"], at)
+        objects, mistakes = ([], []) if opened is None else read_objects([opened[0]])
+        for mistake in mistakes:
+            reader.add(at, mistake)
+        reader.made(at, lambda: made.update(*objects))
+    return made
 
 
 def read_sharing(value: Any, reader: Reader) -> Sharing | None:

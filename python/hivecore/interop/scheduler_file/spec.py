@@ -10,6 +10,7 @@ from hivecore._arguments import as_text
 from hivecore.cells import CellCluster
 from hivecore.cells.affinity_group import Evictions
 from hivecore.devices import DeviceCluster
+from hivecore.dra import DraCluster
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.kubernetes.messages import show
@@ -20,6 +21,7 @@ from hivecore.interop.scheduler_file._nodes import Node, read_nodes, read_record
 from hivecore.interop.scheduler_file._quotas import read_quotas
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.interop.scheduler_file._settings import (
+    read_claims,
     read_devices,
     read_evictions,
     read_queues,
@@ -40,6 +42,7 @@ _SECTIONS = (
     "queues",
     "quotas",
     "devices",
+    "claims",
     "sharing",
     "storage",
     "scheduler",
@@ -59,6 +62,8 @@ class SchedulerSpec:
     :param cells: what there is, and which each tenant is promised.
     :param topology: the network with what is free on its nodes.
     :param devices: of all nodes.
+    :param claims: the devices of Kubernetes' device claims; those of a cluster that is served are
+        added to it.
     :param sharing: on which terms they share GPUs; ``None``: they do not.
     :param storage: the cache and the remote IO that they share.
     :param immediate: as of `Scheduler`.
@@ -100,6 +105,7 @@ class SchedulerSpec:
     cells: CellCluster | None = None
     topology: NetworkTopology | None = None
     devices: DeviceCluster | None = None
+    claims: DraCluster | None = None
     sharing: Sharing | None = None
     storage: StoragePool | None = None
     immediate: bool = False
@@ -177,7 +183,7 @@ class SchedulerSpec:
         """
         parts: dict[str, Any] = {
             name: part.copy()
-            for name in ("queues", "quotas", "cells", "topology", "devices")
+            for name in ("queues", "quotas", "cells", "topology", "devices", "claims")
             if (part := getattr(self, name)) is not None
         }
         settings = {
@@ -196,7 +202,7 @@ class SchedulerSpec:
 def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
     """The fields of a `SchedulerSpec`; after a mistake, some of them."""
     reader.keys(document, None, _SECTIONS)
-    if document.get("cluster") is None:
+    if document.get("cluster") is None and "claims" not in document:
         reader.add((None, "cluster"), f"is missing; it has {', '.join(_OF_CLUSTER)}")
     cluster = reader.keys(document.get("cluster"), (None, "cluster"), _OF_CLUSTER)
     tenants = {
@@ -216,10 +222,12 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
         "tenants": tuple(tenants),
     }
     evictions = read_evictions(document, reader)
-    _place(cluster, nodes, tenants, evictions, found, reader)
+    _place(cluster, nodes, tenants, evictions, found, reader, has_claims="claims" in document)
     found["queues"] = read_queues(document, tenants, reader)
     if "devices" in document:
         found["devices"] = read_devices(section, nodes, reader)
+    if "claims" in document:
+        found["claims"] = read_claims(document["claims"], reader)
     if "sharing" in document:
         found["sharing"] = read_sharing(document["sharing"], reader)
     if "storage" in document:
@@ -237,6 +245,8 @@ def _place(
     evictions: Evictions,
     found: dict[str, Any],
     reader: Reader,
+    *,
+    has_claims: bool,
 ) -> None:
     """Cells or a network, whichever the file has."""
     at = None, "cluster"
@@ -257,7 +267,7 @@ def _place(
                 reader.add(place, "has no meaning without cluster.cells")
     if "network" in cluster:
         found["topology"] = read_network(cluster["network"], (at, "network"), nodes, reader)
-    elif not nodes and reader.knows_nodes and not reader.found:
+    elif not (nodes or has_claims) and reader.knows_nodes and not reader.found:
         reader.add(at, "must have nodes or cells")
 
 

@@ -255,6 +255,10 @@ class Composed(Trials):
         names = {resource for role in job.roles for resource, _ in role.resources}
         return frozenset(name for name in names if any(of.counts(job, name) for of in self.all))
 
+    def places(self, job: Job) -> bool:
+        """Whether some part chooses nodes for pods of a job."""
+        return any(stage.chooses_node(role) for role in job.roles for stage in self.all)
+
     def impossible(self, kind: Kind, growing: bool | None = None) -> str:
         """Why units of this kind would wait for ever; "": they would not.
 
