@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from interop.extender.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
 from interop.kubernetes.fake_api_server import FakeApiServer
 from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
 from interop.servers import Command, until
@@ -30,9 +31,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends processes 
 class Server(Command):
     """The command with the scheduler of a file, and its log."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, text=FILE):
         file, self.log = folder / "cluster.yaml", folder / "log"
-        file.write_text(FILE)
+        file.write_text(text)
         super().__init__("--scheduler", file, "--log", self.log, *options)
 
     def jobs(self):
@@ -99,7 +100,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
 
 
 @contextmanager
-def served(folder, has_pod_groups=True, refuse=None):
+def served(folder, has_pod_groups=True, refuse=None, text=FILE):
     """An API server with nodes, a kube-scheduler, and a server that follows them."""
     with FakeApiServer(has_pod_groups=has_pod_groups) as api:
         api.refuse = refuse
@@ -107,7 +108,7 @@ def served(folder, has_pod_groups=True, refuse=None):
             api.add_node(node, **{LEAF_CELL: "4"})
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
         with (
-            Server(folder, "--kubeconfig", str(kubeconfig)) as server,
+            Server(folder, "--kubeconfig", str(kubeconfig), text=text) as server,
             FakeKubeScheduler(api, lambda: server.url) as scheduler,
         ):
             yield api, server, scheduler
@@ -189,3 +190,65 @@ def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
         add_to_group(api, "g0", "group")
         until(lambda: "is not known" in str(scheduler.failures.get("g0")))
         assert server.jobs() == {"pods:bert": "running"}
+
+
+# --- device claims
+
+
+def refuse_what_the_manifest_does_not_allow(request):
+    watching = request.query.get("watch") == "true"
+    return 0 if is_allowed(request.method, request.path, watching) else 403
+
+
+def allocated(api):
+    """The devices of each claim."""
+    found = {}
+    for claim in api.all("resourceclaims"):
+        given = (claim.get("status") or {}).get("allocation")
+        if given is not None:
+            results = given["devices"]["results"]
+            found[claim["metadata"]["name"]] = [one["device"] for one in results]
+    return found
+
+
+@pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
+@pytest.mark.parametrize("is_late", [False, True])
+def test_device_claims_are_followed_written_and_recovered(tmp_path, is_late):
+    refuse = refuse_what_the_manifest_does_not_allow
+    with served(tmp_path, refuse=refuse, text="claims:\n") as (api, server, _scheduler):
+        api.doubled, api.late = is_late, 0.02 * is_late
+        api.add_class("gpu")
+        for node in NODES[:2]:
+            api.add_slice(node, ["d0", "d1"])
+        templates = {"pair": {"gpu": 2}}
+
+        def holds(what):
+            def tried():
+                api.control_claims(templates)
+                return what()
+
+            until(tried)
+
+        for name in ("p", "q", "r"):
+            claims = [{"name": "gpus", "resourceClaimTemplateName": "pair"}]
+            api.add_pod(name, spec={"resourceClaims": claims})
+        holds(lambda: len(bound(api)) == 2)
+        assert list(allocated(api).values()) == [["d0", "d1"], ["d0", "d1"]]
+        server.end()
+        first, second = bound(api)
+        api.delete_pod(first)
+        api.control_claims()
+        server.start().listening()
+        holds(lambda: set(bound(api)) == {"p", "q", "r"} - {first})
+        assert len(allocated(api)) == 2
+        with api.away():
+            pass
+        api.set_phase(second, "Succeeded")
+        api.compact()
+        api.add_pod("s", spec={"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]})
+        api.add_claim("c", {"gpu": 1})
+        holds(lambda: "s" in bound(api))
+        assert allocated(api)["c"] == ["d0"]
+        jobs = {f"pods:x:{name}" for name in bound(api) if name != second}
+        until(lambda: set(server.jobs()) == jobs)
+        assert replay(server.log).claims is not None
