@@ -106,8 +106,10 @@ class ClaimCluster:
 
     # --- what happens in the cluster
 
-    def add_pod(self, name, spec=None, **claims):
-        self.api.add_pod(name, spec={"resourceClaims": claimed(**claims), **(spec or {})})
+    def add_pod(self, name, labels=None, priority=0, **claims):
+        meta = {"name": name, "namespace": "x", "annotations": {}, "labels": labels or {}}
+        spec = {"priority": priority, "containers": [], "resourceClaims": claimed(**claims)}
+        self.api._put("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
 
     def settle(self, rounds=6):
         """Everybody does what there is to be done."""
@@ -126,11 +128,33 @@ class ClaimCluster:
         nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
         self.told[name] = answer["Error"] or next(iter(failed.values()), "")
         if not nodes:
+            if not answer["Error"]:
+                self.preempt(pod)
             return False
         meta = pod["metadata"]
         named = {"PodName": name, "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
         self.told[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
         return not self.told[name]
+
+    def preempt(self, pod):
+        """The victims of a pod are deleted."""
+        victims = {node: {"Pods": []} for node in self.nodes}
+        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+        uids = {
+            one["UID"]
+            for found in self.ask("preempt", body)["NodeNameToMetaVictims"].values()
+            for one in found["Pods"]
+        }
+        for other in self.api.all("pods"):
+            if other["metadata"]["uid"] in uids:
+                self.api.delete_pod(other["metadata"]["name"])
+
+    def add_gang(self, name, size, priority=0, **claims):
+        """Pods that start together."""
+        label = "pod-group.scheduling.sigs.k8s.io"
+        labels = {f"{label}/name": name, f"{label}/min-available": str(size)}
+        for i in range(size):
+            self.add_pod(f"{name}-{i}", labels=labels, priority=priority, **claims)
 
     # --- what there is
 
@@ -151,9 +175,11 @@ class ClaimCluster:
                 found.setdefault(f"{entry.device.pool}/{entry.device.device}", []).append(owner)
         return found
 
-    def check(self):
+    def check(self, has_heard=True):
         """No device twice; bound pods have their claims on their nodes; the book has all of it."""
         self.scheduler.check()
+        if has_heard:
+            self.hear()
         holders = {}
         for claim in self.api.all("resourceclaims"):
             name, status = claim["metadata"]["name"], claim.get("status") or {}
@@ -180,5 +206,5 @@ class ClaimCluster:
             return holders, {}
         booked = self.booked()
         assert all(len(owners) == 1 for owners in booked.values())
-        assert holders.keys() <= booked.keys(), (holders, booked)
+        assert not has_heard or holders.keys() <= booked.keys(), (holders, booked)
         return holders, booked

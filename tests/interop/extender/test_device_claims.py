@@ -27,8 +27,10 @@ def clusters(tmp_path):
 
     yield make
     for one in made:
-        one.close()
-        one.check()
+        try:
+            one.check()
+        finally:
+            one.close()
 
 
 @pytest.fixture
@@ -215,7 +217,7 @@ def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
     assert cluster.booked() == {"n0/d0": [OWN]}
     cluster.api.delete_pod("p")
     cluster.settle(1)
-    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"]]}
+    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
     cluster.api.delete_pod("q")
     cluster.settle(1)
     assert cluster.booked() == {}
@@ -251,7 +253,7 @@ def test_a_pod_goes_where_its_claim_has_devices(cluster):
     cluster.add_pod("alone", gpus="c")
     cluster.settle(2)
     assert cluster.node_of("p") == cluster.node_of("alone") == "n1"
-    assert cluster.booked()["n1/d1"] == [cluster.api.claim("c")["metadata"]["uid"]]
+    assert cluster.booked()["n1/d1"] == [cluster.api.claim("c")["metadata"]["uid"] + "#0"]
 
 
 def test_devices_of_claims_that_others_allocate_are_not_given(cluster):
@@ -265,36 +267,45 @@ def test_devices_of_claims_that_others_allocate_are_not_given(cluster):
 # --- gangs
 
 
-def gang(cluster, size, **claims):
-    label = "pod-group.scheduling.sigs.k8s.io"
-    for i in range(size):
-        cluster.add_pod(f"g{i}", **claims)
-        pod = copy.deepcopy(cluster.api.pod(f"g{i}"))
-        pod["metadata"]["labels"] = {f"{label}/name": "g", f"{label}/min-available": str(size)}
-        cluster.api._put("pods", pod)
-
-
 def test_a_gang_starts_when_all_claims_have_been_made(cluster):
-    gang(cluster, 2, gpus="new-pair")
+    cluster.add_gang("g", 2, gpus="new-pair")
     cluster.settle(2)
-    assert {cluster.node_of("g0"), cluster.node_of("g1")} == {"n0", "n1"}
+    assert {cluster.node_of("g-0"), cluster.node_of("g-1")} == {"n0", "n1"}
     assert set(cluster.booked()["n0/d0"]) < {f"/pods:x:g/pod/{i}/gpus" for i in range(2)}
 
 
 def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim(cluster):
-    gang(cluster, 2, gpus="new-gpu")
+    cluster.add_gang("g", 2, gpus="new-gpu")
     cluster.settle(2)
-    cluster.api.delete_pod("g1")
-    gang_of = copy.deepcopy(cluster.api.pod("g0")["metadata"]["labels"])
-    cluster.add_pod("g2", gpus="new-gpu")
-    pod = copy.deepcopy(cluster.api.pod("g2"))
-    pod["metadata"]["labels"] = gang_of
-    cluster.api._expand(pod, cluster.templates)
+    cluster.api.delete_pod("g-1")
+    labels = cluster.api.pod("g-0")["metadata"]["labels"]
+    cluster.add_pod("g-2", labels, gpus="new-gpu")
+    cluster.api._expand(copy.deepcopy(cluster.api.pod("g-2")), cluster.templates)
     cluster.hear()
-    assert not cluster.try_pod("g2")
-    assert "still belongs to the claim 'x/g1-gpus" in cluster.told["g2"]
+    assert not cluster.try_pod("g-2")
+    assert "still belongs to the claim 'x/g-1-gpus" in cluster.told["g-2"]
     cluster.settle(2)
-    assert cluster.node_of("g2") == "n0"
+    assert cluster.node_of("g-2") == "n0"
+
+
+def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    cluster.add_gang("g", 2, gpus="c")
+    cluster.settle(2)
+    assert cluster.node_of("g-0") is None
+    assert "pods of one gang, as 'x/g-1' is, cannot share it" in cluster.told["g-0"]
+    allocate(cluster, "c", allocation("n1", "d1"))
+    cluster.settle(2)
+    assert cluster.node_of("g-0") == cluster.node_of("g-1") == "n1"
+
+
+def test_victims_leave_their_devices_when_these_are_off_their_claims(cluster):
+    for name in ("p", "q"):
+        cluster.add_pod(name, gpus="new-pair")
+    cluster.settle(2)
+    cluster.add_pod("urgent", priority=9000, gpus="new-pair")
+    cluster.settle(4)
+    assert cluster.node_of("urgent")
 
 
 # --- writes that fail
@@ -342,7 +353,7 @@ def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
     assert not cluster.try_pod("p")
     assert cluster.told["p"] == "binding failed: the claim 'x/c' has got other devices"
     cluster.check()
-    assert cluster.booked() == {"n1/d1": [cluster.api.claim("c")["metadata"]["uid"]]}
+    assert cluster.booked() == {"n1/d1": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
     cluster.settle(2)
     assert cluster.node_of("p") == "n1"
 
@@ -371,7 +382,7 @@ def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster
     assert cluster.devices("c") == ["n0/d0"]
     cluster.api.delete("nodes", "n0")
     cluster.restart(with_log=False)
-    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"]]}
+    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
     cluster.settle(3)
     assert cluster.node_of("p") == "n1"
 
@@ -467,48 +478,109 @@ def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(clu
 # --- random histories
 
 
+class History:
+    """Pods with claims come and end, nodes fail, writes fail, processes start again."""
+
+    def __init__(self, cluster, rng):
+        self.cluster, self.rng, self.number = cluster, rng, 0
+        for i in range(3):
+            cluster.api.add_claim(f"shared{i}", {"gpu": 1})
+
+    def fail(self, request):
+        is_write = request.method in ("PUT", "POST") or "/resourceclaims/" in request.path
+        hits = is_write and self.rng.random() < 0.15
+        return self.rng.choice([409, 500, 503]) if hits else 0
+
+    def come(self):
+        rng, self.number = self.rng, self.number + 1
+        shared = [f"shared{i}" for i in range(3)]
+        priority = rng.choice([0, 0, 9000])
+        if rng.random() < 0.2:
+            self.cluster.add_gang(f"g{self.number}", 2, priority, a="new-gpu")
+            return
+        own = {"a": rng.choice(["new-gpu", "new-pair", *shared])}
+        own |= {"b": rng.choice(shared)} if rng.random() < 0.3 else {}
+        self.cluster.add_pod(f"p{self.number}", priority=priority, **own)
+
+    def end(self):
+        pods = self.cluster.api.all("pods")
+        pod = self.rng.choice(pods)["metadata"]["name"] if pods else ""
+        if pod and self.rng.random() < 0.5:
+            self.cluster.api.delete_pod(pod)
+        elif pod and self.cluster.node_of(pod):
+            self.cluster.api.set_phase(pod, "Succeeded")
+
+    def allocate(self):
+        """Another scheduler allocates a claim that it finds free, and is heard at once."""
+        cluster, rng = self.cluster, self.rng
+        used = cluster.check()[0]
+        node = rng.choice(cluster.nodes)
+        name = f"shared{rng.randrange(3)}"
+        free = f"{node}/d0" not in used and f"{node}/d0" not in cluster.booked()
+        if free and not cluster.devices(name):
+            allocate(cluster, name, allocation(node, "d0"))
+            cluster.hear()
+
+    def step(self):
+        cluster, rng = self.cluster, self.rng
+        match rng.choice("cccceetttkkrnnxa"):
+            case "c":
+                self.come()
+            case "e":
+                self.end()
+            case "t":
+                pods = [pod["metadata"]["name"] for pod in cluster.api.all("pods")]
+                for pod in rng.sample(pods, min(len(pods), 3)):
+                    if not cluster.node_of(pod):
+                        cluster.try_pod(pod)
+            case "k":
+                cluster.api.control_claims(cluster.templates)
+            case "r" if rng.random() < 0.3:
+                cluster.restart(rng.random() < 0.6)
+            case "n":
+                cluster.api.set_ready(rng.choice(cluster.nodes), rng.random() < 0.7)
+            case "x":
+                cluster.run(cluster.link.clear_claims())
+            case "a":
+                self.allocate()
+        cluster.check(has_heard=rng.random() < 0.6)
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     rng = random.Random(seed)
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))
-    for i in range(3):
-        cluster.api.add_claim(f"shared{i}", {"gpu": 1})
-    numbers = iter(range(10**6))
-
-    def fail(request):
-        is_write = request.method in ("PUT", "POST") or "/resourceclaims/" in request.path
-        return rng.choice([409, 500, 503]) if is_write and rng.random() < 0.15 else 0
-
-    cluster.api.refuse = fail
-    for _ in range(60):
-        step = rng.randrange(12)
-        pods = [pod["metadata"]["name"] for pod in cluster.api.all("pods")]
-        if step < 4:
-            own = {"a": rng.choice(["new-gpu", "new-pair", *(f"shared{i}" for i in range(3))])}
-            own |= {"b": f"shared{rng.randrange(3)}"} if rng.random() < 0.3 else {}
-            cluster.add_pod(f"p{next(numbers)}", **own)
-        elif step == 4 and pods:
-            cluster.api.delete_pod(rng.choice(pods))
-        elif step == 5 and pods and "nodeName" in cluster.api.pod(pod := rng.choice(pods))["spec"]:
-            cluster.api.set_phase(pod, "Succeeded")
-        elif step == 6:
-            cluster.api.control_claims(cluster.templates)
-        elif step == 7 and rng.random() < 0.3:
-            cluster.restart(rng.random() < 0.6)
-        elif step == 8:
-            cluster.api.set_ready(rng.choice(cluster.nodes), rng.random() < 0.7)
-        elif step == 9:
-            cluster.run(cluster.link.clear_claims())
-        else:
-            cluster.settle(1)
-        cluster.hear()
-        cluster.check()
+    history = History(cluster, rng)
+    cluster.api.refuse = history.fail
+    for _ in range(80):
+        history.step()
     cluster.api.refuse = None
     for node in cluster.nodes:
         cluster.api.set_ready(node, True)
-    cluster.settle(4)
-    # Everybody has what there is, and the end of all pods frees everything.
+    cluster.settle(8)
+    assert_nobody_waits_without_need(cluster)
     for pod in cluster.api.all("pods"):
         cluster.api.delete_pod(pod["metadata"]["name"])
+    for i in range(3):
+        cluster.api.delete("resourceclaims", f"shared{i}", "x")
     cluster.settle(3)
     assert cluster.check() == ({}, {})
+
+
+def assert_nobody_waits_without_need(cluster):
+    """No pod alone, with new claims only, waits while a node has its devices free.
+
+    A gang keeps the devices of pods that have ended for those that may come in their places.
+    """
+    holders, booked = cluster.check()
+    kept = [device for device, (owner,) in booked.items() if owner.startswith("/pods:x:g")]
+    free = dict.fromkeys(cluster.nodes, 0)
+    for found in cluster.api.all("resourceslices"):
+        node = found["spec"]["nodeName"]
+        devices = {f"{node}/{one['name']}" for one in found["spec"]["devices"]}
+        free[node] += len(devices - holders.keys() - set(kept))
+    for pod in cluster.api.all("pods"):
+        names = [one.get("resourceClaimTemplateName") for one in pod["spec"]["resourceClaims"]]
+        if not pod["metadata"]["labels"] and all(names) and not pod["spec"].get("nodeName"):
+            wanted = sum(cluster.templates[name]["gpu"] for name in names)
+            assert wanted > max(free.values()), (pod["metadata"]["name"], cluster.told)

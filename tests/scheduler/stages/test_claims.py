@@ -179,6 +179,66 @@ def test_what_the_cluster_learns_counts_after_touch():
     assert start.pods[0].node == "n9"
 
 
+def others(name, node, *devices):
+    """The claim of another scheduler."""
+    results = [{"request": "r", "driver": "gpu.x", "pool": node, "device": one} for one in devices]
+    status = {"allocation": {"devices": {"results": results}}}
+    return {"kind": "ResourceClaim", "metadata": {"name": name, "uid": name}, "status": status}
+
+
+def test_what_kubernetes_reports_is_an_event_of_the_log(tmp_path):
+    scheduler = Scheduler(claims=cluster(), log=tmp_path / "log")
+    taken = [others(node, node, "d0", "d1", "d2", "d3") for node in NODES]
+    scheduler.update_claims(0.0, objects=taken)
+    (wait,) = decided(scheduler, job("j", 2))
+    assert isinstance(wait, Wait)
+    scheduler.update_claims(1.0, release=["n1"])
+    (start,) = decided(scheduler, now=1.0)
+    assert start.pods[0].node == "n1"
+    more = object_of("ResourceSlice", slice_of("n9", [device("d0")]))
+    scheduler.update_claims(2.0, objects=[more], remove=[("ResourceSlice", "s-n0")])
+    assert scheduler.claims.nodes == ("n1", "n2", "n9")
+    decided(scheduler, job("k", 1), now=2.0)
+    scheduler.sync()
+    again = replay(tmp_path / "log")
+    assert again.claims.claims == scheduler.claims.claims
+    assert again.claims.objects == scheduler.claims.objects
+
+
+def test_a_job_that_slices_leave_without_a_node_is_rejected():
+    scheduler = Scheduler(claims=cluster())
+    scheduler.update_claims(0.0, objects=[others(node, node, "d0") for node in NODES])
+    decided(scheduler, job("j", 4))
+    scheduler.update_claims(1.0, remove=[("ResourceSlice", f"s-{node}") for node in NODES])
+    (reject,) = decided(scheduler, now=1.0)
+    assert isinstance(reject, Reject)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"objects": [others("c", "n0", "d1"), others("d", "n0", "d0")]}, ValueError),
+        ({"objects": [{"kind": "Pod"}]}, ValueError),
+        ({"objects": ["pod"]}, TypeError),
+        ({"release": ["x"]}, KeyError),
+        ({"remove": [("ResourceSlice", "x")]}, KeyError),
+        ({"remove": [("Pod", "x")]}, ValueError),
+        ({"release": ["held", "x"], "objects": [others("c", "n0", "d1")]}, KeyError),
+        ({"release": ["held"], "objects": [others("c", "n0", "d0")] * 2, "now": -1}, ValueError),
+    ],
+)
+def test_what_cannot_be_changes_nothing(arguments, error):
+    scheduler = Scheduler(claims=cluster())
+    scheduler.update_claims(0.0, objects=[others("held", "n0", "d0")])
+    before = scheduler.to_bytes()
+    with pytest.raises(error):
+        scheduler.update_claims(**{"now": 0.0, **arguments})
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+    with pytest.raises(ValueError, match="there are no device claims"):
+        Scheduler().update_claims(0.0)
+
+
 @pytest.mark.parametrize("immediate", [True, False])
 def test_a_guaranteed_job_evicts_the_opportunistic_job_that_holds_the_devices(immediate):
     scheduler = Scheduler(claims=cluster(), immediate=immediate)
@@ -376,6 +436,16 @@ def test_constraints_that_claims_do_not_enforce_are_refused():
 def test_a_job_names_the_nodes_of_its_claims():
     scheduler = Scheduler(claims=cluster())
     (start,) = decided(scheduler, job("j", 1, where=Where(nodes=["n2", "elsewhere"])))
+    assert start.pods[0].node == "n2"
+
+
+def test_a_job_waits_for_the_nodes_that_it_names_while_they_are_unhealthy():
+    scheduler = Scheduler(claims=cluster())
+    scheduler.set_node("n2", False, 0.0)
+    (wait,) = decided(scheduler, job("j", 1, where=Where(nodes=["n2"])))
+    assert isinstance(wait, Wait)
+    scheduler.set_node("n2", True, 1.0)
+    (start,) = decided(scheduler, now=1.0)
     assert start.pods[0].node == "n2"
 
 

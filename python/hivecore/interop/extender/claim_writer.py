@@ -88,9 +88,9 @@ class ClaimWriter:
             raise ClaimTakenError(claim, "is another one by now")
         if meta.get("deletionTimestamp"):
             raise ClaimTakenError(claim, "is being deleted")
-        if given is None and write.allocation is None:
+        if not given and write.is_given:
             raise ClaimTakenError(claim, "has lost its devices")
-        if given and write.allocation and not has_same_devices(given, write.allocation):
+        if given and not has_same_devices(given, write.allocation):
             raise ClaimTakenError(claim, "has got other devices")
 
     async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """The pods that are known, and what their device claims mean for their jobs."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from hivecore.interop.extender.claims import Claims, ClaimWrite
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import Request, read_request
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
@@ -70,27 +72,38 @@ class ClaimedPods:
             if slot not in gang.taken and claims.has(member.identity, place):
                 gang.take(member, slot)  # as before a restart
                 return
-        wants = claims.wants(member.identity, self._allocating)
+        wants = claims.wants(member.identity, partial(self._before, member))
         if wants != member.wants:
             member.wants = wants
             gang.is_redefined, gang.refused = True, ""
             self._unsettled[member.job] = None
             self._wake(member.job)
 
-    def _allocating(self, pod: str) -> str:
-        """The name of a pod whose job allocates its claims; "": its job is not there."""
-        member = self.members.get(pod)
-        is_there = member is not None and (
-            member.job in self._scheduler or member.job in self._submitted
+    def _before(self, member: Member, other: str, is_first: bool) -> str:
+        """Why another pod has to get a claim of a pod first; "": it need not.
+
+        :param is_first: whether its job is to allocate the claim.
+        """
+        known = self.members.get(other)
+        if known is None:
+            return ""
+        if known.job == member.job and not known.node:
+            return (
+                f"has no devices yet; pods of one gang, as {show(known.name)} is, cannot share it"
+            )
+        is_there = known.job in self._scheduler or known.job in self._submitted
+        return (
+            f"gets its devices with the pod {show(known.name)} first"
+            if is_first and is_there
+            else ""
         )
-        return member.name if member is not None and is_there else ""
 
     def _unsettle_claims(self, member: Member) -> None:
         for ref in member.request.claims:
             if self.claims is not None:
                 self.claims.unsettle(ref)
 
-    def writes(self, member: Member, place: PlacedPod) -> tuple[ClaimWrite, ...]:
+    def writes(self, member: Member, place: PlacedPod, node: str) -> tuple[ClaimWrite, ...]:
         """What the claims of a pod have to say before it is bound at its place.
 
         :raises ValueError: others have its devices; then its job is decided again.
@@ -98,7 +111,7 @@ class ClaimedPods:
         if self.claims is None or not member.request.claims:
             return ()
         try:
-            return tuple(self.claims.writes(member.identity, place))
+            return tuple(self.claims.writes(member.identity, place, node))
         except ValueError:
             self.return_devices(member)
             raise

@@ -6,7 +6,7 @@ is, and its pods go where these can be used.
 
 The scheduler's book holds each device once. What a job has is booked by the job, before and after
 it is written into the status of a claim. All other allocations that Kubernetes reports are booked
-by the uid of their claim: those of other schedulers, and those that a job leaves behind until
+by the uids of their claims: those of other schedulers, and those that a job leaves behind until
 Kubernetes clears them.
 """
 
@@ -52,6 +52,7 @@ KINDS = {
 }
 MOST_CONSUMERS = 256
 _MOST_VERSIONS = 400_000
+_PART = "#"
 _ANY_SPACE = "default/"
 _OF_DEVICE = "request", "driver", "pool", "device"
 
@@ -72,12 +73,14 @@ class ClaimRef(NamedTuple):
 class ClaimWrite(NamedTuple):
     """What a claim's status has to say before its pod is bound.
 
-    :param allocation: its devices; ``None``: those that it has.
+    :param allocation: its devices.
+    :param is_given: whether it has them.
     """
 
     claim: str
     uid: str
-    allocation: dict[str, Any] | None
+    allocation: Mapping[str, Any]
+    is_given: bool
 
 
 class KnownClaim(Struct, frozen=True):
@@ -123,11 +126,17 @@ class KnownClaim(Struct, frozen=True):
         )
 
     @property
-    def document(self) -> dict[str, Any]:
-        """The object as far as it is booked."""
-        devices = {"results": list((self.allocation or {}).get("devices", {}).get("results") or ())}
-        status = {"allocation": {"devices": devices}}
-        return {"kind": CLAIM, "metadata": {"name": self.name, "uid": self.uid}, "status": status}
+    def bookings(self) -> dict[str, dict[str, Any]]:
+        """Its devices, each as a claim of its own, by the uid of that: some may not be free yet."""
+        given = ((self.allocation or {}).get("devices") or {}).get("results") or ()
+        found = {}
+        for number, result in enumerate(given):
+            if not result.get("adminAccess"):
+                uid = f"{self.uid}{_PART}{number}"
+                status = {"allocation": {"devices": {"results": [result]}}}
+                meta = {"name": self.name, "uid": uid}
+                found[uid] = {"kind": CLAIM, "metadata": meta, "status": status}
+        return found
 
 
 class Wants(Struct, frozen=True):
@@ -211,9 +220,12 @@ class Claims:
         self._objects: dict[tuple[str, str], Any] = part.objects  # as they were reported last
         self._told = set(self._objects)
         self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: it is gone
-        self._unsettled = {uid: "" for uid in part.claims if "/" not in uid}  # uid -> name
-        self._blocked: dict[str, str] = {}  # of these a job has the devices
-        self._booked: dict[str, Any] = {}  # uid -> its devices
+        self._booked: dict[str, dict[str, Any]] = {}  # by uid what is booked of a claim
+        for booked in part.claims:
+            if _PART in booked and "/" not in booked:
+                self._booked.setdefault(booked.partition(_PART)[0], {})[booked] = None
+        self._unsettled = dict.fromkeys(self._booked, "")  # uid -> name
+        self._blocked: dict[str, str] = {}  # of these a job has devices
         self.is_written = False
         """Whether this process writes what claims have."""
         self.stale: dict[str, None] = {}
@@ -344,10 +356,11 @@ class Claims:
             if not self._given(ref):
                 self._duties[ref.claim] = pod
 
-    def wants(self, pod: str, name_of: Callable[[str], str]) -> Wants:
+    def wants(self, pod: str, before: Callable[[str, bool], str]) -> Wants:
         """What the claims of a pod mean for its job now.
 
-        :param name_of: the name of a pod whose job is there, or is about to be; "" of others.
+        :param before: why another pod has to get a claim first; "": it need not. It is told whether
+            the job of that pod is to allocate the claim.
         """
         templates, nodes = [], None
         for ref in self._refs.get(pod, ()):
@@ -360,10 +373,10 @@ class Claims:
                 if allowed is not None:
                     nodes = [one for one in allowed if nodes is None or one in nodes]
                 continue
-            other = self._duties.get(ref.claim, pod)
-            if other != pod and (name := name_of(other)):
-                first = f"gets its devices with the pod {show(name)} first"
-                return Wants(lacks=f"the claim {show(claim.name)} {first}")
+            duty = self._duties.get(ref.claim)
+            others = (other for other in self._users.get(ref.claim, ()) if other != pod)
+            if why := next(filter(None, (before(one, one == duty) for one in others)), ""):
+                return Wants(lacks=f"the claim {show(claim.name)} {why}")
             assert not isinstance(claim.spec, str)
             templates.append(claim.spec.replace(name=ref.name))
         if nodes is not None and not nodes:
@@ -402,12 +415,10 @@ class Claims:
     # --- places
 
     def has(self, pod: str, place: PlacedPod) -> bool:
-        """Whether the claims of a pod have the devices of this place."""
-        placed, refs = dict(place.claims), {ref.name: ref for ref in self.refs(pod)}
-        return bool(placed) and all(
-            name in refs and self._is_of(refs[name], allocation)
-            for name, allocation in placed.items()
-        )
+        """Whether claims of a pod have devices of this place, and none has others."""
+        placed, refs = dict(place.claims), self.refs(pod)
+        given = [ref for ref in refs if ref.name in placed and self._given(ref)]
+        return bool(given) and all(self._is_of(ref, placed[ref.name]) for ref in given)
 
     def _is_of(self, ref: ClaimRef, allocation: Mapping[str, Any] | None) -> bool:
         claim = self.known.get(ref.claim)
@@ -415,9 +426,10 @@ class Claims:
             return False
         return has_same_devices(claim.allocation, allocation)
 
-    def writes(self, pod: str, place: PlacedPod) -> Iterator[ClaimWrite]:
+    def writes(self, pod: str, place: PlacedPod, node: str) -> Iterator[ClaimWrite]:
         """What has to be written before a pod is bound at its place.
 
+        :param node: of the place.
         :raises ValueError: others have the devices, or a claim has others.
         """
         placed = dict(place.claims)
@@ -426,15 +438,19 @@ class Claims:
             lacks = self._lacks(pod, ref, claim)
             if lacks or claim is None:
                 raise ValueError(lacks)
-            if allocation is None and claim.allocation is None:
-                raise ValueError(f"the claim {show(ref.claim)} has lost its devices")
-            if allocation is not None:
-                given = claim.allocation
-                if given is not None and not has_same_devices(given, allocation):
-                    raise ValueError(f"the claim {show(ref.claim)} has got other devices")
-                allocation = _with_own_shares(allocation, claim.uid)
-                self._check_free(allocation, claim.uid)
-            yield ClaimWrite(claim.name, claim.uid, allocation)
+            given = claim.allocation
+            if allocation is None:
+                if given is None:
+                    raise ValueError(f"the claim {show(ref.claim)} has lost its devices")
+                if (allowed := self._allowed(given)) is not None and node not in allowed:
+                    raise ValueError(f"the claim {show(ref.claim)} has devices elsewhere by now")
+                yield ClaimWrite(claim.name, claim.uid, given, True)
+                continue
+            if given is not None and not has_same_devices(given, allocation):
+                raise ValueError(f"the claim {show(ref.claim)} has got other devices")
+            allocation = _with_own_shares(allocation, claim.uid)
+            self._check_free(allocation, claim.uid)
+            yield ClaimWrite(claim.name, claim.uid, allocation, False)
 
     def _check_free(self, allocation: Mapping[str, Any], uid: str) -> None:
         for device, shares in _devices_of(allocation).items():
@@ -471,21 +487,22 @@ class Claims:
         :param is_waiting: whether a pod is ours, and not bound.
         """
         unsettled, self._unsettled = {**self._blocked, **self._unsettled}, {}
-        self._blocked, events = {}, []
+        self._blocked = {}
+        released: list[str] = []
+        new: list[dict[str, Any]] = []
         for uid, name in unsettled.items():
-            claim = self.known.get(name)
+            claim, wanted = self.known.get(name), dict[str, Any]()
             if claim is not None and claim.uid == uid and self.is_by_itself(claim, place_of):
+                wanted = claim.bookings
                 if claim.reserved and all(map(is_waiting, claim.reserved)):
                     self.stale[name] = None
-                devices = _devices_of(claim.allocation)
-                if self._booked.get(uid) != devices:
-                    self._booked[uid] = devices
-                    events.append(_event("objects", [claim.document]))
-            else:
-                self._booked.pop(uid, None)
-                if uid in self._part:
-                    events.append(_event("release", [uid]))
-        return events
+            booked = self._booked.pop(uid, {})
+            released += [one for one in booked if one not in wanted]
+            new += [document for one, document in wanted.items() if booked.get(one) != document]
+            if wanted:
+                self._booked[uid] = wanted
+        events = [_event("release", released)] if released else []
+        return [*events, *(_event("objects", [document]) for document in new)]
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
         """Whether a claim has devices, and no job has booked them for it."""
@@ -499,6 +516,11 @@ class Claims:
                     return False
         return True
 
+    def retry(self) -> None:
+        """Book again what jobs had: some have started elsewhere, or have stopped."""
+        self._unsettled |= self._blocked
+        self._blocked.clear()
+
     def refused(self, event: SchedulerEvent) -> list[SchedulerEvent]:
         """The scheduler has not taken an event; those that it is to hear instead.
 
@@ -506,9 +528,10 @@ class Claims:
         """
         ((name, given),) = event.arguments
         if name == "objects" and given[0]["kind"] == CLAIM:
-            uid = given[0]["metadata"]["uid"]
-            self._blocked[uid] = given[0]["metadata"]["name"]
-            self._booked.pop(uid, None)
+            meta = given[0]["metadata"]
+            uid = meta["uid"].partition(_PART)[0]
+            self._blocked[uid] = meta["name"]
+            self._booked.get(uid, {}).pop(meta["uid"], None)
             return []
         return [_event(name, [one]) for one in given] if len(given) > 1 else []
 

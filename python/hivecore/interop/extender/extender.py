@@ -197,7 +197,7 @@ class PodExtender:
                 mistake = f"Node={show(node)}: the devices of its claims cannot be used there"
             else:
                 try:
-                    writes = jobs.writes(member, place)
+                    writes = jobs.writes(member, place, node)
                     annotations = annotations_of(member, place, self._scheduler)
                     member.node = node
                 except ValueError as error:

@@ -6,7 +6,7 @@ from hivecore.interop.extender.claims import Wants
 from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.pods import natural_order
-from hivecore.scheduler import PlacedPod, Scheduler
+from hivecore.scheduler import Job, PlacedPod, Scheduler
 
 __all__ = ["Gang", "Member", "Slot"]
 
@@ -32,6 +32,10 @@ class Member:
     """How often in succession its node was not offered."""
     wants: Wants = _NO_CLAIMS
     """What its claims mean for its job."""
+
+    def shape_in(self, job: Job) -> Shape:
+        """The shape of its role in a job."""
+        return (*self.request.shape_in(job), self.wants.templates)
 
     def may_use(self, node: str) -> bool:
         """Whether its claims can be used on a node; "": on some."""
@@ -80,6 +84,10 @@ class Gang:
         """Whether some pod is."""
         return any(member.node for member in self.members.values())
 
+    def is_outdated(self, scheduler: Scheduler) -> bool:
+        """Whether its job has places for other claims than its pods have now, and none is bound."""
+        return not self.is_bound and len(self.taken) < len(self.places(scheduler))
+
     def changed(self) -> None:
         """Its job has other places now, perhaps none."""
         self._places = None
@@ -118,7 +126,7 @@ class Gang:
                 free.setdefault(roles[slot[0]], []).append(slot)
         waiting = [member for member in self.unbound if member.slot is None]
         for member in sorted(waiting, key=_order):
-            slots = free.get((*member.request.shape_in(job), member.wants.templates), [])
+            slots = free.get(member.shape_in(job), [])
             usable = [] if member.wants.lacks else slots
             first = next((one for one in usable if member.may_use(places[one].node)), None)
             if first is not None:

@@ -224,6 +224,8 @@ class PodJobs(ClaimedPods):
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
             self.see(action for _, action in found.actions)
+            if self.claims is not None and found.actions:
+                self.claims.retry()
 
     def see(self, actions: Iterable[Action]) -> None:
         """The scheduler has said something."""
@@ -500,6 +502,10 @@ class PodJobs(ClaimedPods):
             gang.assign(scheduler)
             if member.slot is None and member.wants.lacks:
                 return Standing("wait", member.wants.lacks)
+            if member.slot is None and member.request.claims and gang.is_outdated(scheduler):
+                self.return_devices(member)
+                self.settle()
+                return Standing("wait", "its job is decided again, as its claims are others now")
             if member.slot is None:
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])

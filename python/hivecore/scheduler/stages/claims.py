@@ -155,7 +155,8 @@ class ClaimStage(Stage):
         free = by_node.pop("", [])
         refusal = self._allocate(offer, claims, by_node)
         if refusal is None and free:
-            allowed = self._among(offer.usable(offer.nodes, self.known))
+            usable = offer.usable(offer.nodes, self.known)
+            allowed = None if usable is None else [node for node in usable if node in self.known]
             pods = _nodes_for(self.part, [claims[i] for i in free], allowed)
             chosen = {node: [free[i] for i in own] for node, own in pods.items()}
             refusal = self._allocate(offer, claims, chosen)
