@@ -531,7 +531,7 @@ class History:
             case "t":
                 pods = [pod["metadata"]["name"] for pod in cluster.api.all("pods")]
                 for pod in rng.sample(pods, min(len(pods), 3)):
-                    if not cluster.node_of(pod):
+                    if cluster.api.pod(pod) and not cluster.node_of(pod):
                         cluster.try_pod(pod)
             case "k":
                 cluster.api.control_claims(cluster.templates)

@@ -214,7 +214,8 @@ class PodJobs(ClaimedPods):
                 if gang is not None and not gang.members and name not in self._again:
                     self._link(gang)
                     del self._gangs[name]
-            events += self._bookings(events)
+            bookings = self._bookings(events)
+            events += bookings
             if not events:
                 return
             found = self._tell(events)
@@ -224,8 +225,8 @@ class PodJobs(ClaimedPods):
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
             self.see(action for _, action in found.actions)
-            if self.claims is not None and found.actions:
-                self.claims.retry()
+            if self.claims is not None and (found.actions or len(bookings) < len(events)):
+                self.claims.retry()  # what was held may be free now
 
     def see(self, actions: Iterable[Action]) -> None:
         """The scheduler has said something."""
@@ -500,12 +501,13 @@ class PodJobs(ClaimedPods):
         if member.slot is None or member.slot not in places:
             gang.leave(member)
             gang.assign(scheduler)
-            if member.slot is None and member.wants.lacks:
-                return Standing("wait", member.wants.lacks)
             if member.slot is None and member.request.claims and gang.is_outdated(scheduler):
                 self.return_devices(member)
                 self.settle()
-                return Standing("wait", "its job is decided again, as its claims are others now")
+                reason = member.wants.lacks or "its job is decided again: its claims are others now"
+                return Standing("wait", reason)
+            if member.slot is None and member.wants.lacks:
+                return Standing("wait", member.wants.lacks)
             if member.slot is None:
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
