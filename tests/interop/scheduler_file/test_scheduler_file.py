@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hivecore.cells import CellCluster
 from hivecore.interop.hived import ConfigError
@@ -53,6 +54,27 @@ def test_the_example_runs_jobs_with_cells_quotas_devices_and_data():
     assert found["train"].pods[0].devices
     assert found["serve"].reason == "asks for 136 of 'gpu', and max of 'product' is 128"
     assert scheduler.quotas.total() == {"gpu": 512}
+
+
+def test_device_claims_need_no_cluster_and_take_objects_of_a_file(tmp_path):
+    assert SchedulerSpec.of_yaml("claims:").scheduler().claims.nodes == ()
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
+    spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n1", "devices": devices}
+    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu"}}
+    one = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}}
+    objects = [
+        {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
+        {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+    ]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    (tmp_path / "cluster.yaml").write_text("claims: {kubernetes: '1.34', objects: objects.yaml}")
+    scheduler = SchedulerSpec.read(tmp_path / "cluster.yaml").scheduler()
+    assert started(scheduler, Job("j", "t", [Role("w", 2, claims=[one])])) == ["n1", "n1"]
+    objects[0]["spec"]["nodeName"] = 3
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    with pytest.raises(ConfigError, match=r"claims.objects: .*objects.yaml: ResourceSlice 's'"):
+        SchedulerSpec.read(tmp_path / "cluster.yaml")
 
 
 def test_each_scheduler_of_a_file_has_parts_of_its_own():
@@ -380,6 +402,11 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "quotas: {limit: max}", 4, "quotas: no tenant has a quota"),
         (NODES + "devices: {policy: best}", 4, "devices.policy: must be one of bin-pack, spread"),
         (NODES + "storage: {cache_gb: 1, bandwidth_mbps: x}", 4, "mbps: must be a number that is"),
+        (NODES + "claims: {kubernetes: 1.3}", 4, "kubernetes: must be one of 1.34, 1.35, 1.36, 1.37"),
+        (NODES + "claims: {gates: {DRA: yes}}", 4, "claims.gates: gates of Kubernetes 1.36='DRA'"),
+        (NODES + "claims: {gates: {DRAAdminAccess: 7}}", 4, "AdminAccess: must be true or false"),
+        (NODES + "claims: {objects: none.yaml}", 4, "claims.objects: none.yaml: No such file"),
+        (NODES + "claims: {slices: 1}", 4, "claims.slices: is none of kubernetes, gates, objects"),
         (NODES + "sharing:", 4, "sharing.resources: is missing: how many stages"),
         (NODES + "sharing: {resources: 9}", 4, "resources: must be an integer from 2 to 8"),
         (NODES + "sharing: {resources: 2, max_group: 3}", 4, "max_group: must be an integer from"),

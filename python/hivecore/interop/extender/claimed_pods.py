@@ -63,12 +63,15 @@ class ClaimedPods:
             if (member := self.members.get(pod)) is not None:
                 self._read_claims(member)
 
-    def _read_claims(self, member: Member) -> None:
-        """Read what the claims of a pod mean now, if it has no place."""
+    def _read_claims(self, member: Member, is_new: bool = False) -> None:
+        """Read what the claims of a pod mean now, if it has no place.
+
+        :param is_new: whether its job is yet to come.
+        """
         claims, gang = self.claims, self._gangs[member.job]
         if claims is None or not member.request.claims or member.slot is not None or member.node:
             return
-        for slot, place in gang.places(self._scheduler).items():
+        for slot, place in () if is_new else gang.places(self._scheduler).items():
             if slot not in gang.taken and claims.has(member.identity, place):
                 gang.take(member, slot)  # as before a restart
                 return

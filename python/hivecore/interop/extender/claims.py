@@ -153,7 +153,7 @@ class Wants(Struct, frozen=True):
 
 
 def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
-    """The claims of a pod.
+    """The claims of a pod, each once.
 
     :raises ValueError: an entry cannot be read.
     """
@@ -162,7 +162,7 @@ def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
         for one in pod["status"]["resourceClaimStatuses"].entries()
     }
     namespace = pod["metadata"]["namespace"].text() or "default"
-    found = []
+    found: list[ClaimRef] = []
     for one in pod["spec"]["resourceClaims"].entries():
         name, own = one["name"].name(), one["resourceClaimName"]
         generated = made.get(name)
@@ -170,6 +170,8 @@ def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
             continue  # its template makes no claim
         known = own if generated is None or not own.absent else generated
         full = "" if known.absent else f"{namespace}/{known.name()}"
+        if full and any(ref.claim == full for ref in found):
+            continue
         found.append(ClaimRef(name, full, own.absent))
     return tuple(found)
 

@@ -281,7 +281,7 @@ class PodJobs(ClaimedPods):
             return []
         if not status.for_job:
             if gang.is_returned and gang.members and not gang.is_bound:
-                gang.changed()
+                self._unsettled[name] = None
                 return [_of("cancel", name), *self._submission(gang)]
             return [] if gang.members else [_of("finish", name)]
         if gang.is_bound:
@@ -297,7 +297,7 @@ class PodJobs(ClaimedPods):
         """A gang without a job gets one when all are there."""
         gang.is_redefined = gang.is_returned = False
         for member in gang.unbound:
-            self._read_claims(member)
+            self._read_claims(member, is_new=True)
         gang.is_redefined = False
         if gang.refused or self._lacks(gang):
             return []
