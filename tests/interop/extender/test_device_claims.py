@@ -8,6 +8,7 @@ from interop.extender.claims_and_controllers import ClaimCluster
 from interop.kubernetes.fake_api_server import PROTECTION
 from profiles import seeds
 
+from hivecore.interop.extender.service import PodService
 from hivecore.scheduler import Scheduler
 
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
@@ -452,6 +453,20 @@ def test_claims_that_were_freed_meanwhile_are_free_after_a_restart(cluster):
     cluster.api.control_claims()
     cluster.restart()
     assert len(cluster.booked()) == 2
+
+
+def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(cluster):
+    cluster.api.add_claim("c", {"gpu": 2})
+    allocate(cluster, "c", allocation("n0", "d0", "d1"))
+    cluster.hear()
+    before = cluster.booked()
+    told = []
+    tell = PodService._tell
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PodService, "_tell", lambda *of: told.extend(of[1]) or tell(*of))
+        cluster.restart()
+    assert cluster.booked() == before
+    assert not any("release" in dict(event.arguments) for event in told)
 
 
 # --- who allocates

@@ -149,7 +149,7 @@ class ClaimedPods:
     def _bookings(self, events: Iterable[SchedulerEvent]) -> list[SchedulerEvent]:
         """What the scheduler has to hear of claims after these events."""
         claims = self.claims
-        if claims is None or not self.is_listed:
+        if claims is None or not self.is_listed or not claims.is_listed:
             return []
         ends = (event for event in events if event.name in ("finish", "cancel", "stopped"))
         ending = {dict(event.arguments)["job"] for event in ends}

@@ -228,6 +228,8 @@ class Claims:
                 self._booked.setdefault(booked.partition(_PART)[0], {})[booked] = None
         self._unsettled = dict.fromkeys(self._booked, "")  # uid -> name
         self._blocked: dict[str, str] = {}  # of these a job has devices
+        self.is_listed = False
+        """Whether all claims are known."""
         self.is_written = False
         """Whether this process writes what claims have."""
         self.stale: dict[str, None] = {}
@@ -302,6 +304,7 @@ class Claims:
         """There are no objects of a kind but these; the pods that the others concern."""
         kept = {name.removeprefix(_ANY_SPACE) for name in names}
         if kind == CLAIM:
+            self.is_listed = True
             gone = [name for name in self.known if name.removeprefix(_ANY_SPACE) not in kept]
             return [pod for name in gone for pod in self._see_claim(name, None)]
         kind, dot, api = kind.partition(".")
@@ -464,12 +467,12 @@ class Claims:
 
     # --- the scheduler
 
-    def has_news(self, is_listed: bool) -> bool:
+    def has_news(self, has_pods: bool) -> bool:
         """Whether the scheduler has to hear of something.
 
-        :param is_listed: whether all pods are known; of claims it hears only then.
+        :param has_pods: whether all pods are known: of claims it hears only then.
         """
-        return bool(self._changed or (is_listed and self._unsettled))
+        return bool(self._changed or (has_pods and self.is_listed and self._unsettled))
 
     def changes(self) -> list[SchedulerEvent]:
         """What the scheduler has to hear of objects."""
