@@ -139,7 +139,9 @@ class PodExtender:
             failed = dict.fromkeys(nodes, standing.reason) | self._leaving(member, standing)
             return Reply(200, FilterReply(failed_nodes=failed), standing.outcome, pod)
         node = standing.place.node
-        fitting = [one for one in nodes if node in ("", one) and member.may_use(one)]
+        fitting = nodes if not node else [node] if node in nodes else []
+        if member.wants.nodes is not None:
+            fitting = [one for one in fitting if member.may_use(one)]
         if fitting:
             member.misses = 0
             return Reply(200, arguments.passed(fitting), "bind", pod)
