@@ -16,7 +16,7 @@ from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.client.api_server import ApiServer
 from hivecore.scheduler import Scheduler
 
-__all__ = ["ClaimCluster", "claimed"]
+__all__ = ["ClaimCluster", "claimed", "dra"]
 
 _FOLLOWED = "nodes", "pods", "resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"
 

@@ -4,7 +4,7 @@ import copy
 import random
 
 import pytest
-from interop.extender.claims_and_controllers import ClaimCluster
+from interop.extender.claims_and_controllers import ClaimCluster, dra
 from interop.kubernetes.fake_api_server import PROTECTION
 from profiles import seeds
 
@@ -443,6 +443,18 @@ def test_claims_are_booked_after_a_restart(cluster, with_log):
         cluster.api.delete_pod(name)
     cluster.settle(2)
     assert cluster.booked() == {}
+
+
+def test_claims_of_a_file_are_booked_as_the_cluster_has_them(cluster):
+    claim = cluster.api.add_claim("c", {"gpu": 1})
+    part = dra()
+    status = {"allocation": allocation("n0", "d1")}
+    part.update({"kind": "ResourceClaim", **claim, "status": status})
+    cluster.start(Scheduler(claims=part))
+    assert cluster.booked() == {}
+    allocate(cluster, "c", allocation("n0", "d0"))
+    cluster.hear()
+    assert cluster.booked() == {"n0/d0": [claim["metadata"]["uid"] + "#0"]}
 
 
 def test_claims_that_were_freed_meanwhile_are_free_after_a_restart(cluster):

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from hivecore.interop.extender.claims import MOST_CONSUMERS, ClaimWrite, has_same_devices
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
@@ -39,7 +40,7 @@ class ClaimWriter:
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
 
     async def reserve(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
         """Give a claim its devices, as far as it has none, and note the pod; the claim.
@@ -106,7 +107,10 @@ class ClaimWriter:
         change: Callable[[dict[str, Any]], Any],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Any:
-        async with self._locks.setdefault(name, asyncio.Lock()):
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        async with lock:
             for tried in range(1, _TRIES + 1):
                 if not is_wanted():
                     return None

@@ -224,7 +224,7 @@ class Claims:
         self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: it is gone
         self._booked: dict[str, dict[str, Any]] = {}  # by uid what is booked of a claim
         for booked in part.claims:
-            if _PART in booked and "/" not in booked:
+            if "/" not in booked:
                 self._booked.setdefault(booked.partition(_PART)[0], {})[booked] = None
         self._unsettled = dict.fromkeys(self._booked, "")  # uid -> name
         self._blocked: dict[str, str] = {}  # of these a job has devices
