@@ -106,9 +106,10 @@ class ClaimCluster:
 
     # --- what happens in the cluster
 
-    def add_pod(self, name, labels=None, priority=0, **claims):
+    def add_pod(self, name, labels=None, priority=0, containers=(), **claims):
         meta = {"name": name, "namespace": "x", "annotations": {}, "labels": labels or {}}
-        spec = {"priority": priority, "containers": [], "resourceClaims": claimed(**claims)}
+        spec = {"priority": priority, "containers": list(containers)}
+        spec["resourceClaims"] = claimed(**claims)
         self.api._put("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
 
     def settle(self, rounds=6):

@@ -8,8 +8,10 @@ from interop.extender.claims_and_controllers import ClaimCluster, dra
 from interop.kubernetes.fake_api_server import PROTECTION
 from profiles import seeds
 
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.interop.extender.service import PodService
 from hivecore.scheduler import Scheduler
+from hivecore.topology import NetworkTopology
 
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
 BINDING = "/api/v1/namespaces/x/pods/p/binding"
@@ -74,6 +76,13 @@ def failing(cluster, at, status=500, times=1, before=None):
         return 0
 
     cluster.api.refuse = refuse
+
+
+def network():
+    found = NetworkTopology(["rack"], {n: {"rack": "r"} for n in ("n0", "n1")})
+    for node in ("n0", "n1"):
+        found.set_free(node, {"gpu": 2})
+    return found
 
 
 # --- one pod
@@ -263,6 +272,23 @@ def test_devices_of_claims_that_others_allocate_are_not_given(cluster):
     cluster.add_pod("p", gpus="new-gpu")
     cluster.settle(1)
     assert cluster.node_of("p") == "n1"
+
+
+@pytest.mark.parametrize("part", ["devices", "topology"])
+def test_other_parts_choose_nodes_where_claims_can_be_used(clusters, part):
+    parts = {
+        "devices": lambda: DeviceCluster({n: NodeDevices.uniform(gpus=2) for n in ("n0", "n1")}),
+        "topology": network,
+    }
+    cluster = clusters(scheduler=Scheduler(claims=dra(), **{part: parts[part]()}))
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n1", "d1"))
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    cluster.add_pod("given", containers=[container], gpus="c")
+    cluster.add_pod("both", containers=[container], gpus="c", more="new-gpu")
+    cluster.add_pod("new", containers=[container], gpus="new-pair")
+    cluster.settle(2)
+    assert [cluster.node_of(name) for name in ("given", "both", "new")] == ["n1", "n1", "n0"]
 
 
 # --- gangs
