@@ -22,6 +22,7 @@ __all__ = ["Field"]
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
 _Meant = TypeVar("_Meant")
+_new = object.__new__
 
 
 class Field:
@@ -39,14 +40,31 @@ class Field:
     TypeError: spec.priority must be an integer, not 'high'
     """
 
-    __slots__ = ("path", "value")
+    __slots__ = ("_around", "_key", "value")
 
     def __init__(self, value: Any, path: str = "") -> None:
         self.value = value
-        self.path = path
+        #: the value around this one, and the key or index of this one in it; ``None``: a path
+        self._around: Field | None = None
+        self._key: Any = path
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        if self._around is None:
+            return str(self._key)
+        around, key = self._around.path, self._key
+        if type(key) is int:
+            return f"{around}[{key}]"
+        if not _PLAIN_KEY.fullmatch(key):
+            return f"{around}[{show(key)}]"
+        return f"{around}.{key}" if around else str(key)
 
     def __getitem__(self, key: str) -> "Field":
-        return self._under(key, self._mapping().get(key))
+        mapping = self.value
+        if type(mapping) is not dict:
+            mapping = self._mapping()
+        return self._under(key, mapping.get(key))
 
     def __contains__(self, key: str) -> bool:
         return self._mapping().get(key) is not None
@@ -62,7 +80,7 @@ class Field:
         for key in mapping:
             if not isinstance(key, str):
                 raise TypeError(f"{self._name} has the key {show(key)}: keys must be strings")
-        return [(as_text(key, self.path), self._under(key, mapping[key])) for key in mapping]
+        return [(as_text(key, "key"), self._under(key, mapping[key])) for key in mapping]
 
     def only(self, *known: str) -> None:
         """Refuse the keys of a mapping that are none of these.
@@ -83,15 +101,18 @@ class Field:
             return []
         if not isinstance(self.value, (list, tuple)):
             raise TypeError(f"{self._name} must be a list, not {show(self.value)}")
-        return [Field(entry, f"{self.path}[{i}]") for i, entry in enumerate(self.value)]
+        return [self._under(i, entry) for i, entry in enumerate(self.value)]
 
     def text(self) -> str:
         """The string; "" if nothing is there."""
-        if self.value is None:
+        value = self.value
+        if type(value) is str:
+            return value
+        if value is None:
             return ""
-        if not isinstance(self.value, str):
-            raise TypeError(f"{self._name} must be a string, not {show(self.value)}")
-        return as_text(self.value, self.path)
+        if not isinstance(value, str):
+            raise TypeError(f"{self._name} must be a string, not {show(value)}")
+        return as_text(value, "text")
 
     def name(self) -> str:
         """The string, which must not be empty."""
@@ -178,10 +199,10 @@ class Field:
     def _name(self) -> str:
         return self.path or "the document"
 
-    def _under(self, key: str, value: Any) -> "Field":
-        if not _PLAIN_KEY.fullmatch(key):
-            return Field(value, f"{self.path}[{show(key)}]")
-        return Field(value, f"{self.path}.{key}" if self.path else key)
+    def _under(self, key: str | int, value: Any) -> "Field":
+        made: Field = _new(Field)
+        made.value, made._around, made._key = value, self, key
+        return made
 
     def _mapping(self) -> Mapping[Any, Any]:
         if self.value is None:
