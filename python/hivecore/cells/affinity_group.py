@@ -43,8 +43,8 @@ class AffinityGroup:
     :param lazy_preemption: when a group of the tenant with a higher priority needs its cells, it
         may go on opportunistically instead of being preempted, until there are cells for it again.
     :param within: name of a level: the whole group must be in one cell of it.
-    :param placement: "pack" prefers the cells with the most used leaves, "spread" those with the
-        fewest, pod by pod.
+    :param placement: "pack" prefers the cells in use with the fewest leaves left, "spread" those
+        with the fewest leaves in use, pod by pod.
     :param merge_siblings: a pod may use several cells below node level that the tenant owns, if
         they can be had on one node. It needs luck: the tenant owns no such cells together.
     :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only

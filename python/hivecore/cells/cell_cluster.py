@@ -45,21 +45,22 @@ class CellCluster(CellLedger):
     :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
         2**32 - 1 leaves in all; ``evictions`` is no such value.
 
-    Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
-    fewest leaves, level, of idle ones the most used cell around them, index; a gang in the lowest
-    cell above nodes that takes it, where it opens the fewest idle nodes. A choice that evicts
-    groups gives way to one that packs as well and harms others less: a pod on another node that
-    is used as much, a gang wherever it opens no more idle nodes. The harm is the guaranteed leaves
-    lost, then the leaves evicted, of whole groups, then the groups; for a single pod it is the
-    least there can be, unless lazy groups are preempted, for a gang the least that was found. What
-    may be preempted counts as idle, but is taken last. Asked again when its victims have gone, in
-    the order named, a group binds; where that, or that there is nothing less harmful, could not be
-    made sure of, `GroupDecision.cut_short` says so (but with policies and merged siblings it is not
-    looked for). No group is evicted for one that would have to wait even then, since downgraded
-    ones would be promoted to all that is left. Physical cells by fewest bad leaves, fewest
-    opportunistic leaves, index. Opportunistic groups go into cells above nodes that no tenant
-    is promised, then into promised ones that are idle, at last where guaranteed work is; of these
-    by most opportunistic leaves and the highest index.
+    Deterministic: chains in the order of the specification; of virtual nodes those in use with the
+    fewest leaves left, of these the largest, then the idle ones, the smallest first and those in
+    the most used cell around them, then by level and index; a gang in the lowest cell above nodes
+    that takes it, where it opens the fewest idle nodes. A choice that evicts groups gives way to
+    one that packs as well and harms others less: a pod on another node with as many leaves left, a
+    gang wherever it opens no more idle nodes. The harm is the guaranteed leaves lost, then the
+    leaves evicted, of whole groups, then the groups; for a single pod it is the least there can be,
+    unless lazy groups are preempted, for a gang the least that was found. What may be preempted
+    counts as idle, but is taken last. Asked again when its victims have gone, in the order named, a
+    group binds; where that, or that there is nothing less harmful, could not be made sure of,
+    `GroupDecision.cut_short` says so (but with policies and merged siblings it is not looked for).
+    No group is evicted for one that would have to wait even then, since downgraded ones would be
+    promoted to all that is left. Physical cells by fewest bad leaves, fewest opportunistic leaves,
+    index. Opportunistic groups go into cells above nodes that no tenant is promised, then into
+    promised ones that are idle, at last where guaranteed work is; of these by most opportunistic
+    leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does

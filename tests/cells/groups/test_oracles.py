@@ -300,7 +300,7 @@ def test_evictions_come_after_packing_or_before_it(data, seed):
             rooms += sorted((idle[n] // size for n in free), reverse=True)[:roots]
             if evictions == LEAST:
                 assert (plan.outcome == BIND) == (sum(rooms) >= pods)
-            elif pods == 1:  # only nodes that are used as much as the most used one with room
+            elif pods == 1:  # only nodes with as few leaves left as the fullest one with room
                 used = {n: held[n] for n in bound} | dict.fromkeys(free if roots else [], 0)
                 most = max(used[n] for n in used if width - used[n] >= size)
                 alike = [n for n in used if used[n] == most]

@@ -114,8 +114,9 @@ class Planner:
         placed = CellMapping(trial, request, leaf_class, _NEW).map(choice)
         if placed is None or self._has_too_many(placed):
             return None
-        used = next(iter(choice)).used
-        packing = chooser.packed(used) if request.is_single else chooser.opened(choice)
+        first = next(iter(choice))
+        tight = chooser.packing(first.leaves, first.used)
+        packing = tight if request.is_single else chooser.opened(choice)
         return _Way(placed, downgrades, packing)
 
     def _in_nodes(self, chooser: Chooser, choice: Choice) -> Placed:

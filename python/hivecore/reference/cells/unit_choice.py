@@ -5,9 +5,11 @@ one, whatever other tenants do. Pods are put into *units*: virtual cells of the 
 the level of their pool's roots where that is lower. An opportunistic group has no virtual cells;
 its units are the physical nodes.
 
-**The order of units.** The most used unit first, so that few are broken into; of idle ones those in
-the most used cell of the next level, so that whole racks stay idle. Leaves that the group may
-preempt count as idle, but of units that are equally used those without such leaves come first.
+**The order of units.** Of those in use the unit with the fewest leaves left first, so that few are
+broken into and small gaps are filled before large ones; of these the largest. (HiveD takes the most
+used one, which is the same where all units are nodes.) Of idle ones the smallest, and those in the
+most used cell of the next level, so that whole racks stay idle. Leaves that the group may preempt
+count as idle, but of units that are equally used those without such leaves come first.
 
 **The order of domains.** A gang runs fastest in one rack. A *domain* is the set of the units in one
 virtual cell above node level, lower levels first, and at last the set of all units. In a domain the
@@ -92,20 +94,24 @@ class Chooser:
         suggested = self.request.suggested
         return unit.node is None or suggested is None or unit.node in suggested
 
-    def packed(self, used: int) -> int:
-        """What is used, so that less is better."""
-        return used if self.request.spread else -used
+    def packing(self, leaves: int, used: int) -> int:
+        """How tightly a cell is packed, or how little it is spread, so that less is better."""
+        if self.request.spread:
+            return used
+        return leaves - used if used else self.state.end_leaf
 
     def opened(self, choice: Choice) -> int:
         """The idle units in a choice, so that less is better."""
-        return -self.packed(sum(unit.used == 0 for unit in choice))
+        idle = sum(unit.used == 0 for unit in choice)
+        return -idle if self.request.spread else idle
 
     def _preference(self, unit: Unit, placed: int = 0) -> tuple[int, ...]:
         used = unit.used + placed
         if unit.pool < 0:
-            return self.packed(used), unit.held, -unit.number
+            return self.packing(unit.leaves, used), unit.held, -unit.number
         around = 0 if used or self.request.spread else -self._used_around(unit)
-        return self.packed(used), unit.held, unit.pool, around, unit.number
+        packing = self.packing(unit.leaves, used)
+        return packing, -used, unit.held, unit.pool, around, unit.number
 
     # Domains
 
@@ -138,13 +144,16 @@ class Chooser:
 
     def _domain_preference(self, cell: VirtualCell) -> tuple[int, ...]:
         if cell.pool >= 0:
-            return self.packed(self._used(cell)), cell.pool, cell.number
+            used = self._used(cell)
+            packing = self.packing(self.forest.widths[cell.level], used)
+            return packing, -used, cell.pool, cell.number
         physical = PhysicalCell(self.request.chain, cell.level, cell.number)
         load, held = self.state.load(physical), self.state.held(physical)
+        packing = self.packing(self.forest.widths[cell.level], load)
         if cell.level == self.forest.node_level:
-            return self.packed(load), held, -cell.number
+            return packing, held, -cell.number
         promised = 2 if held else 1 - self.state.is_free(physical)
-        return promised, self.packed(load), -cell.number
+        return promised, packing, -cell.number
 
     # Choices
 

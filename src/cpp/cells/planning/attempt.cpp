@@ -559,8 +559,8 @@ bool GroupScheduler::maps() {
     if (is_refused()) {
         return false;
     }
-    const CellIndex used = choice_.units.front().used;
-    packing_ = !single_ ? opened() : task_.spread ? used : -std::int64_t{used};
+    const Unit& unit = choice_.units.front();
+    packing_ = !single_ ? opened() : unit_choice_.packing(unit.pool, 1, unit.used);
     return true;
 }
 

@@ -179,9 +179,17 @@ bool UnitChoice::unit_suggested(const Unit& unit) const {
         physical_->shape().ancestor(unit_level(unit.pool), unit.cell, physical_->node_level()));
 }
 
+CellIndex UnitChoice::packing(std::int32_t pool, CellIndex units, CellIndex used) const {
+    return task_.spread ? used : slack(units * width(pool), used);
+}
+
 bool UnitChoice::prefers(const Unit& a, const Unit& b) const {
+    const auto left = packing(a.pool, 1, a.used) <=> packing(b.pool, 1, b.used);
+    if (left != 0) {
+        return left < 0;
+    }
     if (a.used != b.used) {
-        return task_.spread ? a.used < b.used : a.used > b.used;
+        return a.used > b.used;
     }
     if (a.held != b.held) {
         return a.held < b.held;
@@ -389,8 +397,13 @@ void UnitChoice::list_domains() {
         if (a.promised != b.promised) {
             return a.promised < b.promised;
         }
+        const auto left =
+            packing(a.pool, a.end - a.begin, a.used) <=> packing(b.pool, b.end - b.begin, b.used);
+        if (left != 0) {
+            return left < 0;
+        }
         if (a.used != b.used) {
-            return task_.spread ? a.used < b.used : a.used > b.used;
+            return a.used > b.used;
         }
         if (a.pool < 0) {
             return std::tie(a.held, b.cell) < std::tie(b.held, a.cell);

@@ -112,6 +112,8 @@ class UnitChoice {
     void start_domains();
     bool next_domain(Domain& domain);
     int domain_level() const { return domain_level_; }
+    // How tightly so many units are packed, or how little they are spread, as the task wants it.
+    CellIndex packing(std::int32_t pool, CellIndex units, CellIndex used) const;
     // The units that take the only pod, in order of preference.
     void start_takers();
     bool next_taker(Unit& unit);

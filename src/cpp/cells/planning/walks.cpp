@@ -141,6 +141,15 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
     }
 }
 
+bool RankedWalk::comes_before(const Source& a, const Source& b) const {
+    if (spread_) {
+        return a.visit.used < b.visit.used;
+    }
+    const CellIndex left = slack(a.width, a.visit.used);
+    const CellIndex others = slack(b.width, b.visit.used);
+    return left != others ? left < others : a.visit.used > b.visit.used;
+}
+
 bool RankedWalk::next(CellIndex least, Visit& visit) {
     Source* best = nullptr;
     for (Source& source : sources_) {
@@ -150,8 +159,7 @@ bool RankedWalk::next(CellIndex least, Visit& visit) {
         if (!source.ready && !source.done) {
             advance(source, least);
         }
-        if (source.ready && (best == nullptr || (spread_ ? source.visit.used < best->visit.used
-                                                         : source.visit.used > best->visit.used))) {
+        if (source.ready && (best == nullptr || comes_before(source, *best))) {
             best = &source;
         }
     }

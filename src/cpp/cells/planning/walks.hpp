@@ -1,8 +1,9 @@
 // Walks over ranked cells in the order of preference.
 //
-// `RankedWalk` visits units of one or several pools, or physical nodes. Packing: most used first;
-// spreading: least used first; then less held (nodes), the lower pool, the lower index (of nodes
-// the higher). When packing, a pool's idle units come by the most used cell around them. Only cells
+// `RankedWalk` visits units of one or several pools, or physical nodes. Packing: those in use with
+// the fewest leaves left first, of these the largest, then the idle ones; spreading: least used
+// first; then less held (nodes), the lower pool, the lower index (of nodes the higher). When
+// packing, a pool's idle units come by the most used cell around them. Only cells
 // with at least as many available leaves as asked are visited; whole rows without them are passed
 // over, so a step costs O(pools * levels of the bitmap).
 //
@@ -17,6 +18,12 @@
 #include "cells/shape.hpp"
 
 namespace hivecore::cells {
+
+// How tightly a cell with so many leaves in use is packed, so that less is better: the leaves that
+// are left; idle is worst.
+inline CellIndex slack(CellIndex leaves, CellIndex used) {
+    return used == 0 ? ~CellIndex{0} : leaves - used;
+}
 
 class RankedWalk {
   public:
@@ -78,6 +85,7 @@ class RankedWalk {
     static CellIndex group_of(const Source& source, std::uint64_t row);
     static std::uint64_t first_row(const Source& source, CellIndex group);
     void add(Source source);
+    bool comes_before(const Source& a, const Source& b) const;
     void advance(Source& source, CellIndex least) const;
     static void advance_idle(Source& source, CellIndex least);
     static void found(Source& source, CellIndex index, CellIndex used, CellIndex held);
