@@ -9,6 +9,9 @@ churn      1,024 GPUs, four tenants that own all of them as rows, racks and node
 filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
 packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
            gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
+mixed      pods of 1 to 8 GPUs and some gangs fill clusters whose tenants own racks, nodes and half
+           nodes: nodes partly used when two thirds of the GPUs are in use, and how many are in use
+           when as many have been asked for as there are
 preemption the churn with three priorities, and with lazy groups among them: how many of those who
            are asked again when their victims have gone name others
 waiting    small clusters with bad, excluded and half used nodes, every answer held against all ways
@@ -32,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evictions import Traffic, large_cluster, small_cluster
+from evictions import Traffic, large_cluster, mixed, small_cluster
 from harness import ITP, command_line, save
 from lending import lending
 
@@ -48,22 +51,28 @@ from cells.groups.group_ways import answers_among_bad_nodes
 LOADS = (0.5, 0.66, 0.8, 0.95)
 SHARES = (0.25, 0.5)
 
-# (load, share) -> guaranteed groups, of those evicting, groups evicted; 4 seeds x 2,000 requests
+# (load, share) -> guaranteed groups, of those evicting, groups evicted, GPUs of the guaranteed
+# groups, GPUs evicted; 4 seeds x 2,000 requests
 HIVED_CHURN = {
-    (0.5, 0.25): (5945, 14, 17),
-    (0.5, 0.5): (4007, 10, 12),
-    (0.66, 0.25): (6011, 104, 164),
-    (0.66, 0.5): (4046, 124, 230),
-    (0.8, 0.25): (5882, 360, 626),
-    (0.8, 0.5): (4014, 403, 691),
-    (0.95, 0.25): (4286, 886, 1501),
-    (0.95, 0.5): (3522, 1230, 2572),
+    (0.5, 0.25): (5945, 14, 17, 50424, 220),
+    (0.5, 0.5): (4007, 10, 12, 33823, 196),
+    (0.66, 0.25): (5999, 88, 142, 48982, 1752),
+    (0.66, 0.5): (4046, 124, 230, 33417, 2716),
+    (0.8, 0.25): (5864, 367, 623, 47357, 6571),
+    (0.8, 0.5): (4063, 392, 713, 33266, 8801),
+    (0.95, 0.25): (4323, 874, 1471, 24227, 9024),
+    (0.95, 0.5): (3537, 1264, 2619, 24967, 16626),
 }
 HIVED_FILLING = 0  # groups evicted
 # GPUs -> means over 6 seeds, and of one run
 HIVED_PACKING = {
     8_192: {"partly_used": 47.8, "idle": 319.7, "racks_per_gang": 5.90},
     65_536: {"partly_used": 90.0, "idle": 2699.0, "racks_per_gang": 5.74},
+}
+# GPUs -> means over 6 seeds, and of one run, that was ended at two thirds
+HIVED_MIXED: dict[int, dict[str, float]] = {
+    8_192: {"partly_used": 19.7, "in_use": 7353.3, "refused": 80.8},
+    65_536: {"partly_used": 37.0},
 }
 
 
@@ -107,6 +116,13 @@ def packing(racks: int, seeds: int, requests: int) -> dict[str, Any]:
         found.append(traffic.packing())
     means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
     return {"gpus": racks * 128, "seeds": seeds, "requests": requests, **means}
+
+
+def mixture(racks: int, seeds: int) -> dict[str, float]:
+    found = [mixed(racks, seed) for seed in range(seeds)]
+    return {"seeds": seeds} | {
+        name: float(np.mean([each[name] for each in found])) for name in found[0]
+    }
 
 
 def preemption(lazy: float, seeds: int, requests: int) -> dict[str, Any]:
@@ -171,7 +187,8 @@ def main() -> int:
         if not small:
             theirs = HIVED_CHURN[load, share]
             line += f" ({percent(theirs[1], theirs[0])}, {theirs[2]:,})"
-            row["hived"] = dict(zip(("guaranteed", "evicting", "evicted"), theirs, strict=True))
+            names = ("guaranteed", "evicting", "evicted", "guaranteed_gpus", "evicted_gpus")
+            row["hived"] = dict(zip(names, theirs, strict=True))
         print(line)
     filled = filling(16 if small else 64)
     print(f"filling {filled['gpus']:,} GPUs: {filled['evicted']} groups evicted ({HIVED_FILLING})")
@@ -187,6 +204,14 @@ def main() -> int:
             line += f" ({peer['partly_used']:.1f}, {peer['racks_per_gang']:.2f})"
             row["hived"] = peer
         print(line)
+    mixtures = [mixture(*size) for size in (((16, 1),) if small else ((128, 6), (1024, 1)))]
+    for row in mixtures:
+        if not small:
+            row["hived"] = HIVED_MIXED[row["gpus"]]
+        print(
+            f"mixed {row['gpus']:,.0f} GPUs: {row['partly_used']:.1f} nodes partly used at two "
+            f"thirds; all asked for, {row['in_use']:,.0f} in use, {row['refused']:.1f} groups wait"
+        )
     preempted = [preemption(lazy, *((2, 200) if small else (240, 2000))) for lazy in (0.0, 0.3)]
     for row in preempted:
         print(
@@ -215,6 +240,7 @@ def main() -> int:
             "churn": churns,
             "filling": filled | {"hived": HIVED_FILLING},
             "packing": packed,
+            "mixed": mixtures,
             "preemption": preempted,
             "waiting": waited,
             "lending": lent,

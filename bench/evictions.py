@@ -11,6 +11,7 @@ TENANTS = "ABCD"
 GANG = (8, 8)
 _PODS = (1, 1, 1, 2, 4)
 _GPUS = (1, 2, 4, 8, 8)
+_MIXED = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8)
 _MOST_ROUNDS = 100  # of being asked again after one's victims are gone
 
 
@@ -27,11 +28,49 @@ def large_cluster(racks: int) -> ClusterSpec:
     return ClusterSpec({"c": chain}, {t: {"c": owned} for t in TENANTS})
 
 
+def mixed_cluster(racks: int) -> ClusterSpec:
+    """Racks of 8 nodes; every tenant owns 3/16 of the racks, 1/32 as nodes, 1/32 as sockets."""
+    chain = Chain(("gpu", "pair", "socket", "node", "rack"), (2, 2, 2, 8), racks)
+    owned = {"rack": 3 * racks // 16, "node": racks // 4, "socket": racks // 2}
+    return ClusterSpec({"c": chain}, {t: {"c": owned} for t in TENANTS})
+
+
+def mixed(racks: int, seed: int) -> dict[str, int]:
+    """Nodes partly used at two thirds, and what is in use when all that there is was asked for.
+
+    Groups come and none ends: pods of all sizes from 1 to 8 GPUs, the small ones more often, and
+    one gang of 8 pods of 8 GPUs in fifty groups.
+    """
+    cluster, rng = CellCluster(mixed_cluster(racks)), np.random.default_rng(seed)
+    gpus = racks * 64
+    figures = {"gpus": gpus, "refused": 0, "in_use": 0}
+    used: Counter[str] = Counter()
+    asked = 0
+    while asked < gpus:
+        gang = rng.random() < 0.02
+        members = GANG if gang else (1, int(rng.choice(_MIXED)))
+        tenant = TENANTS[int(rng.integers(len(TENANTS)))]
+        group = AffinityGroup(f"g{asked}", tenant, [members])
+        asked += group.leaves
+        decision = cluster.schedule(group)
+        if decision.outcome != "bind":
+            figures["refused"] += 1
+            continue
+        cluster.commit(decision)
+        figures["in_use"] += group.leaves
+        for pod in decision.placement:
+            used[pod.node] += len(pod.leaf_indices)
+        if "partly_used" not in figures and figures["in_use"] >= 2 / 3 * gpus:
+            figures["partly_used"] = sum(held < 8 for held in used.values())
+    return figures
+
+
 @dataclass
 class Tally:
     """What the traffic has met."""
 
     guaranteed: int = 0  # groups that were admitted
+    guaranteed_gpus: int = 0  # theirs
     evicting: int = 0  # of those, groups that evicted somebody
     evicted: int = 0  # groups
     evicted_gpus: int = 0
@@ -115,6 +154,7 @@ class Traffic:
         if group.priority >= 0:
             shape = f"{group.pods} x {group.sizes[0]}"
             tally.guaranteed += 1
+            tally.guaranteed_gpus += group.leaves
             tally.evicting += evicts
             tally.by_shape[shape] += 1
             tally.evicting_by_shape[shape] += evicts

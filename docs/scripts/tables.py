@@ -143,6 +143,17 @@ def _evictions(results: Results) -> str:
     def share(run: dict[str, Any]) -> str:
         return f"{100 * run['evicting'] / run['guaranteed']:.2f} %"
 
+    return _churns(results, "guaranteed groups that evict somebody", share)
+
+
+def _evicted(results: Results) -> str:
+    def share(run: dict[str, Any]) -> str:
+        return f"{100 * run['evicted_gpus'] / run['guaranteed_gpus']:.2f}"
+
+    return _churns(results, "GPUs evicted per 100 GPUs of guaranteed groups admitted", share)
+
+
+def _churns(results: Results, what: str, share: Callable[[dict[str, Any]], str]) -> str:
     rows: dict[tuple[float, float], list[str]] = {}
     hived = {}
     for run in results["evictions"]["churn"]:
@@ -152,7 +163,7 @@ def _evictions(results: Results) -> str:
         if "hived" in run:
             hived[kind] = share(run["hived"])
     head = (
-        "guaranteed groups that evict somebody",
+        what,
         "hivecore",
         '`evictions="least"`',
         '`"private"`',
@@ -177,6 +188,27 @@ def _packing(results: Results) -> str:
         "nodes partly used",
         "HiveD's",
         "racks of a gang of 8 nodes",
+        "HiveD's",
+    )
+    return _table(head, rows)
+
+
+def _mixed(results: Results) -> str:
+    def given(number: float | None) -> str:
+        return "" if number is None else f"{number:,.0f}"
+
+    rows = []
+    for run in results["evictions"]["mixed"]:
+        sides = [(run.get(n), run["hived"].get(n)) for n in ("partly_used", "in_use", "refused")]
+        numbers = (given(number) for side in sides for number in side)
+        rows.append((f"{run['gpus']:,.0f} GPUs", *numbers))
+    head = (
+        "pods of 1 to 8 GPUs",
+        "nodes partly used, two thirds in use",
+        "HiveD's",
+        "GPUs in use when all were asked for",
+        "HiveD's",
+        "groups refused then",
         "HiveD's",
     )
     return _table(head, rows)
@@ -1074,12 +1106,14 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-joint": _devices_joint,
     "devices-koordinator": _devices_koordinator,
     "devices-life": _devices_life,
+    "evicted": _evicted,
     "evictions": _evictions,
     "hit-ratios": _hit_ratios,
     "hived-pods": _hived_pods,
     "interleaving": _interleaving,
     "matcher": _matcher,
     "matching": _matching,
+    "mixed": _mixed,
     "muri": _muri,
     "openb": _openb,
     "openb-times": _openb_times,
