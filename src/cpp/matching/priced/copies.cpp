@@ -136,31 +136,46 @@ class Copies {
         return solve_dense(strided, {0, 1, 0, heaviest_}, {}, kNoLimit, interrupt_);
     }
 
-    // The duals that vertices of a kind have outside blossoms, if they cover pairs within the kind.
-    std::vector<std::int64_t> duals_of(Node kind, const std::vector<Node>& kind_of,
-                                       const Matching& found) const {
-        std::vector<std::int64_t> duals;
+    // Where vertices of a kind are: the innermost blossom and the dual; if pairs within the kind are
+    // covered there.
+    using Spot = std::pair<std::int64_t, std::int64_t>;
+
+    std::vector<Spot> spots_of(Node kind, const std::vector<Node>& kind_of,
+                               const Matching& found) const {
+        std::vector<Spot> spots;
         const auto [first, last] = std::ranges::equal_range(kind_of, kind);
         for (auto v = first - kind_of.begin(); v < last - kind_of.begin(); ++v) {
-            if (found.innermost[v] < 0 && found.duals[v] >= weight(kind, kind)) {
-                duals.push_back(found.duals[v]);
+            const Spot spot{found.innermost[v], found.duals[v]};
+            if (2 * spot.second + around(spot.first, found) >= 2 * weight(kind, kind)) {
+                spots.push_back(spot);
             }
         }
-        std::ranges::sort(duals);
-        const auto again = std::ranges::unique(duals);
-        duals.erase(again.begin(), again.end());
-        return duals;
+        std::ranges::sort(spots);
+        const auto again = std::ranges::unique(spots);
+        spots.erase(again.begin(), again.end());
+        return spots;
+    }
+
+    // The duals of a blossom and of all around it.
+    static std::int64_t around(std::int64_t blossom, const Matching& found) {
+        std::int64_t sum = 0;
+        for (; blossom >= 0; blossom = found.parents[blossom]) {
+            sum += found.blossom_duals[blossom];
+        }
+        return sum;
     }
 
     bool has_like(Kinds kinds, const std::vector<Node>& kind_of, const Matching& found) const {
-        const auto first = duals_of(kinds.first, kind_of, found);
+        const auto first = spots_of(kinds.first, kind_of, found);
         if (kinds.second == kNobody) {
-            return !first.empty() && first.front() == 0;
+            return std::ranges::binary_search(first, Spot{-1, 0});
         }
-        const auto second = duals_of(kinds.second, kind_of, found);
+        const auto second = spots_of(kinds.second, kind_of, found);
         const std::int64_t whole = 2 * weight(kinds.first, kinds.second);
-        return std::ranges::any_of(first, [&](std::int64_t dual) {
-            return std::ranges::binary_search(second, whole - dual);
+        return std::ranges::any_of(first, [&](const Spot& spot) {
+            const auto& [blossom, dual] = spot;
+            const Spot wanted{blossom, whole - around(blossom, found) - dual};
+            return std::ranges::binary_search(second, wanted);
         });
     }
 

@@ -3,8 +3,9 @@
 // How many pairs there are of each two kinds is found for half as many vertices of each kind first,
 // and so on. Twice that, but for a few pairs of each two kinds, is kept. The rest is solved as a
 // graph of single vertices. Its duals prove the whole if each pair kept has a like: two vertices of
-// the same kinds outside all blossoms that are tight, and pairs within either kind are covered.
-// Then the vertices kept may take the duals of those. If one has none, more pairs are taken apart.
+// the same kinds in the same blossoms, or in none, that are tight, while pairs within either kind
+// are covered. Then the vertices kept may take the duals and places of those: a blossom of two more
+// vertices holds one more pair. If one has no like, more pairs are taken apart.
 //
 // Cost: some graphs of a few vertices for each two kinds that are paired. Proximity of this sort
 // was shown by Edmonds and Johnson (1970).
