@@ -10,9 +10,15 @@ that there are, of eight profiles and of profiles all different; the twin matche
 simulator does, in Python, and is measured once. Methods: the same jobs grouped by matchings, local
 search, exactly, and by the default, "auto", and what the groups are worth; HiGHS, through SciPy,
 solves the exact program once, its columns and their worth given. Of many jobs matchings and "auto"
-alone. Last, what an event costs a Grouper.
+alone. What an event costs a Grouper. Last, Muri's rounds for buckets whose weights are not stored:
+once each, in a process of its own, with its peak of memory beyond what it had before.
 """
 
+import json
+import resource
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
@@ -30,6 +36,7 @@ from hivecore.reference.muri_matching import muri_matching
 
 RESOURCES = 4
 MOST_PROFILES, MOST_JOBS = 16, 256  # that all methods are measured with
+LARGE = [(10_000, 100), (10_000, 10_000), (20_000, 100), (20_000, 20_000)]
 METHODS = [(32, 8), (64, 8), (256, 8), (32, 16), (256, 256), (1000, 1000), (4000, 8)]
 
 
@@ -197,6 +204,28 @@ def events(n: int, rounds: int) -> dict[str, Any]:
     return {"jobs": n, "seconds": seconds}
 
 
+def large(n: int, profiles: int) -> dict[str, Any]:
+    """Seconds of the CPU and of the clock, and MB, in a process of its own."""
+    command = [sys.executable, __file__, "--large", str(n), str(profiles)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    print(f"{n} jobs of {profiles} profiles without a matrix: {output.strip()}", flush=True)
+    return {"jobs": n, "profiles": profiles, **json.loads(output)}
+
+
+def large_here(n: int, profiles: int) -> dict[str, float]:
+    rng = np.random.default_rng(n + profiles)
+    kinds = rng.random((profiles, RESOURCES))
+    jobs = kinds[rng.permutation(n) if n == profiles else rng.integers(0, profiles, n)]
+    before, clock = peak_mebibytes(), time.perf_counter()
+    cpu = cpu_seconds(lambda: group_jobs(jobs, [1] * n, n // 4, method="muri"))
+    wall = time.perf_counter() - clock
+    return {"cpu": cpu, "wall": wall, "MiB": peak_mebibytes() - before}
+
+
+def peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def turn_of(call: Callable[[str], Any], name: str) -> Callable[[], float]:
     return lambda: cpu_seconds(lambda: call(name))
 
@@ -229,9 +258,13 @@ def main() -> None:
             methods(n, profiles, rounds) for n, profiles in ([(12, 3)] if smoke else METHODS)
         ],
         "events": [events(n, rounds) for n in ([16] if smoke else [32, 256])],
+        "large": [large(n, profiles) for n, profiles in ([(300, 300)] if smoke else LARGE)],
     }
     save(arguments, "interleaving", figures)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--large"]:
+        print(json.dumps(large_here(*map(int, sys.argv[2:]))))
+    else:
+        main()

@@ -399,6 +399,9 @@ def _interleaving(results: Results) -> str:
     for run in figures["events"]:
         what = f"a `Grouper` of {run['jobs']} jobs when one ends and one comes"
         rows.append((what, _time(run["seconds"]["hivecore"]), ""))
+    for run in figures.get("large", []):
+        what = f"Muri's grouping of {run['jobs']:,} jobs of {run['profiles']:,} profiles"
+        rows.append((what, _time(run["cpu"]), f"{run['MiB']:,.0f} MiB"))
     return _table(("four resources", "hivecore", "peers in the same run"), rows)
 
 
