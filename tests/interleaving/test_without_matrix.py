@@ -1,15 +1,16 @@
 """Large buckets, whose weights are not stored: matchings as heavy as those of a matrix."""
 
 import signal
+from itertools import chain
 
 import numpy as np
 import pytest
 from hypothesis import given
 from jobs_that_share import grouped, jobs_that_share, rounds
+from profiles import examples, seeds
 
 from hivecore.interleaving import efficiencies, in_rounds
 from hivecore.matching import max_weight_matching
-from profiles import examples, seeds
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def weight_of(found, rows, weight="efficiency", solo=None):
 def assert_as_heavy(rows, **options):
     by_matrix = pairs_of(rows, **options)
     without = pairs_of(rows, matrix=0, **options)
-    assert sorted(sum(without.groups, [])) == list(range(len(rows)))
+    assert sorted(chain.from_iterable(without.groups)) == list(range(len(rows)))
     terms = {name: options[name] for name in ("weight", "solo") if name in options}
     expected = weight_of(by_matrix, rows, **terms)
     assert weight_of(without, rows, **terms) == pytest.approx(expected, rel=1e-12, abs=1e-12)

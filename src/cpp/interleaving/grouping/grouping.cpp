@@ -19,7 +19,7 @@
 namespace hivecore::interleaving {
 namespace {
 
-constexpr std::size_t kMostKinds = 512;         // of nodes, that a table holds
+constexpr std::size_t kMostKinds = 512;          // of nodes, that a table holds
 constexpr matching::Node kMostAtOnce = 1 << 12;  // nodes of few kinds
 
 // Matched nodes of a bucket; u comes before v.
@@ -207,7 +207,8 @@ class Merging {
         std::vector<Node> first;  // of each kind
         for (const Node& node : nodes) {
             const auto kind = static_cast<matching::Node>(known.size());
-            const auto [found, is_new] = known.try_emplace(mixture_of(node.jobs(), profiles_), kind);
+            const auto [found, is_new] =
+                known.try_emplace(mixture_of(node.jobs(), profiles_), kind);
             kind_of.push_back(found->second);
             if (is_new) {
                 first.push_back(node);

@@ -14,7 +14,7 @@ namespace {
 
 using Place = matching::Node;
 
-constexpr double kTies = 1 + 1e-11;    // more than ties and rounding make of a weight
+constexpr double kTies = 1 + 1e-11;  // more than ties and rounding make of a weight
 constexpr double kMostWeight = 0x1p57;
 constexpr std::size_t kMostOrders = 256;  // that two nodes have together, to be tried at every look
 constexpr int kPreparedOrders = 8;        // of a node alone

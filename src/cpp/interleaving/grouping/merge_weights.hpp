@@ -54,10 +54,10 @@ class MergeWeights : public matching::PairWeights {
     const Profiles& profiles_;
     const GroupValues& values_;
     const std::vector<Node>& nodes_;
-    std::vector<matching::Node> order_;      // the nodes in the numbering of the matching
+    std::vector<matching::Node> order_;       // the nodes in the numbering of the matching
     std::vector<std::size_t> place_in_size_;  // the same numbering
-    std::vector<double> worth_;              // what a round brings, in units of weights
-    std::vector<double> cost_;               // what the node brings by itself
+    std::vector<double> worth_;               // what a round brings, in units of weights
+    std::vector<double> cost_;                // what the node brings by itself
     std::vector<OfSize> of_size_;
 };
 

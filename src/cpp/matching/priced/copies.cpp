@@ -12,9 +12,9 @@ namespace {
 using Kinds = std::pair<Node, Node>;  // the lower first; the second kNobody of vertices left free
 
 constexpr Node kNobody = -1;
-constexpr std::int64_t kFew = 512;        // vertices, solved without halving
-constexpr std::int64_t kTakenApart = 2;   // pairs of each two kinds
-constexpr std::int64_t kMoreApart = 4;    // so many times as many where that is not enough
+constexpr std::int64_t kFew = 512;       // vertices, solved without halving
+constexpr std::int64_t kTakenApart = 2;  // pairs of each two kinds
+constexpr std::int64_t kMoreApart = 4;   // so many times as many where that is not enough
 
 class Copies {
   public:
@@ -110,8 +110,9 @@ class Copies {
             }
             const Matching found = solve_singly(kind_of);
             if ((interrupt_ != nullptr && interrupt_->has_come(Interrupt::Clock::now())) ||
-                std::ranges::all_of(
-                    kept, [&](const auto& pairs) { return has_like(pairs.first, kind_of, found); })) {
+                std::ranges::all_of(kept, [&](const auto& pairs) {
+                    return has_like(pairs.first, kind_of, found);
+                })) {
                 pairs_ = std::move(kept);
                 add_pairs(kind_of, found);
                 return true;
@@ -126,8 +127,7 @@ class Copies {
         std::vector<std::int64_t> square(all * all);
         for (std::int64_t i = 0; i < all; ++i) {
             for (std::int64_t j = 0; j < all; ++j) {
-                square[i * all + j] =
-                    i == n || j == n ? heaviest_ : weight(kind_of[i], kind_of[j]);
+                square[i * all + j] = i == n || j == n ? heaviest_ : weight(kind_of[i], kind_of[j]);
             }
         }
         constexpr auto kEntry = static_cast<std::int64_t>(sizeof(std::int64_t));
@@ -136,8 +136,8 @@ class Copies {
         return solve_dense(strided, {0, 1, 0, heaviest_}, {}, kNoLimit, interrupt_);
     }
 
-    // Where vertices of a kind are: the innermost blossom and the dual; if pairs within the kind are
-    // covered there.
+    // Where vertices of a kind are: the innermost blossom and the dual; if pairs within the kind
+    // are covered there.
     using Spot = std::pair<std::int64_t, std::int64_t>;
 
     std::vector<Spot> spots_of(Node kind, const std::vector<Node>& kind_of,

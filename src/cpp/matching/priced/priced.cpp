@@ -202,8 +202,7 @@ class Priced {
             for_bounds(u, 0, std::max(end - n, 0), keep);
             weights_.weigh(row);
             std::erase_if(row, [&](const WeighedPair& pair) {
-                return pair.weight <= 0 ||
-                       !is_wanted(u, pair.v, static_cast<double>(pair.weight));
+                return pair.weight <= 0 || !is_wanted(u, pair.v, static_cast<double>(pair.weight));
             });
             shorten(row, most, slack);
             found[block].insert(found[block].end(), row.begin(), row.end());
@@ -310,10 +309,10 @@ class Priced {
     const PairWeights& weights_;
     Deadline deadline_;
     Interrupt* interrupt_;
-    std::vector<std::int64_t> duals_;   // that would do without blossoms
-    std::vector<std::int64_t> mate_;    // of the core
-    std::vector<std::int64_t> reach_;   // by which the dual may sink at once
-    std::vector<double> own_reach_;     // as a factor
+    std::vector<std::int64_t> duals_;  // that would do without blossoms
+    std::vector<std::int64_t> mate_;   // of the core
+    std::vector<std::int64_t> reach_;  // by which the dual may sink at once
+    std::vector<double> own_reach_;    // as a factor
     std::vector<WeighedPair> core_;
     Matching found_;                    // the last solution
     std::vector<std::int64_t> around_;  // per blossom, its dual and those of all around it
