@@ -176,11 +176,17 @@ void MergeWeights::bound(Place u, Place first, Place last, double* bounds) const
         for (auto i = begin; i < end; i += kAtOnce) {
             const auto stop = std::min<std::ptrdiff_t>(end, i + kAtOnce);
             bound_by_orders(u, p, i, stop, times);
-            for (auto j = i; j < stop; ++j) {
-                const Place v = places[j];
-                const double weight = (worth_[u] + worth_[v]) / (times[j - i] * factor) * kTies -
-                                      (cost_[u] + cost_[v]) + 1;
+            const auto set = [&](Place v, double time) {
+                const double weight =
+                    (worth_[u] + worth_[v]) / (time * factor) * kTies - (cost_[u] + cost_[v]) + 1;
                 bounds[v - first] = weight < kMostWeight ? weight : kMostWeight;
+            };
+            const bool are_all = places.size() == order_.size();  // place i is vertex i
+            for (auto j = i; j < stop && are_all; ++j) {
+                set(static_cast<Place>(j), times[j - i]);
+            }
+            for (auto j = i; j < stop && !are_all; ++j) {
+                set(places[j], times[j - i]);
             }
         }
     }

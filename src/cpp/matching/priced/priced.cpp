@@ -39,7 +39,7 @@ class Priced {
     Matching run() {
         std::vector<Node> sizes = sizes_of_samples(weights_.size());
         add_vertices(sizes.back());
-        core_ = pairs_near([](Node) { return 2 * kMostReach; }, size());
+        core_ = pairs_near(2 * kMostReach, size());
         solve(false);
         for (sizes.pop_back(); !sizes.empty() && !deadline_.look(); sizes.pop_back()) {
             add_vertices(sizes.back());
@@ -104,7 +104,7 @@ class Priced {
         Node left = size();
         for (int pass = 0; !deadline_.look(); ++pass) {
             set_reaches(common);
-            core_ = pairs_near([&](Node v) { return static_cast<double>(reach_[v]); }, kMost);
+            core_ = pairs_near(0, kMost);
             const Node before = std::exchange(left, solve(true));
             if (left > kFewLeft && pass < kMostPasses) {
                 common = left > before / 2 ? kMoreReach * common : std::max(1.0, common / 16);
@@ -160,38 +160,39 @@ class Priced {
     }
 
     // The pairs whose slack is at most the reaches of both ends; of a row not more than `most`.
-    template <class Reach>
-    std::vector<WeighedPair> pairs_near(Reach reach, Node most) {
-        return pairs_where(
-            [&](Node u, Node v, double weight) {
-                return 2 * weight + reach(u) + reach(v) >=
-                       static_cast<double>(duals_[u] + duals_[v]);
-            },
-            [&](const WeighedPair& pair) {
-                return duals_[pair.u] + duals_[pair.v] - 2 * pair.weight;
-            },
-            most);
+    std::vector<WeighedPair> pairs_near(double reach, Node most) {
+        std::vector<double> floors(size());
+        for (Node v = 0; v < size(); ++v) {
+            const double own = reach_.empty() ? reach : static_cast<double>(reach_[v]);
+            floors[v] = (static_cast<double>(duals_[v]) - own) / 2;
+        }
+        return pairs_above(floors, most, [&](const WeighedPair& pair) {
+            return duals_[pair.u] + duals_[pair.v] - 2 * pair.weight;
+        });
     }
 
     // Not covered by the duals and blossoms of the last solution.
     std::vector<WeighedPair> pairs_lacking() {
-        const auto& duals = found_.duals;
-        auto pairs = pairs_where(
-            [&](Node u, Node v, double weight) {
-                return 2 * weight > static_cast<double>(duals[u] + duals[v]);
-            },
-            [&](const WeighedPair& pair) { return std::min<std::int64_t>(0, slack(pair)); }, kMost);
+        std::vector<double> floors(size());
+        for (Node v = 0; v < size(); ++v) {
+            floors[v] = static_cast<double>(found_.duals[v]) / 2;
+        }
+        auto pairs = pairs_above(floors, kMost, [&](const WeighedPair& pair) {
+            return std::min<std::int64_t>(0, slack(pair));
+        });
         std::erase_if(pairs, [&](const WeighedPair& pair) { return slack(pair) >= 0; });
         return pairs;
     }
 
-    template <class IsWanted, class Slack>
-    std::vector<WeighedPair> pairs_where(IsWanted is_wanted, Slack slack, Node most) {
+    // The pairs that weigh as much as the floors of both ends, but for the rounding of floors.
+    template <class Slack>
+    std::vector<WeighedPair> pairs_above(const std::vector<double>& floors, Node most,
+                                         Slack slack) {
         std::vector<std::vector<WeighedPair>> found((size() + kRows - 1) / kRows);
         for_rows(0, [&](Node u, std::size_t block) {
             std::vector<WeighedPair> row;
-            const auto keep = [&](Node v, double bound) {
-                if (is_wanted(u, v, bound)) {
+            const auto keep = [&, own = floors[u]](Node v, double bound) {
+                if (bound >= own + floors[v]) {
                     row.push_back({u, v, 0});
                 }
             };
@@ -201,9 +202,7 @@ class Priced {
             for_bounds(u, u + 1, std::min(end, n), keep);
             for_bounds(u, 0, std::max(end - n, 0), keep);
             weights_.weigh(row);
-            std::erase_if(row, [&](const WeighedPair& pair) {
-                return pair.weight <= 0 || !is_wanted(u, pair.v, static_cast<double>(pair.weight));
-            });
+            std::erase_if(row, [](const WeighedPair& pair) { return pair.weight <= 0; });
             shorten(row, most, slack);
             found[block].insert(found[block].end(), row.begin(), row.end());
         });
