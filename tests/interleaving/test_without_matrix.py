@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 from hypothesis import given
-from jobs_that_share import grouped, jobs_that_share, rounds
+from interleaving.jobs_that_share import grouped, jobs_that_share, rounds
 from profiles import examples, seeds
 
 from hivecore.interleaving import efficiencies, in_rounds
