@@ -84,13 +84,15 @@ class Copies {
 
     // False if too many vertices would have to be solved at once.
     bool solve(int halvings) {
-        for (std::int64_t apart = kTakenApart;; apart *= kMoreApart) {
+        std::map<Kinds, std::int64_t> taken_apart;
+        for (;;) {
             std::map<Kinds, std::int64_t> kept;
             std::vector<std::int64_t> left(kinds_);
             for (Node kind = 0; kind < kinds_; ++kind) {
                 left[kind] = of_kind(kind, halvings);
             }
             for (const auto& [kinds, pairs] : pairs_) {
+                const auto apart = taken_apart.try_emplace(kinds, kTakenApart).first->second;
                 if (pairs > apart) {
                     // An even number, so that an odd number of vertices is odd without them.
                     const std::int64_t more = (pairs - apart) / 2 * 2;
@@ -109,10 +111,15 @@ class Copies {
                 return false;
             }
             const Matching found = solve_singly(kind_of);
-            if ((interrupt_ != nullptr && interrupt_->has_come(Interrupt::Clock::now())) ||
-                std::ranges::all_of(kept, [&](const auto& pairs) {
-                    return has_like(pairs.first, kind_of, found);
-                })) {
+            bool is_proved = true;
+            for (const auto& [kinds, pairs] : kept) {
+                if (pairs > 0 && !has_like(kinds, kind_of, found)) {
+                    taken_apart[kinds] *= kMoreApart;
+                    is_proved = false;
+                }
+            }
+            if (is_proved ||
+                (interrupt_ != nullptr && interrupt_->has_come(Interrupt::Clock::now()))) {
                 pairs_ = std::move(kept);
                 add_pairs(kind_of, found);
                 return true;
