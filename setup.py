@@ -97,7 +97,7 @@ def translate(modules: list[Extension]) -> None:
         cythonize(
             [Extension(one.name, one.sources[:1], language="c++") for one in bindings],
             build_dir=TRANSLATED,
-            nthreads=int(os.environ.get("HIVECORE_JOBS", 0)) or os.cpu_count() or 1,
+            nthreads=int(os.environ.get("HIVECORE_JOBS", "0")) or os.cpu_count() or 1,
             force=any(it.exists() and os.path.getmtime(it) < changed for it in targets),
             compiler_directives={
                 "language_level": 3,

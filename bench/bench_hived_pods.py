@@ -131,7 +131,7 @@ def main() -> None:
     arguments = command_line(__doc__)
     racks = 16 if arguments.smoke else 1024
     gc.disable()
-    figures = measure(racks, 2 if arguments.smoke else 50)
+    figures = measure(racks, 2 if arguments.smoke else 25)
     for kind, found in figures.items():
         for way, times in found.items():
             print(f"{kind:>5}, {way:>12}: p50 {times['p50']:8.1f} us, p99 {times['p99']:8.1f}")

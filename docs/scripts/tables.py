@@ -752,7 +752,6 @@ def _server(results: Results) -> str:
         ("bind, one at a time", "", pair(one, "bind")),
         ("the same filter, in process", "", pair(runs["in process"], "named")),
         ("names in another order each time", "", pair(runs["in process"], "reordered")),
-        ("the pod goes to none but these", "", pair(runs["in process"], "respected")),
         ("without names", "", pair(runs["in process"], "unnamed")),
         ("clusterstatus, 48 MB, again and again", "", pair(polled, "poll")),
         ("filter beside it", "", pair(polled, "filter")),
