@@ -137,11 +137,16 @@ class HivedScheduler(HivedLedger):
         request = PodRequest.read(spec, name)
         offered: Any = suggested_nodes
         if offered is not None and not hasattr(offered, "node_set"):
-            offered = self._offered = NodeSet.of(offered, "suggested_nodes", self._offered)
+            with self._lock:
+                last = self._offered
+            # The caller's iterator runs while others may have their turn.
+            offered = NodeSet.of(offered, "suggested_nodes", last)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
         with self._lock, _IN_SPEC:
+            if isinstance(offered, NodeSet):
+                self._offered = offered
             seat = self._groups.find(identity, request, offered)
             if seat is not None:
                 self._groups.offer(identity, seat)
