@@ -120,6 +120,12 @@ class NodeSet:
     def __reduce__(self) -> tuple[Any, ...]:
         return NodeSet, (self._names(),)
 
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The first and the last name."""
+        names = self._names()
+        return names[:1] + names[-1:]
+
     def numbers(self, names: ClusterNames) -> Suggested:
         """Per chain the numbers of its nodes that are in the set."""
         seen, found = self._seen

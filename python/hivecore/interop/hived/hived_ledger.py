@@ -46,8 +46,9 @@ class HivedLedger(Stateful):
         self._groups = PlacedGroups(self._cluster)
         self._reported: dict[str, bool] = {}
         self._lock = threading.RLock()
-        #: what was offered last: mostly the next pods are offered the same
+        #: nodes that are offered again and again
         self._offered: NodeSet | None = None
+        self._ends: tuple[str, ...] = ()
         self._take_up(spec)
 
     def _take_up(self, spec: ClusterSpec) -> None:

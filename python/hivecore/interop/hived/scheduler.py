@@ -146,7 +146,7 @@ class HivedScheduler(HivedLedger):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
         with self._lock, _IN_SPEC:
             if isinstance(offered, NodeSet):
-                self._offered = offered
+                self._keep(offered)
             seat = self._groups.find(identity, request, offered)
             if seat is not None:
                 self._groups.offer(identity, seat)
@@ -172,6 +172,16 @@ class HivedScheduler(HivedLedger):
                     return PodDecision("wait", reason=reason, hopeless=True)
             victims = self._groups.bound_pods(decision.victims)
             return _answered(decision.outcome, seat, decision.reason, victims)
+
+    def _keep(self, offered: NodeSet) -> None:
+        """Keep nodes for the next pod if the last one was offered such, by the first and last.
+
+        Otherwise they end with their request: to keep thousands of strings for nothing costs more
+        than to read them.
+        """
+        ends = offered.ends
+        self._offered = offered if ends == self._ends else None
+        self._ends = ends
 
     def _decide(
         self, group: AffinityGroup, phase: str, suggested_nodes: Iterable[str] | NodeSet | None
