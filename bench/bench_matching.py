@@ -235,6 +235,7 @@ def main() -> None:
             versions["Boost"] += " with the matching of 2025"
         figures = {
             "versions": versions,
+            "kept_above": arguments.largest,
             "contests": list(contests(arguments.smoke, drivers, kept)),
             "backend": [backend(n) for n in ([SMOKE] if arguments.smoke else BACKEND)],
             "changes": before.get("changes")

@@ -22,7 +22,7 @@ def write_page(folder: Path, figures: Figures, surroundings: dict[str, Any]) -> 
     contests = {name: list(group) for name, group in groupby(figures["contests"], key=family)}
     sections = [
         "# Matching",
-        described(figures["versions"], surroundings),
+        described(figures["versions"], surroundings) + kept(figures.get("kept_above")),
         "## Time",
         least_ahead(figures["contests"], "hivecore", PEERS),
         least_ahead(figures["contests"], IN_CPP, ["LEMON", "Boost"]),
@@ -57,6 +57,12 @@ def described(versions: dict[str, str], surroundings: dict[str, Any]) -> str:
     )
 
 
+def kept(above: int | None) -> str:
+    if above is None:
+        return ""
+    return f" Graphs of more than {above:,} vertices, changes and memory: of an earlier run."
+
+
 def table(contests: list[Figures]) -> str:
     lines = [
         f"| family | n | edges | hivecore | {IN_CPP} | " + " | ".join(PEERS) + " |",
@@ -87,6 +93,8 @@ def backend(runs: list[Figures]) -> str:
 
 
 def duration(seconds: float) -> str:
+    if seconds < 1e-4:
+        return f"{1e6 * seconds:,.3g} us"
     return f"{seconds:,.2f} s" if seconds >= 1 else f"{1e3 * seconds:,.3g} ms"
 
 
@@ -109,7 +117,7 @@ def least_ahead(contests: list[Figures], ours: str, peers: list[str]) -> str:
         behind = sum(factor(contest["seconds"], peer, ours) < 1 for contest in faced)
         sentences.append(
             f"- {peer}: {closest['family']}, n = {closest['n']:,}, where it takes "
-            f"{times(factor(closest['seconds'], peer))} as long; it is faster on {behind} of "
+            f"{times(factor(closest['seconds'], peer, ours))} as long; it is faster on {behind} of "
             f"{len(faced)} instances."
         )
     return "\n".join([f"Where {ours} is least ahead, peer by peer:", "", *sentences])
