@@ -216,6 +216,8 @@ class QuotaStage(Stage):
 
     def _request_for_devices(self, offer: Offer) -> QuotaRequest | None:
         """What an offer takes of capacities beyond what it has asked for before; None: nothing."""
+        if not offer.granted:
+            return None
         kind, tree = offer.unit.kind, self.part
         limited = {name for of in self._path(kind.job.quota) for name, _ in tree.quota(of).max}
         taken: dict[str, Fraction] = {}
