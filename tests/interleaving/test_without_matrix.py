@@ -71,8 +71,9 @@ def test_pairs_of_many_equal_jobs_are_as_heavy(profiles, seed):
 @pytest.mark.parametrize("seed", seeds(2))
 def test_pairs_of_nearly_equal_jobs_are_as_heavy(seed):
     rng = np.random.default_rng(seed)
-    rows = rng.random((8, 4))[rng.integers(0, 8, 900)]
-    assert_as_heavy(rows * rng.uniform(0.99, 1.01, rows.shape))
+    for n in (900, 1300):  # of more than 1,000 the other way is given up
+        rows = rng.random((8, 4))[rng.integers(0, 8, n)]
+        assert_as_heavy(rows * rng.uniform(0.99, 1.01, rows.shape))
 
 
 def test_limits_hold_for_many_jobs():

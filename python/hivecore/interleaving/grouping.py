@@ -132,7 +132,8 @@ def group_jobs(
     Equal rows are computed once. Every matching is of maximum weight, efficiencies counted in
     units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
     most max_group rounds, each O(b^3) at the worst for buckets of b groups. Memory is O(b^2) up to
-    4,096 groups and O(b) beyond, where another of equally heavy matchings may be taken. What
+    4,096 groups, and beyond O(b) with barriers unless very many rows are nearly equal; there
+    another of equally heavy matchings may be taken. What
     "auto" adds to that is some hundredths of a second at most for up to four jobs in a group.
     Source: Muri (SIGCOMM'22), section 4.2.
 

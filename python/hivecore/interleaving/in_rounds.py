@@ -9,7 +9,7 @@ __all__ = ["FULL_SEARCH", "MOST_IN_MATRIX", "NO_SEARCH", "group_in_rounds"]
 NO_SEARCH = 0
 FULL_SEARCH = 2**63 - 1
 MOST_IN_MATRIX = 4096
-"""Groups of a bucket; of more, weights are computed when needed, and none are stored."""
+"""Groups of a bucket; of more, no weights are stored where another way is quick."""
 
 
 def group_in_rounds(

@@ -23,7 +23,8 @@ struct Contention {
 // How matchings are found. Both ways give one of the greatest weight; of equally heavy ones not
 // always the same.
 struct Means {
-    std::int64_t most_in_matrix = 4096;  // nodes of a bucket; of more no matrix is stored
+    // Nodes of a bucket; of more no matrix is stored where another way is quick.
+    std::int64_t most_in_matrix = 4096;
     matching::Interrupt* interrupt = nullptr;
 
     bool is_interrupted() const {

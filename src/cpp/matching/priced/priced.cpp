@@ -18,6 +18,8 @@ constexpr Node kNear = 10;        // pairs per vertex in the core, about
 constexpr Node kMost = 64;        // pairs of a row
 constexpr Node kFewLeft = 16;
 constexpr int kMostPasses = 32;  // with limits on duals
+constexpr int kPatience = 6;     // passes for a sample that tells how hard the whole is
+constexpr Node kTelling = 1000;  // vertices of such a sample
 constexpr double kMoreReach = 4;
 constexpr double kMostReach = 0x1p58;
 constexpr double kLeastReach = 0x1p34;  // where pairs are tied
@@ -36,14 +38,16 @@ class Priced {
     Priced(const PairWeights& weights, Interrupt* interrupt)
         : weights_(weights), deadline_(kNoLimit, interrupt), interrupt_(interrupt) {}
 
-    Matching run() {
+    std::optional<Matching> run() {
         std::vector<Node> sizes = sizes_of_samples(weights_.size());
         add_vertices(sizes.back());
         core_ = pairs_near(2 * kMostReach, size());
         solve(false);
         for (sizes.pop_back(); !sizes.empty() && !deadline_.look(); sizes.pop_back()) {
             add_vertices(sizes.back());
-            solve_level();
+            if (!solve_level()) {
+                return std::nullopt;
+            }
         }
         found_.mate.resize(weights_.size(), -1);
         for (auto& mate : found_.mate) {
@@ -97,12 +101,16 @@ class Priced {
         found_ = {};
     }
 
-    void solve_level() {
+    // False: duals come to rest too slowly.
+    bool solve_level() {
         own_reach_.assign(size(), 1.0);
         reach_.resize(size());
         double common = 1;
         Node left = size();
         for (int pass = 0; !deadline_.look(); ++pass) {
+            if (pass == kPatience && size() >= kTelling) {
+                return false;
+            }
             set_reaches(common);
             core_ = pairs_near(0, kMost);
             const Node before = std::exchange(left, solve(true));
@@ -111,11 +119,12 @@ class Priced {
             } else if (common > 1 && pass < kMostPasses) {
                 common = 1;
             } else if (solve_without_limits(pass >= kMostPasses)) {
-                return;
+                return true;
             } else {
                 common = kMoreReach;
             }
         }
+        return true;
     }
 
     // Whether all pairs are covered in the end; not if so many were lacking that it is better to
@@ -341,7 +350,7 @@ std::vector<Node> nested_samples(std::vector<Node> by_likeness) {
     return order;
 }
 
-Matching solve_priced(const PairWeights& weights, Interrupt* interrupt) {
+std::optional<Matching> solve_priced(const PairWeights& weights, Interrupt* interrupt) {
     return Priced(weights, interrupt).run();
 }
 

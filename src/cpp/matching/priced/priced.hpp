@@ -14,13 +14,14 @@
 // Where an odd number of vertices has to leave one over, a guest joins whom all like equally and
 // more than each other: otherwise a blossom would hold all of them and cover all pairs.
 //
-// Cost: O(n^2) weights computed per pass, by two threads; some ten passes where weights are spread,
-// more where they are nearly tied. Memory O(n) beside that of the weights. Deterministic.
-// Sources: Applegate and Cook (1993) for pricing; Marsten, Hogan and Blankenship (1975) for limits
-// on the steps of duals.
+// Cost: O(n^2) weights computed per pass, by two threads; some ten passes where weights are spread.
+// Where very many are nearly tied, duals hardly come to rest; that is noticed at a sample, and
+// given up. Memory O(n) beside that of the weights. Deterministic. Sources: Applegate and Cook
+// (1993) for pricing; Marsten, Hogan and Blankenship (1975) for limits on the steps of duals.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,7 +55,7 @@ class PairWeights {
 std::vector<Node> nested_samples(std::vector<Node> by_likeness);
 
 // Of each vertex its mate; of an odd number with the duals of a guest, whose number is the last. An
-// interrupt ends it early.
-Matching solve_priced(const PairWeights& weights, Interrupt* interrupt = nullptr);
+// interrupt ends it early. Nothing: weights are too nearly tied for this way.
+std::optional<Matching> solve_priced(const PairWeights& weights, Interrupt* interrupt = nullptr);
 
 }  // namespace hivecore::matching
