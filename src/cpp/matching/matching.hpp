@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -92,5 +93,42 @@ MatchingOf<std::uint64_t> solve_wide(std::int64_t n, std::span<const std::int64_
                                      const Numbers& weights, const WideScale& scale,
                                      std::int64_t threads = 1, double seconds = kNoLimit,
                                      Interrupt* interrupt = nullptr);
+
+// --- complete graphs of very many vertices (priced/)
+
+struct WeighedPair {
+    Node u;
+    Node v;
+    std::int64_t weight;
+};
+
+// Several threads may ask at once.
+class PairWeights {
+  public:
+    virtual ~PairWeights() = default;
+    virtual Node size() const = 0;
+
+    // No weight of u and a vertex from `first` to `last` - 1 is above its bound; bounds are nearly
+    // the weights, or far more work is done.
+    virtual void bound(Node u, Node first, Node last, double* bounds) const = 0;
+
+    // Sets the weights, at most 2^57; 0 where the two may not be matched.
+    virtual void weigh(std::span<WeighedPair> pairs) const = 0;
+};
+
+// Numbers as solve_priced() wants them: the first part of its vertices, and the first part of that,
+// are to be as the whole is. Given are vertices such that those near each other are alike.
+std::vector<Node> nested_samples(std::vector<Node> by_likeness);
+
+// Of each vertex its mate; of an odd number with the duals of a guest, whose number is the last. An
+// interrupt ends it early. Nothing: weights are too nearly tied for this way.
+std::optional<Matching> solve_priced(const PairWeights& weights, Interrupt* interrupt = nullptr);
+
+// Vertices of few kinds; those of one kind have the same weights. Per vertex its mate, in a
+// matching of maximum weight. Nothing if more than so many vertices would have to be solved at
+// once. An interrupt ends it early. `weights` is the kinds' square table.
+std::optional<std::vector<std::int64_t>> solve_copies(std::span<const Node> kind_of,
+                                                      std::span<const std::int64_t> weights,
+                                                      Node most, Interrupt* interrupt = nullptr);
 
 }  // namespace hivecore::matching

@@ -13,8 +13,6 @@
 #include "interleaving/rounds/mixture.hpp"
 #include "interleaving/rounds/node.hpp"
 #include "matching/matching.hpp"
-#include "matching/priced/copies.hpp"
-#include "matching/priced/priced.hpp"
 
 namespace hivecore::interleaving {
 namespace {

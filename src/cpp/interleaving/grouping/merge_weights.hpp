@@ -15,7 +15,7 @@
 #include "interleaving/grouping/group_values.hpp"
 #include "interleaving/grouping/jobs.hpp"
 #include "interleaving/grouping/pair_times.hpp"
-#include "matching/priced/priced.hpp"
+#include "matching/matching.hpp"
 
 namespace hivecore::interleaving {
 

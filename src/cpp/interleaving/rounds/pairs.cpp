@@ -12,8 +12,6 @@ namespace {
 
 #if defined(__GNUC__) && !defined(__clang__)
 #define HIVECORE_UNROLL _Pragma("GCC unroll 8")
-// With -O3 it also unrolls the loop around them: three times as long to compile, and no faster.
-#pragma GCC optimize("O2,vect-cost-model=dynamic")
 #else
 #define HIVECORE_UNROLL
 #endif
