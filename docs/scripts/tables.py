@@ -803,6 +803,14 @@ def _quotas_life(results: Results) -> str:
         ("the same in NumPy, all groups at once", factor),
         ("a request comes, one runtime is read, there, median", _time(figures["change"]["p50"])),
         (f"the same among {largest['leaves']:,} leaves", _time(largest["change"]["p50"])),
+        *(
+            (
+                f"the same, {run['children']:,} children of one quota, {run['weights']} weights",
+                _time(run["change"]["p50"]),
+            )
+            for run in figures["wide"]
+            if run["weights"] > 1
+        ),
         (
             "submit + schedule + commit + release of a gang, 4 levels deep, median",
             _time(figures["life"]["p50"]),
