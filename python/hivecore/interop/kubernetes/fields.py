@@ -64,7 +64,9 @@ class Field:
         mapping = self.value
         if type(mapping) is not dict:
             mapping = self._mapping()
-        return self._under(key, mapping.get(key))
+        made: Field = _new(Field)  # as `_under` makes it: this is called very often
+        made.value, made._around, made._key = mapping.get(key), self, key
+        return made
 
     def __contains__(self, key: str) -> bool:
         return self._mapping().get(key) is not None

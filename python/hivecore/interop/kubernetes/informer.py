@@ -270,5 +270,5 @@ def mapping_in(value: Any, key: str) -> Mapping[str, Any]:
     >>> mapping_in({"metadata": {"name": "p"}}, "metadata"), mapping_in(None, "metadata")
     ({'name': 'p'}, {})
     """
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    found = value.get(key) if type(value) is dict or isinstance(value, Mapping) else None
+    return found if type(found) is dict or isinstance(found, Mapping) else {}

@@ -78,14 +78,15 @@ class PodId(Struct, frozen=True):
         :param path: what stands before the name of a field in messages.
         :raises RequestError: a name is missing, or is no string.
         """
-        if not isinstance(pod, Mapping):
+        if type(pod) is not dict and not isinstance(pod, Mapping):
             kind = type(pod).__name__
             raise RequestError(f"pod must be a name or a mapping with 'name', not {kind}")
         meta = pod.get("metadata", pod)
-        if not isinstance(meta, Mapping):
+        if type(meta) is not dict and not isinstance(meta, Mapping):
             place = path.rstrip(".") if path.endswith(".") else f"{path}metadata"
             raise RequestError(f"{place} must be a mapping, not {show(meta)}")
-        name, namespace, uid = (_text_in(meta, key, path) for key in ("name", "namespace", "uid"))
+        name = _text_in(meta, "name", path)
+        namespace, uid = _text_in(meta, "namespace", path), _text_in(meta, "uid", path)
         if not name:
             raise RequestError(f"{path}name: is missing or empty")
         return cls(name, namespace or "default", uid)
@@ -93,6 +94,8 @@ class PodId(Struct, frozen=True):
 
 def _text_in(meta: Mapping[str, Any], key: str, path: str) -> str:
     value = meta.get(key)
+    if type(value) is str:
+        return value
     if value is None:
         return ""
     if not isinstance(value, str):
