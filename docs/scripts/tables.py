@@ -397,6 +397,7 @@ def _interleaving(results: Results) -> str:
         rows.append((what, _time(run["seconds"]["hivecore"]), ""))
     for run in figures.get("large", []):
         what = f"Muri's grouping of {run['jobs']:,} jobs of {run['profiles']:,} profiles"
+        what += f", {run['noise']:.0%} noise".replace("%", " %") if run["noise"] else ""
         rows.append((what, _time(run["cpu"]), f"{run['MiB']:,.0f} MiB"))
     return _table(("four resources", "hivecore", "peers in the same run"), rows)
 
