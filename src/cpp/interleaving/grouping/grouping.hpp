@@ -11,7 +11,7 @@
 
 #include "interleaving/grouping/jobs.hpp"
 #include "interleaving/rounds/rounds.hpp"
-#include "matching/deadline.hpp"
+#include "matching/matching.hpp"
 
 namespace hivecore::interleaving {
 
