@@ -112,9 +112,7 @@ MergeWeights::MergeWeights(const Jobs& jobs, const Terms& terms, const Profiles&
     }
     int orders = 1;
     for (int p = 1; p <= terms.max_group && orders <= kPreparedOrders; ++p) {
-        if (terms.rule.model == Model::kBarrier) {
-            prepare(p);
-        }
+        prepare(p);
         orders *= terms.rule.columns - p;
     }
 }
@@ -244,7 +242,7 @@ void MergeWeights::bound_by_orders(Place u, int p, std::size_t first, std::size_
                 return with_columns.template operator()<8>();
         }
     };
-    if (terms_.rule.model != Model::kBarrier || !by_columns()) {
+    if (!by_columns()) {
         search(u, p, first, last, times);
     }
 }

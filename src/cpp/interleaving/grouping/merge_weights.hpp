@@ -1,11 +1,11 @@
 // What merges of any two nodes weigh, computed when it is asked for: for buckets too large for a
 // matrix of weights.
 //
-// With barriers the time of a round is bounded by all orders of both nodes' jobs, as the exact
-// search would find it but for ties and rounding. Orders of the jobs of a node alone are prepared:
-// of each slot the longest stage, so that two nodes cost no more than two jobs in each order that
-// they can have together. The other models, and groups of too many orders, are searched pair by
-// pair, without being stored: that takes long.
+// Jobs wait for each other at barriers: the time of a round is bounded by all orders of both nodes'
+// jobs, as the exact search would find it but for ties and rounding. Orders of the jobs of a node
+// alone are prepared: of each slot the longest stage, so that two nodes cost no more than two jobs
+// in each order that they can have together. Groups of too many orders are searched pair by pair,
+// which takes long.
 #pragma once
 
 #include <cstdint>
