@@ -87,14 +87,13 @@ void ManyChildren::add(std::int32_t child) {
         Block later;
         later.children.assign(block.children.begin() + half, block.children.end());
         later.rests.assign(block.rests.begin() + half, block.rests.end());
-        later.sorted = later.rests;
-        std::ranges::sort(later.sorted);
-        sum_up(later.sorted, later.sums);
         block.children.resize(half);
         block.rests.resize(half);
-        block.sorted = block.rests;
-        std::ranges::sort(block.sorted);
-        sum_up(block.sorted, block.sums);
+        for (Block* each : {&block, &later}) {
+            each->sorted = each->rests;
+            std::ranges::sort(each->sorted);
+            sum_up(each->sorted, each->sums);
+        }
         blocks->insert(blocks->begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(later));
         return;
     }
@@ -249,15 +248,7 @@ std::int32_t ManyChildren::last_of(std::int64_t many, std::int64_t remainder,
                                    std::vector<Class>& hungry) {
     std::vector<std::int32_t> found;
     const auto gather = [&](const Share& part) {
-        if (part.block == nullptr) {
-            found.insert(found.end(), part.children.begin(), part.children.end());
-            return;
-        }
-        for (std::size_t i = 0; i < part.block->children.size(); ++i) {
-            if (part.block->rests[i] > part.given) {
-                found.push_back(part.block->children[i]);
-            }
-        }
+        part.for_each([&](std::int32_t child, std::int64_t) { found.push_back(child); });
     };
     const auto is_equal = [&](const Class& one) { return one.part.remainder == remainder; };
     if (std::ranges::count_if(hungry, is_equal) == 1) {
@@ -295,13 +286,12 @@ std::int64_t ManyChildren::give(Class& of, const Round& round) {
         const bool all = is_equal ? last <= round.last : of.part.remainder > round.remainder;
         if (is_block && !all && is_equal && first <= round.last) {
             // Some of its children get a unit more: they are gone through from now on.
-            for (std::size_t i = 0; i < part.block->children.size(); ++i) {
-                if (part.block->rests[i] > part.given) {
-                    part.children.push_back(part.block->children[i]);
-                    part.rests.push_back(part.block->rests[i] - part.given);
-                }
-            }
+            part.for_each([&](std::int32_t child, std::int64_t rest) {
+                part.children.push_back(child);
+                part.rests.push_back(rest);
+            });
             part.block = nullptr;
+            part.given = 0;
         }
         if (part.block != nullptr) {
             part.given += of.part.units + (all ? 1 : 0);

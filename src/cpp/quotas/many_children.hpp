@@ -59,6 +59,17 @@ class ManyChildren {
         std::size_t hungry() const {
             return block != nullptr ? block->sorted.size() - met : children.size();
         }
+        // Calls visit(child, what it still asks for) for the hungry ones.
+        template <class Visit>
+        void for_each(Visit visit) const {
+            const auto& all = block != nullptr ? block->children : children;
+            const auto& asked = block != nullptr ? block->rests : rests;
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                if (asked[i] > given) {
+                    visit(all[i], asked[i] - given);
+                }
+            }
+        }
     };
 
     // All hungry children of a weight.
