@@ -80,6 +80,7 @@ class History:
             self.come,
             self.come_together,
             self.go,
+            self.amend,
             self.fail_a_pod,
             self.stop,
             self.all_stop,
@@ -136,6 +137,17 @@ class History:
     def come(self):
         others = list(self.scheduler)[-1:] if self.rng.random() < 0.1 else []
         self.submit(f"j{next(self.numbers)}", after=others)
+
+    def amend(self):
+        """A job that waits asks for something else."""
+        waiting = [one for one in self.scheduler if self.scheduler.status(one).since is None]
+        if waiting:
+            name = self.rng.choice(waiting)
+            roles = ROLES[self.rng.choice(self.roles)]
+            changes = {"roles": roles, "priority": self.rng.randint(0, 2)}
+            job = enforced(self.scheduler, self.jobs[name].replace(**changes))
+            self.scheduler.amend(name, self.now, roles=job.roles, priority=job.priority)
+            self.jobs[name] = job
 
     def come_together(self):
         names = [f"j{next(self.numbers)}" for _ in range(self.rng.randint(2, 3))]

@@ -205,6 +205,27 @@ class Lives(RuleBasedStateMachine):
         self.scheduler.cancel(name, self.now)
         self.gone(name)
 
+    @precondition(lambda self: set(self.scheduler) - set(self.ledger.running))
+    @rule(
+        data=st.data(), roles=st.sampled_from(sorted(ROLES)), priority=st.none() | st.integers(0, 2)
+    )
+    def amend(self, data, roles, priority):
+        """A job that waits asks for something else; one that has stopped waits not yet."""
+        name = data.draw(st.sampled_from(sorted(set(self.scheduler) - set(self.ledger.running))))
+        job = enforced(self.scheduler, self.ledger.jobs[name].replace(roles=ROLES[roles]))
+        changes = {"roles": job.roles}
+        if priority is not None:
+            changes["priority"] = priority
+        if name in self.ledger.held:
+            with pytest.raises(ValueError, match="cannot change"):
+                self.scheduler.amend(name, self.now, **changes)
+            return
+        self.scheduler.amend(name, self.now, **changes)
+        self.ledger.let_go(name)
+        self.ledger.submit(job.replace(**changes))
+        if name not in self.scheduler:
+            self.rejected.add(name)
+
     def gone(self, name):
         self.ledger.ended(name)
         self.ledger.let_go(name)

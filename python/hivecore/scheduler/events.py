@@ -19,10 +19,10 @@ from hivecore._thousandths import Amount, as_fractions
 from hivecore.cells import ClusterSpec
 from hivecore.devices import NodeDevices
 from hivecore.quotas import Quota
-from hivecore.scheduler.actions import Move
+from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.orders.ordering import as_order
-from hivecore.scheduler.plain import record_of_plain
+from hivecore.scheduler.plain import fields_of_plain, record_of_plain
 from hivecore.scheduler.stages.storage import Observed
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ _LATEST = 2.0**40
 def _moves(value: Any, name: str) -> tuple[Move, ...]:
     rows = enumerate(as_tuple(value, name))
     return tuple([record_of_plain(Move, move, f"{name}[{i}]") for i, move in rows])
+
+
+def _pods(value: Any, name: str) -> tuple[PlacedPod, ...]:
+    rows = enumerate(as_tuple(value, name))
+    return tuple([record_of_plain(PlacedPod, pod, f"{name}[{i}]") for i, pod in rows])
 
 
 def _spec(value: Any, name: str) -> ClusterSpec:
@@ -72,6 +77,10 @@ def _pairs(value: Any, name: str) -> tuple[tuple[str, ...], ...]:
     return pairs
 
 
+def _changes(value: Any, name: str) -> dict[str, Any]:
+    return fields_of_plain(Job, as_mapping(value, name), name)
+
+
 _OF_JOB: dict[str, Check] = {"job": as_name}
 #: By event what it says besides the time, and how that is read.
 _FIELDS: dict[str, dict[str, Check]] = {
@@ -79,6 +88,8 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "finish": _OF_JOB,
     "cancel": _OF_JOB,
     "fail": {**_OF_JOB, "pod": check_of(str | None)},
+    "amend": {**_OF_JOB, "changes": _changes},
+    "adopt": {"job": partial(record_of_plain, Job), "pods": _pods, "since": as_float},
     "stopped": _OF_JOB,
     "move": {"moves": _moves},
     "set_node": {"node": as_name, "healthy": as_bool},
@@ -99,7 +110,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "advance": {},
 }
 _EVENTS = tuple(_FIELDS)
-_OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
+_OPTIONAL = {"pod", "since", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
 _OPTIONAL |= {"objects", "remove", "release"}
 
 
@@ -148,10 +159,11 @@ def event_of_plain(data: Mapping[str, Any]) -> SchedulerEvent:
     now = given.pop("now", None)
     if now is not None:
         now = between(0.0, _LATEST)(now, "now")
-    arguments = []
+    arguments: list[tuple[str, Any]] = []
     for field, check in _FIELDS[name].items():
         if field in given:
-            arguments.append((field, check(given.pop(field), field)))
+            value = check(given.pop(field), field)
+            arguments += value.items() if field == "changes" else [(field, value)]
         elif field not in _OPTIONAL:
             raise ValueError(f"{name}: {field!r} is missing")
     if given:

@@ -1,17 +1,20 @@
 """What a scheduler is told of jobs."""
 
 from collections.abc import Iterable
+from typing import Any
 
-from hivecore._arguments import as_text, as_tuple
-from hivecore.scheduler.actions import Move, Reject
+from hivecore._arguments import as_float, as_text, as_tuple
+from hivecore.scheduler.actions import Move, PlacedPod, Reject
 from hivecore.scheduler.cluster_events import ClusterEvents
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.amending import amend, estimate
 from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
 from hivecore.scheduler.ledger.lines import offer_idle_cells, push, requeue
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import carry_out, may_move
-from hivecore.scheduler.plain import plain_record
+from hivecore.scheduler.plain import plain_fields, plain_record
+from hivecore.scheduler.rounds.adopting import adopt, checked_pods
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.stages.units import Kind
 
@@ -37,8 +40,7 @@ class JobEvents(ClusterEvents):
         with self._lock:
             state = self._state
             moment = state.moment(now)
-            if job.name in state.jobs or job.name in state.rejected:
-                raise ValueError(f"job={job.name!r}: there is one of this name")
+            self._check_new(job)
             kind = self._submit(state, job, moment)
             if self._log is not None:
                 self._logged += 1
@@ -46,13 +48,7 @@ class JobEvents(ClusterEvents):
 
     def _submit(self, state: State, job: Job, moment: float) -> Kind:
         """Let a job wait, or reject it."""
-        kind = state.kinds.enforced(job)
-        if kind is None:
-            if not self._is_rerun and (reason := state.stages.unenforced(job)):
-                raise ValueError(f"job={job.name!r}: {reason}")
-            kind = state.kinds.of(job)
-            if not self._is_rerun:
-                state.kinds.note_enforced(kind)
+        kind = state.kinds.enforced(job) or self._enforced(state, job)
         reason = state.kinds.impossible(kind, state.stages.impossible)
         if reason:
             state.happens(moment)
@@ -80,6 +76,107 @@ class JobEvents(ClusterEvents):
         if refusal is not None:
             state.tell(live, refusal)
         return kind
+
+    def _enforced(self, state: State, job: Job) -> Kind:
+        """The kind of a job, if the parts enforce its constraints."""
+        if not self._is_rerun and (reason := state.stages.unenforced(job)):
+            raise ValueError(f"job={job.name!r}: {reason}")
+        kind = state.kinds.of(job)
+        if not self._is_rerun:
+            state.kinds.note_enforced(kind)
+        return kind
+
+    def adopt(
+        self, job: Job, pods: Iterable[PlacedPod], now: float, *, since: float | None = None
+    ) -> None:
+        """A job runs already: after the log was lost, or on the first day of this scheduler.
+
+        :param pods: those that run: at least the ``min_pods`` of each role, from 0 on. With cells
+            they name their GPUs; other devices that they do not name are chosen.
+        :param since: when it started; ``None``: now.
+        :raises ValueError: there is a job of this name; pods are missing, cannot be where they are,
+            or are not in one domain; as of `submit`; jobs run in an order; or a time is wrong.
+        :raises StaleDecisionError: another job is there, which the message names if it is known.
+        :raises TypeError: an argument is of a wrong type.
+
+        Quotas count the job, whatever their limits are. In cells it has the lowest cells of its
+        tenant that are free there; else it runs as an opportunistic job. Unhealthy devices are to
+        be reported afterwards. After an error nothing has changed.
+
+        >>> from hivecore.scheduler import Job, PlacedPod, Scheduler
+        >>> scheduler = Scheduler()
+        >>> scheduler.adopt(Job("train", "vision", 8), [PlacedPod("pod", 0, "n1")], now=60.0)
+        >>> scheduler.state("train")
+        'running'
+        """
+        if not isinstance(job, Job):
+            raise TypeError(f"job must be a Job, not {type(job).__name__}")
+        given = as_tuple(pods, "pods")
+        for pod in given:
+            if not isinstance(pod, PlacedPod):
+                raise TypeError(f"pods must hold PlacedPods, not {type(pod).__name__}")
+        with self._lock:
+            state = self._state
+            moment = state.moment(now)
+            begun = moment if since is None else as_float(since, "since")
+            if not 0 <= begun <= moment:
+                raise ValueError(f"since={begun!r}: must be from 0 to now")
+            self._check_new(job)
+            if state.order is not None:
+                raise ValueError("job: jobs run in an order, see reorder")
+            with state.transaction():
+                state.happens(moment)
+                placed = checked_pods(state, job, given)
+                adopt(state, job, self._enforced(state, job), placed, begun)
+            told = {} if since is None else {"since": begun}
+            rows = [plain_record(pod) for pod in given]
+            self._note("adopt", job=plain_record(job), pods=rows, **told)
+
+    def _check_new(self, job: Job) -> None:
+        if job.name in self._state.jobs or job.name in self._state.rejected:
+            raise ValueError(f"job={job.name!r}: there is one of this name")
+
+    def amend(self, job: str, now: float, **changes: Any) -> None:
+        """Change what a job asks for; it keeps its place among the jobs of its priority.
+
+        :param changes: fields of `Job` with their new values. All but ``name`` and ``tenant`` of a
+            job that waits; only ``run_time`` of a job that runs.
+        :raises KeyError: there is no such job.
+        :raises ValueError: a field cannot change, or is out of range; no part enforces a constraint
+            of the job, as with `submit`; there are no changes; or the time goes back.
+        :raises TypeError: there is no such field, or a value is of a wrong type.
+
+        If a job's victims have to stop, it waits for them no more, but they still stop. A job that
+        can never start as it is now is rejected by the next `decide`.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> quotas = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> scheduler = Scheduler(quotas=quotas)
+        >>> for name, gpus in (("train", 6), ("tune", 4)):
+        ...     scheduler.submit(Job(name, "vision", gpus), now=0.0)
+        >>> started = scheduler.decide(now=0.0)
+        >>> scheduler.amend("tune", now=5.0, roles=2)
+        >>> [action.job for action in scheduler.decide(now=5.0)]
+        ['tune']
+        """
+        with self._lock:
+            live, state = self._live(job), self._state
+            moment = state.moment(now)
+            fixed = {"name", "tenant"} if not live.runs else set(changes) - {"run_time"}
+            for field in sorted(fixed & set(changes)):
+                how = live.state if live.runs else "known"
+                raise ValueError(f"changes: {field!r} of a job that is {how} cannot change")
+            if not changes:
+                raise ValueError("changes must not be empty")
+            changed = live.job.replace(**changes)
+            with state.transaction():
+                state.happens(moment)
+                if live.runs:
+                    estimate(state, live, changed)
+                else:
+                    amend(state, live, changed, self._enforced(state, changed))
+            self._note("amend", job=job, changes=plain_fields(changed, changes))
 
     def finish(self, job: str, now: float) -> None:
         """A running job has ended.

@@ -6,7 +6,7 @@ otherwise. What is read is checked by the record itself, and its fields are name
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -30,7 +30,13 @@ from hivecore.dra import ResourceClaim
 from hivecore.scheduler.actions import Action, PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["action_of_plain", "plain_record", "record_of_plain"]
+__all__ = [
+    "action_of_plain",
+    "fields_of_plain",
+    "plain_fields",
+    "plain_record",
+    "record_of_plain",
+]
 
 _R = TypeVar("_R")
 _Plain = dict[str, Any]
@@ -238,18 +244,38 @@ def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
     for name in form.required:
         if name not in given:
             raise ValueError(f"{what}: {name!r} is missing")
-    for name in given:
-        if name not in form.read:
-            raise ValueError(f"{what}: there is no field {name!r}")
-    arguments: Any = {**form.fixed, **given}
-    for name, value in given.items():
-        read = form.read[name]
-        if read is not None and value is not None:
-            arguments[name] = read(value, name)
-    record = kind(**arguments)
+    record = kind(**form.fixed, **fields_of_plain(known, given, what))
     if isinstance(record, Record) and not hasattr(record, "__post_init__"):
         record._check()
     return record
+
+
+def plain_fields(record: Any, names: Iterable[str]) -> _Plain:
+    """Some fields of a record as plain data, also if they are as by default."""
+    form = _forms.get(type(record)) or _form_of(type(record))
+    known = {name: write for name, _, write in form.write}
+    values = ((name, known[name], getattr(record, name)) for name in names)
+    return {
+        name: value if write is None or value is None else write(value)
+        for name, write, value in values
+    }
+
+
+def fields_of_plain(kind: type, data: Mapping[str, Any], what: str) -> _Plain:
+    """What the constructor of a class takes for fields that are plain data.
+
+    :raises ValueError: there is no such field, or as of `record_of_plain`.
+    :raises TypeError: something is of a wrong type.
+    """
+    form = _forms.get(kind) or _form_of(kind)
+    for name in data:
+        if name not in form.read:
+            raise ValueError(f"{what}: there is no field {name!r}")
+    ways = ((name, form.read[name], value) for name, value in data.items())
+    return {
+        name: value if read is None or value is None else read(value, name)
+        for name, read, value in ways
+    }
 
 
 def action_of_plain(data: Mapping[str, Any]) -> Action:

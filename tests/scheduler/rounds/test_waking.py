@@ -271,3 +271,21 @@ def test_linked_jobs_are_tried_again_when_a_start_leaves_so_little_that_the_firs
     assert submit(scheduler, one, Job("two", "b", roles, together=["one"])) == []
     started = submit(scheduler, Job("more", "b", 4))
     assert started == [("Start", "more"), ("Preempt", "low"), ("Start", "one"), ("Start", "two")]
+
+
+def test_a_job_evicts_once_another_job_frees_what_quotas_count_twice_of_one_that_stops():
+    scheduler = make_scheduler(("quotas", "topology", "devices"))
+    elastic = [Role("w", 4, gpus=2, min_pods=1)]
+    submit(scheduler, Job("gone", "b", 2, priority=1), Job("stops", "b", elastic))
+    scheduler.set_node("n0", False, 0.0)
+    scheduler.cancel("gone", 0.0)
+    submit(scheduler, Job("fails", "b", elastic, guaranteed=False))
+    gang = Job("wants", "a", [Role("w", 3, gpus=2)])
+    assert submit(scheduler, gang, Job("low", "a", 2, priority=1)) == [
+        ("Start", "low"),
+        ("Preempt", "stops"),
+    ]
+    # The quota above counts "stops" beside "wants": it has no room for "high" instead of "low".
+    assert submit(scheduler, Job("high", "a", 2, priority=2)) == []
+    scheduler.fail("fails", 1.0)
+    assert decide(scheduler) == [("Preempt", "low")]

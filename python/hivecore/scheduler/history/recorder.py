@@ -93,12 +93,14 @@ class Recorder:
             for name in scheduler:
                 self.submitted(scheduler.job(name), self.begin)
                 self.see(scheduler, name, self.begin)
-        elif event == "submit":
+        elif event in ("submit", "adopt"):
             job = fields["job"]
             is_there = job["name"] in scheduler
             self.submitted(
                 scheduler.job(job["name"]) if is_there else record_of_plain(Job, job), now
             )
+            if event == "adopt":
+                self.see(scheduler, job["name"], now)
         elif event == "decide":
             self.decided(scheduler, fields["actions"], now)
         elif event == "remove_node":

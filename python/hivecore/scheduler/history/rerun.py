@@ -70,7 +70,8 @@ class Told:
         """Keep an event that does not follow from decisions."""
         event, fields = record.event, record.fields
         what: Any = None
-        if event == "submit":
+        if event in ("submit", "adopt"):
+            event = "submit"
             what = self.recorder.key(fields["job"]["name"])
         elif event == "cancel":
             what = self.recorder.key(fields["job"])
@@ -79,6 +80,9 @@ class Told:
                 return  # the end of a run
         elif event in _CHANGES:
             what = event_of_plain({"event": event, **fields})
+        elif event == "amend":
+            changes = event_of_plain({"event": event, **fields}).arguments[1:]
+            what = self.recorder.key(fields["job"]), dict(changes)
         elif event == "decide":
             what = fields.get("most")
         elif event != "advance":
@@ -142,6 +146,8 @@ class _Rerun:
             self.scheduler.advance(now)
         elif kind in _CHANGES:
             return self.change(what, now, number)
+        elif kind == "amend":
+            return self.amend(what[0], what[1], now)
         elif kind == "cancel":
             if what not in self.scheduler:
                 return False
@@ -156,6 +162,15 @@ class _Rerun:
                 self.lives[key].pop()
                 self.first[key] = len(self.recorder.jobs[key].runs)
             self.see(key, now, how, number)
+        return True
+
+    def amend(self, key: str, changes: dict[str, Any], now: float) -> bool:
+        """Change what a job asks for; whether it waits, so that it can."""
+        try:
+            self.scheduler.amend(key, now, **changes)
+        except (KeyError, ValueError):
+            self.skipped += 1
+            return False
         return True
 
     def change(self, event: SchedulerEvent, now: float, number: int) -> bool:

@@ -20,7 +20,7 @@ from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
-from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import BEGUN, FREED, Key, Kind, Refused, Unit, owner_of
 
 if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
@@ -51,7 +51,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     """
     stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
-    later = (*_changes_of(map(owner_of, stopping)), BEGUN)
+    later = (*_changes_of(map(owner_of, stopping)), BEGUN, FREED)
     if not stopping:
         victims = search.victims(refused, search.of_quotas(stages, refused))
     else:

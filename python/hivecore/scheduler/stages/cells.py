@@ -1,11 +1,14 @@
 """Cells: the GPUs of a unit, by the guarantees of its tenant (HiveD)."""
 
 import copy
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement
 from math import inf
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage
@@ -32,6 +35,7 @@ class CellStage(PlacingStage):
     def forget(self) -> None:
         """Read the cluster again after a change."""
         self._idle: CellCluster | None = None
+        self._chain_by_node: dict[str, str] = {}
         self.nodes = frozenset(self.part.nodes)
         chains = self.part.spec.chains
         self._chains = tuple(chains)
@@ -128,6 +132,66 @@ class CellStage(PlacingStage):
             group = unit.kind.affinity_group.replace(name=unit.name)
             offer.decisions[self.name] = self.part.schedule(group)
         return None
+
+    def adopt(self, unit: Unit) -> None:
+        """Give a unit the smallest cells around its GPUs that its tenant owns and has free; if
+        there are none it runs as an opportunistic group.
+        """
+        kind = unit.kind
+        if not kind.gpus:
+            return
+        group = kind.affinity_group.replace(name=unit.name)
+        gpus = {role.name: role.gpus for role, _ in kind.sizes}
+        pods = [pod for pod in unit.placed if gpus[pod.role]]
+        chains = [self._chain_of_node(pod.node) for pod in pods]
+        for levels in self._own_levels(group, pods, chains):
+            placement = [
+                PodPlacement(chain, pod.node, pod.gpus, (level,) * len(pod.gpus), ())
+                for chain, pod, level in zip(chains, pods, levels, strict=True)
+            ]
+            with self.part.trial():
+                recovery = self.part.recover(group, placement)
+            if recovery.lost:
+                node, gpu = recovery.lost[0]
+                raise ValueError(f"node {node!r} has no GPU {gpu}")
+            if not recovery.downgraded:
+                break
+        self.part.recover(group, placement)
+        unit.is_placed = True
+
+    def _chain_of_node(self, node: str) -> str:
+        if not self._chain_by_node:
+            for name in reversed(self._chains):
+                self._chain_by_node.update(dict.fromkeys(chain_nodes(self.part, name), name))
+        return self._chain_by_node[node]
+
+    def _own_levels(
+        self, group: AffinityGroup, pods: list[PlacedPod], chains: list[str]
+    ) -> Iterator[list[str]]:
+        """By pod the level of the cell that it may have, the lowest first: the more GPUs a group
+        has on a node, the higher its level there.
+        """
+        owned = self.part.spec.virtual_clusters.get(group.virtual_cluster, {})
+        if group.priority < 0 or group.pinned_cell is not None:
+            yield [group.pinned_cell or ""] * len(pods)
+            return
+        used = Counter[str]()
+        for pod in pods:
+            used[pod.node] += len(pod.gpus)
+        counts = sorted(set(used.values()))
+        levels = {chain: self.part.spec.chains[chain].levels for chain in chains}
+        heights = range(max(map(len, levels.values())))
+        for of_counts in combinations_with_replacement(heights, len(counts)):
+            height = dict(zip(counts, of_counts, strict=True))
+            of_pods = [
+                level
+                for pod, chain in zip(pods, chains, strict=True)
+                for level in levels[chain][height[used[pod.node]] :][:1]
+                if level in owned.get(chain, ())
+            ]
+            if len(of_pods) == len(pods):
+                yield of_pods
+        yield [""] * len(pods)
 
     def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
         """The chain of each GPU of groups; GPUs that the cells no longer have are missing."""

@@ -227,6 +227,17 @@ class ClaimStage(Stage):
         for before, after in zip(_owners(unit, old), _owners(unit, new), strict=True):
             self.part.rename(before, after)
 
+    def adopt(self, unit: Unit) -> None:
+        """Note what the claims of pods have."""
+        for own, pod in zip(_claims_of(unit), unit.placed, strict=True):
+            allocations = dict(pod.claims)
+            for claim in own:
+                name = claim.name.rpartition("/")[2]
+                if name not in allocations:
+                    raise ValueError(f"its claim {name!r} has no allocation")
+                force_setattr(claim, "allocation", allocations[name])
+                self.part.update(claim)
+
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Hold for a unit the devices that its victims do not leave to it."""
         for name, namespace, result in _held(unit):

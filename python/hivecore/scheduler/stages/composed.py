@@ -46,7 +46,7 @@ _KINDS: tuple[type[Stage], ...] = (
 #: The methods of a stage that change the state of a unit.
 _ACTIONS = (
     *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
-    *("hold", "let_go", "check_holds"),
+    *("hold", "let_go", "check_holds", "adopt"),
 )
 _ACTIONS_OF = {
     kind: [name for name in _ACTIONS if getattr(kind, name) is not getattr(Stage, name)]
@@ -318,6 +318,11 @@ class Composed(Trials):
         """The only nodes that units of a kind may use, of those that exist; None: all."""
         named = kind.job.where.nodes
         return tuple(filter(self.knows, named)) if named else None
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether some part has nodes."""
+        return bool(self._noded)
 
     def knows(self, node: str) -> bool:
         """Whether all parts that have nodes know a node."""

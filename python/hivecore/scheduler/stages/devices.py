@@ -1,6 +1,9 @@
 """Devices: the GPUs, NICs and shares that each pod of a unit gets."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -173,6 +176,59 @@ class DeviceStage(Stage):
                 self.part.recover(
                     request.name, decision.node, decision.placement, priority=request.priority
                 )
+
+    def adopt(self, unit: Unit) -> None:
+        """Allocate the devices that pods say they have, and choose the others."""
+        pods = list(unit.placed)
+        for i, (pod, request) in enumerate(zip(pods, unit.kind.devices, strict=True)):
+            if request is None:
+                continue
+            name = f"{unit.owner}/{pod.role}/{pod.index}"
+            of_pod, gpus = request.replace(name=name), pod.gpus or None
+            decision = self.part.schedule(of_pod, nodes=(pod.node,), gpus=gpus)
+            if decision.refusal is not None:
+                raise ValueError(f"{decision.reason}{self._holders(pod)}")
+            chosen = dict(decision.minors)
+            if any(chosen.get(type) != minors for type, minors in pod.minors):
+                self._take(name, pod, decision)
+            else:
+                self.part.commit(decision)
+            minors = tuple((chosen | dict(pod.minors)).items())
+            pods[i] = pod.replace(minors=minors, decision=decision)
+        unit.placed = tuple(pods)
+
+    def _holders(self, pod: PlacedPod) -> str:
+        """Which pods have devices of another pod."""
+        wanted = {(type, minor) for type, minors in pod.minors for minor in minors}
+        return "".join(
+            f"; {owner!r} has {one.type} {one.minor}"
+            for owner in self.part.owners(pod.node)
+            for one in self.part.allocations(owner)
+            if (one.type, one.minor) in wanted
+        )
+
+    def _take(self, name: str, pod: PlacedPod, decision: DeviceDecision) -> None:
+        """Give a pod its own devices instead of those that were chosen, which are as many."""
+        own, allocations = dict(pod.minors), []
+        for type, group in groupby(decision.placement, attrgetter("type")):
+            chosen = list(group)
+            minors = own.get(type, tuple(one.minor for one in chosen))
+            if len(minors) != len(chosen):
+                raise ValueError(f"{type} {minors}: the pod gets {len(chosen)}")
+            allocations += [
+                one.replace(minor=minor, function=one.function if one.minor == minor else None)
+                for one, minor in zip(chosen, minors, strict=True)
+            ]
+        self.part.recover(name, pod.node, allocations, priority=decision.request.priority)
+        used = Counter[tuple[str, int, str]]()
+        for owner in self.part.owners(pod.node):
+            for one in self.part.allocations(owner):
+                used.update({(one.type, one.minor, key): amount for key, amount in one.amounts})
+        for device in self.part.inventory(pod.node).devices:
+            used.subtract({(device.type, device.minor, key): of for key, of in device.amounts})
+        for (type, minor, _), excess in used.items():
+            if excess > 0:
+                raise ValueError(f"{type} {minor} is in use or missing{self._holders(pod)}")
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Free the devices."""

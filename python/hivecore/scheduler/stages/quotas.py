@@ -293,11 +293,15 @@ class QuotaStage(Stage):
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Charge a unit for what it gets when its victims have stopped, which are charged still."""
+        self.adopt(unit)
+        self.recharge_devices(unit, offer)
+
+    def adopt(self, unit: Unit) -> None:
+        """Charge a unit whatever the limits say."""
         self._stir(unit)
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)
-        self.recharge_devices(unit, offer)
 
     def recharge_devices(self, unit: Unit, offer: Offer) -> None:
         """Charge what the devices of an offer have whatever the limits say, as victims leave."""

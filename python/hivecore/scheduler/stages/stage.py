@@ -223,6 +223,13 @@ class Stage:
     def begin(self, unit: Unit) -> None:
         """Note that a unit runs on resources of its own."""
 
+    def adopt(self, unit: Unit) -> None:
+        """Give a unit the places and devices that it has already.
+
+        :raises ValueError: it cannot have them.
+        :raises StaleDecisionError: another unit has them.
+        """
+
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Hold for a unit what it needs to start when its victims have stopped.
 

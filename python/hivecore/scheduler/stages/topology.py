@@ -206,6 +206,10 @@ class TopologyStage(PlacingStage):
             offer.decisions[self.name] = decision
         return None
 
+    def adopt(self, unit: Unit) -> None:
+        """Take from the nodes of a unit what it uses there."""
+        unit.is_placed = self.commit_as_placed(unit) is not None
+
     def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
         """Allocate the resources of a unit at its present places; None: it needs none.
 

@@ -30,7 +30,7 @@ from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.stage import Offer, refused
 from hivecore.scheduler.stages.storage import Observed, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.stages.units import BEGUN, Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import BEGUN, FREED, Key, Kind, Refused, Unit, owner_of
 
 __all__ = ["Stages", "Started"]
 
@@ -52,7 +52,7 @@ class Stages(Composed):
     def _tell(self, kind: Kind) -> None:
         """Notify of resources that a unit of a kind has freed."""
         if self.listener:
-            self.listener.touch(self.released(kind))
+            self.listener.touch((FREED, *self.released(kind)))
 
     def released(self, kind: Kind) -> Iterator[Key]:
         """The keys to touch when a unit of a kind frees its resources."""
@@ -137,6 +137,15 @@ class Stages(Composed):
         unit.placed, unit.is_placed = offer.pods(), offer.is_placed
         self.begin(unit)
         return Started(tuple(offer.decisions.items()))
+
+    def adopt(self, unit: Unit) -> None:
+        """Let a unit run where it is placed.
+
+        :raises ValueError: it cannot be there.
+        :raises StaleDecisionError: another unit is.
+        """
+        self._each("adopt", unit)
+        self.begin(unit)
 
     def begin(self, unit: Unit) -> None:
         """Note that a unit runs on its resources."""

@@ -27,6 +27,7 @@ from hivecore.scheduler.job import Job, Role
 
 __all__ = [
     "BEGUN",
+    "FREED",
     "LEAST_PRIORITY",
     "Key",
     "Kind",
@@ -50,6 +51,8 @@ LEAST_PRIORITY = -1000
 Key = tuple[str, str]
 #: A unit has started: others that run may be in the way of those that wait now.
 BEGUN: Key = ("scheduler", "begun")
+#: A unit has freed resources of any kind.
+FREED: Key = ("scheduler", "freed")
 #: Node and GPUs of each pod, as far as they are chosen.
 Places = list[tuple[str, tuple[int, ...]]]
 

@@ -1,0 +1,54 @@
+"""Jobs that ask for something else than before."""
+
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.ends import abandon, reject_if_impossible
+from hivecore.scheduler.ledger.lines import (
+    lend_no_more,
+    offer_idle_cells,
+    requeue,
+    update_rank,
+    wait_again,
+    withdraw,
+)
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.ledger.transitions import LENT, RESERVED
+from hivecore.scheduler.stages.units import Kind
+
+__all__ = ["amend", "estimate"]
+
+
+def estimate(state: State, live: Live, job: Job) -> None:
+    """A running job has another estimate of its time."""
+    state.log.set(live, "job", job)
+    if live.state == LENT:
+        update_rank(state, live.units[0])
+
+
+def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
+    """A waiting job asks for something else; it keeps its place in its queue.
+
+    :param kind: of the job as it is now.
+    """
+    if live.state == RESERVED:
+        abandon(state, live)
+        wait_again(state, live)
+    lend_no_more(state, live)
+    before = live.units[0]
+    withdraw(state, before)
+    if job.data != live.job.data:
+        state.stages.go(job.name)
+        state.stages.come(job)
+    live.note(state.log)
+    state.log.set(live, "job", job)
+    unit = Live.submitted(job, kind).units[0]
+    unit.departure = before.departure
+    live.units = [unit]
+    state.stages.submit(unit)
+    requeue(state, unit)
+    offer_idle_cells(state, live)
+    state.waiting.touch((("stopped", job.name),))
+    refusal = state.waiting.refusal(unit.kind)
+    if refusal is not None:
+        state.tell(live, refusal)
+    reject_if_impossible(state, live)

@@ -1,0 +1,76 @@
+"""Jobs that run already when a scheduler first hears of them."""
+
+from collections.abc import Iterable
+
+from hivecore.errors import StaleDecisionError
+from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.lines import take_off
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.rounds.starts import runs_now
+from hivecore.scheduler.stages.units import Kind, Pod, Unit
+
+__all__ = ["adopt", "checked_pods"]
+
+_Placed = dict[Pod, PlacedPod]
+
+
+def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
+    """The running pods of a job by role and number.
+
+    :raises ValueError: a pod is named twice, is not of the job, or may not be on its node.
+    """
+    placed: _Placed = {}
+    counts = {role.name: role.pods for role in job.roles}
+    for pod in pods:
+        name = f"pods: {pod.role}/{pod.index}"
+        if pod.index >= counts.get(pod.role, 0):
+            raise ValueError(f"{name}: the job has no such pod")
+        if Pod(pod.role, pod.index) in placed:
+            raise ValueError(f"{name}: is there twice")
+        if job.where.nodes and pod.node not in job.where.nodes:
+            raise ValueError(f"{name}: where.nodes has no {pod.node!r}")
+        placed[Pod(pod.role, pod.index)] = pod
+    stages = state.stages
+    allowed = stages.nodes_beside(job, list(placed.values())[:1])
+    for pod in placed.values():
+        name = f"pods: {pod.role}/{pod.index}"
+        if stages.has_nodes and not stages.knows(pod.node):
+            raise ValueError(f"{name}: there is no node {pod.node!r}")
+        if allowed and pod.node not in allowed:
+            raise ValueError(f"{name}: {pod.node!r} is not in the domain of the other pods")
+    return placed
+
+
+def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> None:
+    """Let a new job run where its pods are.
+
+    :raises ValueError: pods are missing, or cannot be there.
+    :raises StaleDecisionError: other pods are.
+    """
+    live = Live.submitted(job, kind)
+    first = live.units[0]
+    for pod in first.pods:
+        if pod not in placed:
+            raise ValueError(f"pods: {pod.role}/{pod.number} is missing")
+    state.log.note(setattr, state, "came", state.came)
+    state.add(live)
+    state.stages.submit(first)
+    state.stages.come(job)
+    _run(state, first, placed)
+    runs_now(state, live)
+    live.since = since
+    for unit in live.units[1:]:
+        if unit.pods[0] in placed:
+            take_off(state, unit)
+            _run(state, unit, placed)
+
+
+def _run(state: State, unit: Unit, placed: _Placed) -> None:
+    unit.note(state.log)
+    unit.placed = tuple([placed[pod] for pod in unit.pods])
+    try:
+        state.stages.adopt(unit)
+    except (KeyError, ValueError, StaleDecisionError) as error:
+        raise type(error)(f"pods of {unit.name!r}: {error.args[0]}") from None

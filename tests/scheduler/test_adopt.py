@@ -1,0 +1,128 @@
+"""Jobs that run already when a scheduler hears of them."""
+
+import pytest
+from profiles import seeds
+from scheduler.histories import History
+from scheduler.lives import COMPOSITIONS, NIC, NODES, decided, limited, make_scheduler, said
+
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.errors import StaleDecisionError
+from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Where, diff_log, replay
+
+ALONE = sorted(name for name, parts in COMPOSITIONS.items() if "sharing" not in parts)
+PLACING = [name for name in ALONE if {"cells", "topology", "devices"} & {*COMPOSITIONS[name]}]
+
+
+def pod(role, index, node, *gpus):
+    return PlacedPod(role, index, node, (("gpu", gpus),) if gpus else ())
+
+
+@pytest.mark.parametrize("parts", ALONE)
+def test_a_new_scheduler_takes_up_what_another_one_has_started(parts):
+    adopted = 0
+    for seed in seeds(8):
+        history = History(parts, seed)
+        for event in (history.change, history.set_node):
+            history.weights[history.events.index(event)] = 0
+        history.live(12)
+        before = history.scheduler
+        new = make_scheduler(COMPOSITIONS[parts], growing=seed % 4 == 2)
+        for name in before:
+            status = before.status(name)
+            is_there = all(one.node in (*NODES, "") for one in status.pods)
+            if status.state == "running" and not status.has_stopped and is_there:
+                now = max(new.now, status.since)
+                new.adopt(before.job(name), status.pods, now, since=status.since)
+                assert new.status(name).pods == status.pods
+                assert (new.state(name), new.status(name).since) == ("running", status.since)
+                new.check()
+                adopted += 1
+        new.decide(new.now)
+        new.check()
+        assert Scheduler.from_bytes(new.to_bytes()).summary() == new.summary()
+        for name in list(new):
+            new.cancel(name, new.now)
+        new.check()
+    assert adopted
+
+
+@pytest.mark.parametrize("parts", PLACING)
+def test_a_job_where_another_one_is_is_refused_and_nothing_changes(parts):
+    scheduler = make_scheduler(COMPOSITIONS[parts])
+    decided(scheduler, Job("runs", "a", 4))
+    (there,) = scheduler.status("runs").pods
+    before = scheduler.to_bytes()
+    with pytest.raises((ValueError, StaleDecisionError), match="pods of 'late'"):
+        scheduler.adopt(Job("late", "b", 4), [there.replace(role="pod")], 1.0)
+    assert scheduler.to_bytes() == before
+
+
+def test_what_is_wrong_with_pods_is_named_and_nothing_changes():
+    scheduler = make_scheduler(COMPOSITIONS["all with cells"])
+    gang = Job("gang", "a", [Role("w", 3, gpus=2, min_pods=2)], where=Where(within="rack"))
+    first, second = pod("w", 0, "n0", 0, 1), pod("w", 1, "n0", 2, 3)
+    before = scheduler.to_bytes()
+    for pods, says in [
+        ([first], "pods: w/1 is missing"),
+        ([first, first], "pods: w/0: is there twice"),
+        ([first, pod("w", 3, "n0")], "pods: w/3: the job has no such pod"),
+        ([first, pod("x", 0, "n0")], "pods: x/0: the job has no such pod"),
+        ([first, pod("w", 1, "n9", 0, 1)], "there is no node 'n9'"),
+        ([first, pod("w", 1, "n2", 0, 1)], "'n2' is not in the domain of the other pods"),
+        ([first, pod("w", 1, "n0", 2)], "has not the 2 leaves"),
+        ([first, pod("w", 1, "n0", 2, 9)], "node 'n0' has no GPU 9"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            scheduler.adopt(gang, pods, 1.0)
+    with pytest.raises(TypeError, match="pods must hold PlacedPods"):
+        scheduler.adopt(gang, ["w/0"], 1.0)
+    with pytest.raises(ValueError, match=r"since=2\.0"):
+        scheduler.adopt(gang, [first, second], 1.0, since=2.0)
+    elsewhere = gang.replace(where=Where(nodes=["n1"]))
+    with pytest.raises(ValueError, match=r"where\.nodes has no 'n0'"):
+        scheduler.adopt(elsewhere, [first, second], 1.0)
+    assert scheduler.to_bytes() == before
+    scheduler.adopt(gang, [first, second], 1.0)
+    with pytest.raises(ValueError, match="there is one of this name"):
+        scheduler.adopt(gang, [first, second], 1.0)
+    # The third pod joins the job in its rack.
+    assert said(scheduler.decide(1.0))[0] == ("Start", "gang")
+    assert {one.node for one in scheduler.status("gang").pods} <= {"n0", "n1"}
+
+
+def test_a_pod_keeps_the_nics_that_it_has():
+    nodes = {"n0": NodeDevices.uniform(gpus=4, nics=2, sockets=1, switches=2)}
+    scheduler = Scheduler(devices=DeviceCluster(nodes))
+    job = Job("train", "a", [Role("w", devices=NIC)])
+    mine = PlacedPod("w", 0, "n0", (("gpu", (0, 1)), ("rdma", (1,))))
+    scheduler.adopt(job, [mine], 0.0)
+    assert scheduler.status("train").pods == (mine,)
+    used = scheduler.devices.allocations("train/w/0")
+    assert [(one.type, one.minor) for one in used] == [("gpu", 0), ("gpu", 1), ("rdma", 1)]
+    other = PlacedPod("w", 0, "n0", (("gpu", (2, 3)), ("rdma", (1,))))
+    with pytest.raises(ValueError, match=r"rdma 1 .*'train/w/0' has rdma 1"):
+        scheduler.adopt(job.replace(name="other"), [other], 1.0)
+    scheduler.check()
+
+
+def test_quotas_count_a_job_beyond_their_limits():
+    scheduler = limited(8)
+    for name in ("first", "second"):
+        scheduler.adopt(Job(name, "a", 6), [PlacedPod("pod", 0, "")], 0.0)
+    assert scheduler.quotas.status("a").used == {"gpu": 12}
+    scheduler.submit(Job("waits", "a", 1), 0.0)
+    assert said(scheduler.decide(0.0)) == []
+    scheduler.finish("first", 1.0)
+    assert said(scheduler.decide(1.0)) == [("Start", "waits")]
+
+
+def test_an_adopted_job_is_logged_replayed_and_told_to_another_scheduler(tmp_path):
+    path = tmp_path / "log"
+    parts = COMPOSITIONS["quotas, cells and devices"]
+    scheduler = make_scheduler(parts, log=path)
+    scheduler.adopt(Job("runs", "a", 4), [pod("pod", 0, "n1", 0, 1, 2, 3)], 9.0, since=4.0)
+    scheduler.finish("runs", 20.0)
+    scheduler.close()
+    assert replay(path, until=9.0).status("runs").since == 4.0
+    (job,) = diff_log(path, make_scheduler(parts)).jobs
+    assert job.job == "runs"
