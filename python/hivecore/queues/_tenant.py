@@ -8,7 +8,7 @@ __all__ = ["CHANGING", "Tenant", "changing_values", "place_of"]
 
 
 #: What of a tenant changes.
-CHANGING = ("logged", "mode", "offers", "rest", "size", "tag", "value", "weight")
+CHANGING = ("logged", "mode", "offers", "ran", "rest", "runs", "size", "tag", "value", "weight")
 changing_values = attrgetter(*CHANGING)
 
 
@@ -26,12 +26,14 @@ class Tenant:
         self.tag: int | float = 0
         self.rest = 0  # of the tag, in parts of the weight
         self.value: int | float = 0
+        self.ran = self.runs = 0  # by "gpu-time": how long its ended jobs ran, and how many
 
     def copy(self, line: Line) -> "Tenant":
         """An equal with another line."""
         made = Tenant(self.name, self.index, self.mode, line)
         made.size, made.offers, made.weight = self.size, self.offers, self.weight
         made.tag, made.rest, made.value = self.tag, self.rest, self.value
+        made.ran, made.runs = self.ran, self.runs
         return made
 
 

@@ -9,6 +9,7 @@ priority. Tenants whose lines offer a job are in a heap by a tag:
                   that is later; a tenant that becomes busy starts at max(its own, V).
     round-robin   the round in which it is next: of the last tenant's round for those behind it
     key           the caller's
+    gpu-time      as "weighted", but jobs move it on by size * time / weight; see `_running`
     by job        the place of its first job that is not parked, among all jobs: "arrival", "sjf",
                   "srsf" and "2d-las", which differ in the keys of jobs
 
@@ -33,13 +34,25 @@ from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues._line import Entry, Line
 from hivecore.queues._ring import is_heap
+from hivecore.queues._running import Running
 from hivecore.queues._tenant import CHANGING, Tenant, changing_values, place_of
 from hivecore.queues.queued_job import QueuedJob
 
-__all__ = ["BY_JOB", "MOST_KIND", "MOST_WEIGHT", "SHIFT", "Blocking", "QueueLedger", "TenantOrder"]
+__all__ = [
+    "BY_JOB",
+    "FAIR",
+    "MOST_KIND",
+    "MOST_WEIGHT",
+    "SHIFT",
+    "Blocking",
+    "QueueLedger",
+    "TenantOrder",
+]
 
 #: Which tenant is next: see `TenantQueues`.
-TenantOrder = Literal["weighted", "round-robin", "key", "arrival", "sjf", "srsf", "2d-las"]
+TenantOrder = Literal[
+    "weighted", "gpu-time", "round-robin", "key", "arrival", "sjf", "srsf", "2d-las"
+]
 #: What a job that cannot leave means to those behind it: see `TenantQueues`.
 Blocking = Literal["fifo", "best-effort", "backfill"]
 
@@ -50,7 +63,9 @@ _RANKS: dict[str, Callable[[QueuedJob], int]] = {
     "2d-las": lambda job: job.size * job.attained,
 }
 BY_JOB = ("arrival", *_RANKS)
-_ORDERS = ("weighted", "round-robin", "key", *BY_JOB)
+#: Tags are virtual times.
+FAIR = ("weighted", "gpu-time")
+_ORDERS = ("weighted", "gpu-time", "round-robin", "key", *BY_JOB)
 _MODES = ("fifo", "best-effort", "backfill")
 _LATEST = 2**61
 MOST_KIND = 2**61
@@ -67,7 +82,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     __slots__ = (
         *("_ageing", "_before", "_blocking", "_clock", "_died", "_entries", "_lock", "_marked"),
-        *("_marks", "_now", "_numbered", "_order", "_rank", "_rate", "_ring", "_scale"),
+        *("_marks", "_now", "_numbered", "_order", "_rank", "_rate", "_ring", "_running", "_scale"),
         *("_stamped", "_tenants"),
     )
     _SAVED_AS = b"HVTQ", 1
@@ -98,6 +113,7 @@ class QueueLedger(LoggedTrials, PlainState):
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
         self._undo = UndoLog()
+        self._running = Running(self._undo)
         #: the numbers of the marks, each used once
         self._marks: list[int] = []
         self._marked = 0
@@ -167,6 +183,11 @@ class QueueLedger(LoggedTrials, PlainState):
             return bool(self._ring)
 
     @property
+    def charges_time(self) -> bool:
+        """Whether tenants are charged for the time that their jobs run: by "gpu-time"."""
+        return self._order == "gpu-time"
+
+    @property
     def backfills(self) -> bool:
         """Whether jobs backfill, be it in the queue of one tenant or in new ones."""
         with self._lock:
@@ -233,6 +254,7 @@ class QueueLedger(LoggedTrials, PlainState):
         for name, tenant in self._tenants.items():
             line = tenant.line.copy(made._undo, made._is_spare)
             made._tenants[name] = tenant.copy(line)
+        made._running = self._running.copy(made._undo)
         made._gather_ring()
         made._clock, made._now = self._clock, self._now
         made._numbered, made._stamped = self._numbered, self._stamped
@@ -245,7 +267,9 @@ class QueueLedger(LoggedTrials, PlainState):
 
     def _plain(self) -> dict[str, Any]:
         rate = self._ageing
-        return {
+        tenants = self._tenants.values()
+        times = [(one.ran, one.runs) for one in tenants], self._running.plain()
+        return ({"times": times} if self._order == "gpu-time" else {}) | {
             "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
             "counts": (self._now, self._numbered, self._stamped, self._clock),
             "tenants": [
@@ -253,7 +277,7 @@ class QueueLedger(LoggedTrials, PlainState):
                     *(one.name, one.mode, one.weight, one.tag, one.rest, one.value),
                     *sorted(one.line.parked),
                 )
-                for one in self._tenants.values()
+                for one in tenants
             ],
             "jobs": [
                 (
@@ -293,6 +317,12 @@ class QueueLedger(LoggedTrials, PlainState):
                 tenant.tag = as_int(tag, "tag", -(2**200), 2**200)
             for kind in parked:
                 tenant.line.park(as_int(kind, "kind", 1, MOST_KIND))
+        if order == "gpu-time":
+            times, running = state["times"]
+            for tenant, (ran, runs) in zip(made._tenants.values(), times, strict=True):
+                tenant.ran = as_int(ran, "ran", 0, 2**124)
+                tenant.runs = as_int(runs, "runs", 0, 2**62)
+            made._running.restore(running, made._tenants, made._now)
         for fields, resources, namespace, arrived, number, stamp in state["jobs"]:
             job = QueuedJob(*fields, resources=dict(resources), namespace=namespace)
             if job.name in made._entries:
@@ -403,7 +433,7 @@ class QueueLedger(LoggedTrials, PlainState):
         """A tenant has become busy. One that has its charge back, or whose jobs were parked, has
         been busy all the time.
         """
-        if self._order == "weighted":
+        if self._order in FAIR:
             if not refunded and tenant.tag < self._clock:
                 tenant.tag, tenant.rest = self._clock, 0
         elif self._order == "round-robin":
@@ -429,6 +459,26 @@ class QueueLedger(LoggedTrials, PlainState):
         elif offers and self._order in BY_JOB and tenant.tag != place_of(tenant):
             tenant.tag = place_of(tenant)
             self._rejoin(tenant)
+
+    def _advance(self, tenant: Tenant, amount: int, weight: int) -> None:
+        """Charge a tenant for so much, or less than nothing, at its weight of now or before."""
+        # With the same weight the remainder comes back as it was.
+        same = weight == tenant.weight
+        moved, rest = divmod((tenant.rest if same else 0) + (amount << SHIFT), weight)
+        if same:
+            tenant.rest = rest
+        tenant.tag += moved
+
+    def _pass_time(self, moment: int) -> None:
+        """By "gpu-time": charge tenants for jobs that have run longer than was charged."""
+        while (due := self._running.due(moment)) is not None:
+            name, run = due
+            tenant = self._tenants[run.tenant]
+            self._log(tenant)
+            self._running.start(name, run._replace(paid=2 * run.paid))
+            self._advance(tenant, run.size * run.paid, run.weight)
+            if tenant.offers:
+                self._rejoin(tenant)
 
     def _rejoin(self, tenant: Tenant) -> None:
         ring = self._ring

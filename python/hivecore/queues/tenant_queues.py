@@ -12,9 +12,11 @@ from hivecore._turns import in_turn
 from hivecore.queues._line import Entry
 from hivecore.queues._question import Question
 from hivecore.queues._ring import ordered
+from hivecore.queues._running import Run
 from hivecore.queues._tenant import Tenant, place_of
 from hivecore.queues.queue_ledger import (
     BY_JOB,
+    FAIR,
     MOST_KIND,
     MOST_WEIGHT,
     SHIFT,
@@ -33,7 +35,10 @@ class TenantQueues(QueueLedger):
     :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
         while they have jobs; a tenant without jobs saves nothing up. For any two tenants that have
         had jobs all the time, and could start them, size per weight since then differs by at most
-        one job of each over its weight. "round-robin": a job per tenant in turn, in the order in
+        one job of each over its weight. "gpu-time": the same for size times the time that jobs run
+        (see `ended`), charged in advance: while estimates are exact, charges per weight differ by
+        at most one job of each; else also by what those of the running jobs were wrong by.
+        "round-robin": a job per tenant in turn, in the order in
         which tenants came up; a tenant that cannot start one loses the turn. "key": the tenant with
         the lowest key (`set_key`). "arrival": the tenant whose first job is the most urgent of all,
         and of equals the one that came first. Ties: the tenant that came up first. The others are
@@ -94,7 +99,7 @@ class TenantQueues(QueueLedger):
             raise TypeError(f"job must be a QueuedJob, not {type(job).__name__}")
         with self._lock:
             name, entries = job.name, self._entries
-            if name in entries:
+            if name in entries or name in self._running.jobs:
                 raise ValueError(f"job={name!r}: there is one of this name")
             self._now = moment = self._moment(now)
             self._numbered = number = self._numbered + 1
@@ -134,6 +139,8 @@ class TenantQueues(QueueLedger):
             tenant: Tenant | None
             entry: Entry | None
             passed: list[Tenant] = []
+            if self._running.jobs:
+                self._pass_time(moment)
             if plugins == () and fits is None and capacity is None:
                 # No plug-in has to be asked: the first job of the first tenant.
                 if not self._ring:
@@ -156,7 +163,8 @@ class TenantQueues(QueueLedger):
                 tenant.offers = False
             elif tenant.line.shut:
                 tenant.offers = tenant.line.offers(tenant.mode == "fifo")
-            charge = self._charge(tenant, job.size, passed)
+            size = job.size if self._order != "gpu-time" else self._start(tenant, job)
+            charge = self._charge(tenant, size, passed)
             return Departure(job, arrived, number, charge, tenant.weight)
 
     @in_turn
@@ -169,7 +177,9 @@ class TenantQueues(QueueLedger):
         capacity: Capacity | None = None,
     ) -> QueuedJob | None:
         """The job that `next` would give. Nothing changes, and no ``pre_dequeue`` is called."""
-        entry = self._choose(Question(self._moment(now), plugins, fits, capacity))[1]
+        moment = self._moment(now)
+        self._pass_time(moment)
+        entry = self._choose(Question(moment, plugins, fits, capacity))[1]
         return entry and entry.job
 
     @in_turn
@@ -191,20 +201,17 @@ class TenantQueues(QueueLedger):
         if tenant is None or number > self._numbered:
             raise ValueError(f"departure={job.name!r} has not left these queues")
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
-        charge = as_int(departure.charge, "departure.charge", 0, 2**31)
+        charge = as_int(departure.charge, "departure.charge", 0, 2**93)
         weight = as_int(departure.weight, "departure.weight", 1, MOST_WEIGHT)
         if self._undo.is_on:
             self._log(tenant)
             self._undo.add((self._entries.pop, job.name))
         self._stamped += 1
-        if self._order == "weighted":
-            # At the weight of then; with the same one the remainder comes back as it was.
-            same = weight == tenant.weight
-            amount = (tenant.rest if same else 0) - (charge << SHIFT)
-            moved, rest = divmod(amount, weight)
-            if same:
-                tenant.rest = rest
-            tenant.tag += moved
+        if self._order in FAIR:
+            run = self._running.stop(job.name)
+            if run is not None:
+                charge, weight = run.size * run.paid, run.weight
+            self._advance(tenant, -charge, weight)
             if tenant.offers:
                 self._rejoin(tenant)
         entry = Entry(self._key(job, arrived), number, self._stamped, arrived, job)
@@ -215,6 +222,41 @@ class TenantQueues(QueueLedger):
             self._wake(tenant, True)
         elif tenant.line.shut or self._order in BY_JOB:
             self._update(tenant)
+
+    @in_turn
+    def ended(self, departure: Departure, now: int) -> Departure:
+        """A job that `next` gave runs no more; by "gpu-time" its tenant is charged for the time.
+
+        :returns: with which `requeue` gives it its place again, without a refund.
+
+        Nothing happens by other orders, or if the job does not run. O(log tenants).
+
+        >>> from hivecore.queues import QueuedJob, TenantQueues
+        >>> queues = TenantQueues(order="gpu-time")
+        >>> for name in ["a0", "a1", "b0", "b1", "b2"]:
+        ...     queues.push(QueuedJob(name, name[0], 8, run_time=10), now=0)
+        >>> [queues.next(now=0).job.name for _ in range(2)]
+        ['a0', 'b0']
+        >>> a1 = queues.next(now=0)
+        >>> queues.ended(a1, now=5).charge  # it took half of its estimate
+        0
+        >>> [queues.next(now=5).job.name for _ in range(2)]
+        ['b1', 'b2']
+        """
+        as_instance(departure, "departure", Departure)
+        self._now = moment = self._moment(now)
+        self._pass_time(moment)
+        run = self._running.stop(getattr(departure.job, "name", ""))
+        if run is None:
+            return departure
+        tenant, ran = self._tenants[run.tenant], moment - run.since
+        self._log(tenant)
+        self._running.note_end(ran)
+        tenant.ran, tenant.runs = tenant.ran + ran, tenant.runs + 1
+        self._advance(tenant, run.size * (ran - run.paid), run.weight)
+        if tenant.offers:
+            self._rejoin(tenant)
+        return departure._replace(charge=0)
 
     @in_turn
     def remove(self, name: str) -> QueuedJob:
@@ -359,9 +401,17 @@ class TenantQueues(QueueLedger):
         if line.length != tenant.size:
             line.tidy(tenant.size, self._lives)
 
+    def _start(self, tenant: Tenant, job: QueuedJob) -> int:
+        """Note that a job runs, and return for how much its tenant is charged in advance."""
+        of = tenant if tenant.runs else self._running
+        time = job.run_time or max(1, of.ran // max(1, of.runs))
+        run = Run(tenant.name, job.size, tenant.weight, self._now, time)
+        self._running.start(job.name, run)
+        return job.size * time
+
     def _charge(self, tenant: Tenant, size: int, passed: list[Tenant]) -> int:
         charge, order = 0, self._order
-        if order == "weighted":
+        if order in FAIR:
             tag, weight = tenant.tag, tenant.weight
             if tag > self._clock:
                 self._clock = int(tag)

@@ -26,7 +26,7 @@ __all__ = [
     "read_storage",
 ]
 
-_ORDERS = ("weighted", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
+_ORDERS = ("weighted", "gpu-time", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
@@ -51,11 +51,11 @@ def read_queues(
     fields = reader.keys(document.get("queues"), place, ("order", "ageing", "blocking"))
     given = fields.get("order", None if "queues" in document else "priority")
     order = reader.choice(given, (place, "order"), _ORDERS)
-    for key, needed in (("weight", "weighted"), ("key", "key")):
+    for key, needed in (("weight", ("weighted", "gpu-time")), ("key", ("key",))):
         for name, one in tenants.items():
-            if key in one and order != needed:
+            if key in one and order not in needed:
                 at = ((None, "tenants"), name), key
-                reader.add(at, f"has no meaning unless queues.order is {needed}")
+                reader.add(at, f"has no meaning unless queues.order is {' or '.join(needed)}")
     if order == "priority":
         for key in fields.keys() - {"order"}:
             reader.add((place, key), "has no meaning for the order priority")
