@@ -7,6 +7,8 @@
 #   make check       formatting, lint, types, stubs against the native modules
 #   make san         the tests again, with AddressSanitizer and UBSan in the native modules
 #   make bench       all benchmarks, full size (bench-smoke: small, to see that they run;
+#                    bench-readme: README's table alone, some minutes;
+#                    bench-stale: which figures are older than their sources;
 #                    bench-save, bench-compare: a change against what was before)
 #   make figures     figures 9 and 10 of Muri again, beside what its authors recorded
 #   make test-all    the tests on every CPython >= 3.11 of this machine
@@ -18,7 +20,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test docs fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all test-free-threaded format clean
+.PHONY: demo test docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -177,6 +179,13 @@ bench-smoke: build $(VENV)/peers
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done
 	$(BIN)/python bench/muri_figures.py --smoke --out build/bench-smoke
 	$(BIN)/python -m pytest -q bench/test_regressions.py
+
+bench-readme: build $(VENV)/peers
+	$(BIN)/python bench/bench_readme.py --out bench/results
+	$(BIN)/python docs/scripts/tables.py
+
+bench-stale:
+	@$(PYTHON) bench/digests.py
 
 # One's own change against what was before (pytest-benchmark keeps its numbers in .benchmarks).
 TRACK = $(BIN)/python -m pytest bench/test_regressions.py --benchmark-enable --benchmark-only

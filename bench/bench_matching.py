@@ -21,7 +21,7 @@ backend, and what a change costs a matcher that stays, at even and at odd n.
 import json
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -172,17 +172,43 @@ def contests(
     smoke: bool, drivers: dict[str, Path], kept: dict[tuple[str, int], dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """One by one; those that are kept are not held again."""
-    for family, (make, sizes, limits) in FAMILIES.items():
+    for family, (_, sizes, _) in FAMILIES.items():
         for n in [SMOKE] if smoke else sizes:
             if (family, n) in kept:
                 yield kept[family, n]
                 continue
-            graph = make(n)
-            seconds = contest(contenders(graph, limits, drivers))
-            ours = seconds["hivecore"]
-            others = {peer: times(t / ours) for peer, t in seconds.items() if peer != "hivecore"}
-            print(f"{family:12} n {n:9,} {1e3 * ours:12,.3f} ms  slower: {others}", flush=True)
-            yield {"family": family, "n": n, "m": len(graph.ends), "seconds": seconds}
+            yield held(family, n, drivers)
+
+
+def held(family: str, n: int, drivers: dict[str, Path]) -> dict[str, Any]:
+    """One contest."""
+    make, _, limits = FAMILIES[family]
+    graph = make(n)
+    seconds = contest(contenders(graph, limits, drivers))
+    ours = seconds["hivecore"]
+    others = {peer: times(t / ours) for peer, t in seconds.items() if peer != "hivecore"}
+    print(f"{family:12} n {n:9,} {1e3 * ours:12,.3f} ms  slower: {others}", flush=True)
+    return {"family": family, "n": n, "m": len(graph.ends), "seconds": seconds}
+
+
+COMPILED = {
+    "LEMON": (peers.compiled_lemon, "liblemon-dev is not installed"),
+    "Boost": (peers.compiled_boost, "its matching is older than 2025"),
+    IN_CPP: (peers.compiled_kernel, "it does not compile"),
+}
+
+
+def drivers_in(folder: Path, names: Iterable[str] = COMPILED) -> dict[str, Path]:
+    """The contenders in C++ that are installed."""
+    drivers = {}
+    for name in names:
+        compiled, lacking = COMPILED[name]
+        program = compiled(folder)
+        if program is None:
+            print(f"{name} is left out: no C++ compiler, or {lacking}")
+        else:
+            drivers[name] = program
+    return drivers
 
 
 def memory(n: int) -> list[dict[str, Any]]:
@@ -220,16 +246,7 @@ def main() -> None:
     }
     versions = {"networkx": nx.__version__, "rustworkx": rx.__version__}
     with tempfile.TemporaryDirectory() as folder:
-        drivers = {}
-        for name, program, lacking in (
-            ("LEMON", peers.compiled_lemon(Path(folder)), "liblemon-dev is not installed"),
-            ("Boost", peers.compiled_boost(Path(folder)), "its matching is older than 2025"),
-            (IN_CPP, peers.compiled_kernel(Path(folder)), "it does not compile"),
-        ):
-            if program is None:
-                print(f"{name} is left out: no C++ compiler, or {lacking}")
-            else:
-                drivers[name] = program
+        drivers = drivers_in(Path(folder))
         versions |= {name: peers.version_of(drivers[name]) for name in drivers.keys() - {IN_CPP}}
         if "Boost" in versions:
             versions["Boost"] += " with the matching of 2025"

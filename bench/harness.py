@@ -14,6 +14,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from digests import digests, imported
 
 import hivecore
 
@@ -81,7 +82,7 @@ def commit() -> str:
 
 
 def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Where, when and with what the figures are measured."""
+    """Where, when, with what and of which sources the figures are measured."""
     return {
         "hivecore": hivecore.__version__,
         "commit": commit(),
@@ -91,6 +92,8 @@ def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
         "processor": processor(),
         "cpus": os.cpu_count(),
         "smoke": arguments.smoke,
+        "script": Path(sys.argv[0]).name,
+        "parts": digests(imported(Path(sys.argv[0]))),
     }
 
 

@@ -303,18 +303,15 @@ def _matching(results: Results) -> str:
     return _table(("the whole call, with its certificate", "hivecore", "in C++", *peers), rows)
 
 
-def _closest(results: Results) -> tuple[str, str, float]:
-    """A family with its size, the peer that comes closest there, and how much longer it takes."""
-    factor, run, peer = min(
-        (
-            (seconds / run["seconds"]["hivecore"], run, peer)
-            for run in results["matching"]["contests"]
-            for peer, seconds in run["seconds"].items()
-            if not peer.startswith("hivecore")
-        ),
-        key=lambda each: each[0],
-    )
-    return f"{run['family']}, n = {run['n']:,}", peer, factor
+def _closest(contests: list[dict[str, Any]]) -> dict[str, Any]:
+    """The contest in which a peer comes closest to hivecore, or is ahead the most."""
+
+    def least(contest: dict[str, Any]) -> float:
+        seconds = contest["seconds"]
+        peers = [spent for name, spent in seconds.items() if not name.startswith("hivecore")]
+        return min(peers) / float(seconds["hivecore"])
+
+    return min(contests, key=least)
 
 
 def _matcher(results: Results) -> str:
@@ -1044,61 +1041,75 @@ def _gangs(results: Results) -> str:
 # --- README ------------------------------------------------------------------------------------
 
 
-def _speed(results: Results) -> str:
-    buddy = results.titled("cells", "allocate_many at 1,048,576 leaves")
-    curve = {point["gpus"]: point for point in results["cell_cluster"]["curve"]}
-    twin = results["cell_cluster"]["twin"]["ratio"]
-    runs = {(run["family"], run["n"]): run["seconds"] for run in results["matching"]["contests"]}
-    noise = runs["noise", 1000]
-    worst, closest, closest_factor = _closest(results)
-    pairs = results["interleaving"]["pairs"][-1]["seconds"]
-    lru = results.titled("caching_policies", "simulate, shuffled, 1,000,000 items")
-    greedy = results.titled("storage", "allocate, own: 100,000 jobs, 100,000 datasets")
-    replicas = results["replicas"]["cache"]["100000 blocks"]
-    four = results["devices"]["filter"]["4 GPUs"]["seconds"]
-    shares = results["quotas"]["runtimes"]["seconds"]
-    network = results["topology"]["place"]
-    slower = network["koordinator"]["p50"] / network["exact"]["p50"]
-    sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
-    replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
-    claims = results["dra"]["pairs"]
-    whole = next(row for row in results["scheduler"]["decisions"] if row["gang"] == "8 GPUs")
-    alone = whole["parts"]["p50"] / whole["scheduler"]["p50"]
-    heap = replicas["access, heap"] / replicas["access, batch"]
-    whole_time = _time(whole["scheduler"]["p50"])
-    group, four_time = _time(curve[65536]["group"]["p50"] * 1e-9), _time(four["kernel"])
-    boost, lemon = (
-        f"{name} {_times(noise[name] / noise['hivecore'])}" for name in ("Boost", "LEMON")
+def _peer(name: str, factor: float) -> str:
+    """How much longer a peer takes, and whether it is faster."""
+    return f"{name} {_times(factor)}{', faster' * (factor < 0.995)}"
+
+
+def _installed(seconds: dict[str, float], ours: str, **peers: str) -> str:
+    """The peers by the names that they have there; one that was not installed says so."""
+    return "; ".join(
+        _peer(name, seconds[key] / seconds[ours]) if key in seconds else f"{name}: not installed"
+        for key, name in peers.items()
     )
-    numpy, slow = (_times(four[peer] / four["kernel"]) for peer in ("numpy", "twin"))
-    trees = f"for such a tree alone, {_times(shares['numpy'] / shares['kernel'])}"
-    efficiencies = _times(pairs["NumPy, row by row"] / pairs["hivecore"])
-    sharing = _times(greedy["greedy, NumPy"] / greedy["greedy"])
-    pair = _times(claims["twin"] / claims["first"])
+
+
+def _quantiles(run: dict[str, float]) -> str:
+    return f"{_time(run['p50'])}, p99 {_time(run['p99'])}"
+
+
+def _speed(results: Results) -> str:
+    run = results["readme"]
+    gangs = {row["gang"]: row for row in run["scheduler"]["decisions"]}
+    by_kind = [gangs["8 GPUs"], gangs["8 pods of 8 GPUs and 8 NICs"]]
+    small, gang = (_quantiles(row["scheduler"]) for row in by_kind)
+    by_hand = [
+        _peer("its parts, called by hand,", row["parts"]["p50"] / row["scheduler"]["p50"])
+        for row in by_kind
+    ]
+    pods = run["pods"]
+    lives = {name: pods[name]["p50"] for name in ("hivecore", "HiveD") if name in pods}
+    claims, cache = run["claims"], run["replicas"]
+    devices = run["devices"]["4 GPUs"]["seconds"]
+    every, change = run["quotas"]["every"], run["quotas"]["change"]
+    again = _peer("NumPy, which computes all again,", every["numpy"] / change["p50"])
+    place, greedy = run["topology"]["exact"], run["topology"]["koordinator"]
+    contests = run["matching"]["contests"]
+    best = next(one for one in contests if one["n"] == 1000)["seconds"]
+    worst = _closest(contests)
+    solvers = {"Boost": "Boost", "LEMON": "LEMON", "rustworkx": "rustworkx"}
+    pairs, lru, storage = run["interleaving"]["seconds"], run["caching"], run["storage"]
+    trace, replays = run["simulator"]["trace"], run["simulator"]["seconds"]
+    policies = ("private", "quota", "cells")
+    ours = sum(replays[name] for name in policies)
+    loops = sum(replays[f"{name}, by hand"] for name in policies)
     text = f"""\
-scheduler | 8 GPUs of 65,536: submit + decide + finish, median | {whole_time} \
-| its parts alone, called by hand, {_times(alone)}
-cells | a cell of 1,048,576 GPUs, in a batch | {_time(buddy["kernel"] * 1e-9)} \
-| pure Python, heaps and sets: {_times(buddy["peer / kernel"])}
-cells | release + schedule + commit at 65,536 GPUs | {group} \
-| readable twin, at 1,024 GPUs: {_times(twin)}
-devices | 10,000 nodes, unseen, filtered and scored for 4 GPUs | {four_time} \
-| NumPy, for this shape of node alone, {numpy}; readable twin {slow}
+scheduler | 8 GPUs of 65,536: submit, decide, finish | {small} | {by_hand[0]}
+scheduler | the same, 8 pods of 8 GPUs and 8 NICs | {gang} | {by_hand[1]}
+cells | a pod of 1 to 8 GPUs of {pods["gpus"]:,} goes, another one is bound \
+| {_quantiles(pods["hivecore"])} | {_installed(lives, "hivecore", HiveD="HiveD's Go")}
+devices | 10,000 nodes, unseen, filtered and scored for 4 GPUs | {_time(devices["kernel"])} \
+| {_installed(devices, "kernel", numpy="NumPy, for such nodes alone,", twin="readable twin")}
 device claims | 8 pairs of a GPU and a NIC by PCIe root, on a node | {_time(claims["first"])} \
-| readable twin {pair}
-quotas | all runtimes of 10,000 quotas, 4 dimensions | {_time(shares["kernel"])} | NumPy, {trees}
-topology | 256 pods in 10,000 nodes, the best place, median | {_time(network["exact"]["p50"])} \
-| Koordinator's greedy way, {_times(slower)}
-matching | 1,000 noisy jobs, dense, with a proof | {_time(noise["hivecore"])} | {boost}, \
-{lemon}; at worst ({worst}) {closest} {_times(closest_factor)}
+| {_peer("readable twin", claims["twin"] / claims["first"])}
+quotas | a request, and its runtime, among 40,000 children of one quota \
+| {_quantiles(change)} | {again}
+topology | 256 pods in 10,000 nodes, the best place | {_quantiles(place)} \
+| {_peer("twin of Koordinator's greedy way", greedy["p50"] / place["p50"])}
+matching | best: 1,000 noisy jobs, dense, with a proof | {_time(best["hivecore"])} \
+| {_installed(best, "hivecore", **solvers)}
+matching | worst of {len(contests)} graphs: {worst["family"]}, n = {worst["n"]} \
+| {_time(worst["seconds"]["hivecore"])} | {_installed(worst["seconds"], "hivecore", **solvers)}
 interleaving | efficiencies of all pairs of 2,000 jobs | {_time(pairs["hivecore"])} \
-| NumPy {efficiencies}
-caching | LRU, shuffled reads of 1,000,000 items, per read | {_time(1e-6 / lru["lru"])} \
-| libCacheSim {_times(lru["lru / libcachesim"])}
-storage | cache and remote IO for 100,000 jobs | {_time(greedy["greedy"] * 1e-3)} | NumPy {sharing}
-replicas | an access at 100,000 blocks, in a batch | {_time(replicas["access, batch"] * 1e-9)} \
-| Python heap {_times(heap)}
-simulator | Philly's 82,229 jobs under three policies | {_time(replays)} | \
+| {_peer("NumPy", pairs["NumPy, row by row"] / pairs["hivecore"])}
+caching | LRU, 1,000,000 items, any 64-bit ids, per read | {_time(lru["int64"] * 1e-9)} \
+| {_installed(lru, "int64", libcachesim="libCacheSim")}
+storage | cache and remote IO for 100,000 jobs | {_time(storage["hivecore"] * 1e-3)} \
+| {_peer("NumPy", storage["NumPy"] / storage["hivecore"])}
+replicas | an access at 100,000 blocks, in a batch | {_time(cache["access, batch"] * 1e-9)} \
+| {_peer("Python heap", cache["access, heap"] / cache["access, batch"])}
+simulator | {trace} {run["simulator"]["jobs"]:,} jobs under three policies | {_time(ours)} \
+| {_peer("a loop by hand for each", loops / ours)}
 """
     head = "| subject | what | hivecore | a peer takes |\n| --- | --- | ---: | --- |"
     return "\n".join([head, *(f"| {line} |" for line in text.splitlines())])
