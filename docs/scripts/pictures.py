@@ -326,6 +326,54 @@ def quotas_curve() -> Picture:
     return picture
 
 
+def _curves(axis: str, below: str) -> Picture:
+    """Times of decisions against sizes, both in powers of ten, named at their ends."""
+    file = FOLDER.parents[1] / "bench" / "results" / "curves.json"
+    curves = json.loads(file.read_text("utf-8"))["figures"][axis]
+    few, many = (next(iter(curves.values()))[i]["size"] for i in (0, -1))
+    most = max(points[-1]["p50"] / points[0]["p50"] for points in curves.values())
+    title = f"{many / few:,.0f} times the {axis}, at most {most:.1f} times the time of a decision"
+    first, last = math.floor(math.log10(few)), math.ceil(math.log10(many) - 0.1)
+    picture = Picture(480, 340, title)
+    left, top, width, height = 66, 44, 300, 232
+    picture.text(12, 25, title, size=14, at="start")
+    picture.box(left, top, width, height, "white")
+
+    def place(size: float, seconds: float) -> tuple[float, float]:
+        return (
+            left + width * (math.log10(size) - first) / (last + 0.1 - first),
+            top + height * (1 - (math.log10(seconds) + 6) / 4),
+        )
+
+    for power, words in enumerate(("1 us", "10 us", "100 us", "1 ms", "10 ms")):
+        _, y = place(10.0**first, 10.0 ** (power - 6))
+        picture.text(left - 8, y + 5, words, size=14, at="end")
+        picture.line([(left, y), (left + width, y)], PALE)
+    for power in range(first, last + 1):
+        x, _ = place(10.0**power, 1.0)
+        words = f"{10**power:,}".replace(",000,000", "M").replace(",000", "k")
+        picture.text(x, top + height + 20, words, size=14)
+    picture.text(left + width / 2, 326, below, size=14)
+    lowest = float(top)
+    slowest_first = sorted(curves.items(), key=lambda curve: -curve[1][-1]["p50"])
+    for colour, (part, points) in zip(COLOURS, slowest_first, strict=False):
+        line = [place(point["size"], point["p50"]) for point in points]
+        picture.line(line, colour, 3)
+        lowest = max(lowest + 17, line[-1][1] + 5)  # names keep apart
+        picture.text(left + width + 8, lowest, part, size=14, fill=colour, at="start")
+    return picture
+
+
+def curves_gpus() -> Picture:
+    """How long a decision takes in clusters of any size."""
+    return _curves("GPUs", "GPUs, two thirds in use; medians")
+
+
+def curves_jobs() -> Picture:
+    """How long a decision takes however many jobs wait."""
+    return _curves("jobs", "jobs that wait; medians")
+
+
 def topology() -> Picture:
     """A gang on a tree of spines, blocks and nodes, and where a greedy one would go."""
     labels = {f"n{i}": {"spine": f"s{i // 6}", "block": f"b{i // 3}"} for i in range(12)}
@@ -898,6 +946,8 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     caching,
     cells,
     claims,
+    curves_gpus,
+    curves_jobs,
     decisions,
     devices,
     devices_curve,

@@ -1038,6 +1038,23 @@ def _gangs(results: Results) -> str:
     )
 
 
+# --- curves ------------------------------------------------------------------------------------
+
+
+def _memory(results: Results) -> str:
+    rows = []
+    for axis, of, sizes in (
+        ("GPUs", "a node of 8 GPUs", (16_384, 1_048_576)),
+        ("jobs", "a job that waits", (10_000, 1_000_000)),
+    ):
+        for part, points in results["curves"][axis].items():
+            by_size = {point["size"]: point for point in points}
+            reached = (sizes[0], max(by_size))
+            cells = (f"{size:,} {axis}: {by_size[size]['bytes each']:,.0f}" for size in reached)
+            rows.append((f"{part}: {of}", *cells))
+    return _table(("bytes", "among few", "among many"), rows)
+
+
 # --- README ------------------------------------------------------------------------------------
 
 
@@ -1129,6 +1146,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "hived-pods": _hived_pods,
     "interleaving": _interleaving,
     "matcher": _matcher,
+    "memory": _memory,
     "matching": _matching,
     "mixed": _mixed,
     "muri": _muri,
