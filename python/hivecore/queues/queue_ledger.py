@@ -185,7 +185,8 @@ class QueueLedger(LoggedTrials, PlainState):
     @property
     def charges_time(self) -> bool:
         """Whether tenants are charged for the time that their jobs run: by "gpu-time"."""
-        return self._order == "gpu-time"
+        with self._lock:
+            return self._order == "gpu-time"
 
     @property
     def backfills(self) -> bool:
