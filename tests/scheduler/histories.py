@@ -112,7 +112,13 @@ class History:
             verify_actions(actions, self.jobs, before)
         self.scheduler.check()
         assert self.scheduler.decide(self.now) == []
-        assert overlooked(self.scheduler, self.now) == []
+        assert self.overlooked() == []
+
+    def overlooked(self):
+        return overlooked(self.scheduler, self.now)
+
+    def estimate(self):
+        """The estimate of a new job."""
 
     def submit(self, name, **more):
         rng = self.rng
@@ -124,6 +130,7 @@ class History:
             priority=rng.randint(0, 2),
             rack=rng.random() < 0.15,
             stages=rng.choice(self.stages),
+            run_time=self.estimate(),
             **more,
         )
         if self.quotas is not None:

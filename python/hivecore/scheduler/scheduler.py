@@ -56,6 +56,9 @@ class Scheduler(JobOrders):
     :param reservation_seconds: how long a job waits for its victims to stop; then nothing is held
         for it any more, and it may start elsewhere, but they still have to stop. `advance` and
         `decide` check this. ``None``: without end.
+    :param backfill: to how many waiting jobs of each queue a start is promised, 0 to 1000. A job of
+        the same or a lower priority starts before them only if they still start in time: 1 is EASY
+        backfilling, more are conservative. It needs estimates, `Job.run_time`; see `promised`.
     :param growing: whether nodes may be added and totals of quotas may grow: a job that needs more
         than there is waits instead of being rejected, as where a cluster is empty at first.
     :param tries: how often placement is asked for a job at most, if devices refuse.
@@ -108,6 +111,7 @@ class Scheduler(JobOrders):
         immediate: bool = False,
         preemption: bool = True,
         reservation_seconds: float | None = None,
+        backfill: int = 0,
         growing: bool = False,
         tries: int = 4,
         log: str | os.PathLike[str] | IO[bytes] | None = None,
@@ -154,6 +158,7 @@ class Scheduler(JobOrders):
                 immediate=as_bool(immediate, "immediate"),
                 preemption=as_bool(preemption, "preemption"),
                 patience=patience,
+                backfill=as_int(backfill, "backfill", 0, 1000),
             )
         )
         if log is not None:
@@ -285,11 +290,33 @@ class Scheduler(JobOrders):
             live = self._live(job)
             return live.since if live.runs else first_start(self._state, live)
 
+    def promised(self, job: str) -> float | None:
+        """When a waiting job starts at the latest if all estimates are right and nothing else
+        happens, in seconds; ``None``: nothing is promised to it. See ``backfill``.
+
+        :raises KeyError: there is no such job.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> quotas = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> scheduler = Scheduler(quotas=quotas, backfill=1)
+        >>> for name, gpus, time in (("now", 6, 60), ("next", 8, 60), ("long", 2, 90)):
+        ...     scheduler.submit(Job(name, "vision", gpus, run_time=time), now=0.0)
+        >>> scheduler.submit(Job("short", "vision", 2, run_time=50), now=0.0)
+        >>> started, *waiting = scheduler.decide(now=0.0)
+        >>> [scheduler.state(name) for name in ("now", "next", "long", "short")]
+        ['running', 'pending', 'pending', 'running']
+        >>> scheduler.promised("next")
+        60.0
+        """
+        with self._lock:
+            return self._state.promised.get(self._live(job).job.name)
+
 
 def _check_queues(queues: TenantQueues) -> None:
     if len(queues):
         raise ValueError(f"queues: hold {counted(len(queues), 'job')} already, and must be empty")
     if queues.backfills:
         raise ValueError(
-            "queues: a scheduler cannot backfill; use blocking='fifo' or 'best-effort'"
+            "queues: use Scheduler(backfill=...), and blocking='fifo' or 'best-effort'"
         )

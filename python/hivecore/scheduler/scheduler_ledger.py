@@ -394,6 +394,7 @@ class SchedulerLedger(Stateful):
         try:
             with self._state.transaction():
                 self._state.happens(moment)
+                self._state.log.set(self._state, "are_promises_new", False)
                 yield
         except BaseException:
             self._state.stages.forget()

@@ -6,12 +6,13 @@ configurations of a scheduler; `summarize` turns the outcome into figures per te
 """
 
 from hivecore.sim.metrics import Figures, findings, summarize
-from hivecore.sim.replay import LENDING, POLICIES, Borrowing, Replay, Run, replay
+from hivecore.sim.replay import BACKFILL, LENDING, POLICIES, Borrowing, Replay, Run, replay
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.sweep import Point, sweep
 from hivecore.sim.workload import Excluded, Workload, own_nodes
 
 __all__ = [
+    "BACKFILL",
     "LENDING",
     "POLICIES",
     "Borrowing",

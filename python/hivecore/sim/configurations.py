@@ -11,6 +11,9 @@ quota     tenants share all nodes, and each may hold as many GPUs as it owns, wh
 cells     tenants share all nodes, and each owns whole node cells, bound to nodes only while in use
           (HiveD, OSDI'20): what a tenant can start depends on its own cells alone.
 lending   cells, and waiting jobs may run on idle ones meanwhile.
+backfill  each tenant alone on its nodes, as "private", but jobs behind the head of the queue start
+          if that does not delay it (EASY), with exact estimates. What lending gains beyond this
+          comes from sharing; the rest is the order of jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +32,7 @@ def configure(
 ) -> Scheduler:
     """A scheduler without jobs for a workload's tenants.
 
-    :param policy: "private", "quota", "cells" or "lending".
+    :param policy: "private", "quota", "cells", "lending" or "backfill".
     :param sharing: beside cells, on which terms jobs share GPUs.
     :param storage: beside cells, what jobs read from.
     """
@@ -38,6 +41,9 @@ def configure(
     queues = TenantQueues(order="arrival", blocking="fifo")
     if policy == "private":
         return Scheduler(queues=queues, cells=_private(owned), immediate=True)
+    if policy == "backfill":
+        queues = TenantQueues(order="arrival")
+        return Scheduler(queues=queues, cells=_private(owned), immediate=True, backfill=1)
     if policy == "quota":
         return Scheduler(
             queues=queues,
@@ -83,7 +89,7 @@ def _quotas(owned: Mapping[str, int]) -> QuotaTree:
 
 
 def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
-    """The jobs of a workload, named by their rows.
+    """The jobs of a workload, named by their rows; to backfill, with their run times.
 
     Under quotas no tenant is promised any cells, so that all are opportunistic there.
     """
@@ -102,4 +108,7 @@ def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
         jobs.append(
             Job(str(row), names[tenant], role, guaranteed=guaranteed, where=where[level - 1])
         )
+    if policy == "backfill":
+        times = work.trace.duration.tolist()
+        jobs = [job.replace(run_time=time) for job, time in zip(jobs, times, strict=True)]
     return jobs

@@ -15,12 +15,13 @@ from hivecore.sim.looks import Told
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
-__all__ = ["LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Replay", "Run", "replay"]
+__all__ = ["BACKFILL", "LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Replay", "Run", "replay"]
 
 #: The policies in the order in which they are run and reported.
 POLICIES = ("private", "quota", "cells")
 #: Cells, while waiting jobs may run on those that are idle; replayed only if it is asked for.
 LENDING = "lending"
+BACKFILL = "backfill"
 #: Seconds: where two policies start a job at the same event, sums of durations may be rounded in
 #: different ways.
 TOLERANCE = 1e-6
@@ -99,8 +100,8 @@ def replay(
     """Return when each job starts under each policy.
 
     :param work: the jobs.
-    :param policies: names among `POLICIES`, and `LENDING`; "private" is always replayed, as the
-        yardstick.
+    :param policies: names among `POLICIES`, `LENDING` and `BACKFILL`; "private" is always replayed,
+        as the yardstick.
     :param opportunistic: whether waiting jobs may run on idle cells under "cells".
     :param progress: called with a policy's name before its run; what it returns is called now and
         then with the number of jobs submitted so far, and at the end with all of them.
@@ -116,10 +117,11 @@ def replay(
     0
     """
     wanted = set(policies) | {"private"}
-    allowed = (*POLICIES, LENDING)
+    allowed = (*POLICIES, LENDING, BACKFILL)
     if unknown := sorted(wanted.difference(allowed)):
         names = ", ".join(POLICIES)
-        raise ValueError(f"policies must be among {names}, not {unknown[0]!r} (or {LENDING!r})")
+        more = f"{LENDING!r}, {BACKFILL!r}"
+        raise ValueError(f"policies must be among {names}, not {unknown[0]!r} (or {more})")
     instants = np.linspace(0.0, work.window, _SAMPLES)
     runs = {}
     for name in allowed:

@@ -39,6 +39,7 @@ _OF_SCHEDULER = (
     "growing",
     "tries",
     "reservation_seconds",
+    "backfill",
 )
 _MICRO = 1_000_000
 
@@ -196,4 +197,5 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
         "growing": reader.flag(fields.get("growing"), (place, "growing")),
         "tries": tries,
         "reservation_seconds": patience,
+        "backfill": reader.integer(fields.get("backfill"), (place, "backfill"), 0, 1000, 0),
     }

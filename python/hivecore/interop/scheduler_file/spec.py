@@ -72,6 +72,7 @@ class SchedulerSpec:
     :param growing: as of `Scheduler`.
     :param tries: as of `Scheduler`.
     :param reservation_seconds: as of `Scheduler`.
+    :param backfill: as of `Scheduler`.
     :param remarks: what in the file is no mistake, but perhaps not meant.
 
     The parts are those of an empty cluster; each `scheduler` gets copies of its own.
@@ -114,6 +115,7 @@ class SchedulerSpec:
     growing: bool = False
     tries: int = 4
     reservation_seconds: float | None = None
+    backfill: int = 0
     remarks: tuple[str, ...] = ()
 
     @classmethod
@@ -195,6 +197,7 @@ class SchedulerSpec:
             "growing": self.growing,
             "tries": self.tries,
             "reservation_seconds": self.reservation_seconds,
+            "backfill": self.backfill,
         }
         return Scheduler(**{**parts, **settings, **options})
 

@@ -6,6 +6,7 @@ from hivecore.scheduler.ledger.lines import (
     lend_no_more,
     offer_idle_cells,
     requeue,
+    tell_if_parked,
     update_rank,
     wait_again,
     withdraw,
@@ -21,6 +22,7 @@ __all__ = ["amend", "estimate"]
 def estimate(state: State, live: Live, job: Job) -> None:
     """A running job has another estimate of its time."""
     state.log.set(live, "job", job)
+    state.log.set(state, "are_promises_new", False)
     if live.state == LENT:
         update_rank(state, live.units[0])
 
@@ -33,6 +35,10 @@ def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
     if live.state == RESERVED:
         abandon(state, live)
         wait_again(state, live)
+    state.log.set(state, "are_promises_new", False)
+    state.log.keep(state.promised, job.name)
+    if state.promised.pop(job.name, None) is not None:
+        state.log.set(state, "may_promise", True)
     lend_no_more(state, live)
     before = live.units[0]
     withdraw(state, before)
@@ -48,7 +54,5 @@ def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
     requeue(state, unit)
     offer_idle_cells(state, live)
     state.waiting.touch((("stopped", job.name),))
-    refusal = state.waiting.refusal(unit.kind)
-    if refusal is not None:
-        state.tell(live, refusal)
+    tell_if_parked(state, live)
     reject_if_impossible(state, live)

@@ -130,6 +130,11 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
     give_back(state, first, end=end, reclaimed=live.is_reclaimed)
 
 
+def _ends_early(state: State, live: Live) -> bool:
+    """Whether a job that ends or stops now was to run longer."""
+    return live.job.run_time is None or state.now < live.since + live.job.run_time
+
+
 def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -> None:
     """Free the resources of a unit.
 
@@ -138,6 +143,8 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
     """
     state.note_change(unit.owner)
     state.count_again()
+    if state.promised and _ends_early(state, state.jobs[unit.owner]):
+        state.log.set(state, "are_promises_new", False)
     heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)
     if heir:
         first = state.jobs[heir].units[0]

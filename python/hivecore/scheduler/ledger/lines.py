@@ -5,9 +5,10 @@ from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import MICRO, State
-from hivecore.scheduler.stages.units import Kind, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = [
+    "came",
     "lend_no_more",
     "line_of",
     "offer_idle_cells",
@@ -18,10 +19,12 @@ __all__ = [
     "requeue",
     "set_apart",
     "take_off",
+    "tell_if_parked",
     "update_rank",
     "wait",
     "wait_again",
     "wait_apart",
+    "wait_by_itself",
     "withdraw",
 ]
 
@@ -94,6 +97,17 @@ def _keep_apart(state: State, unit: Unit) -> None:
     unit.kind = state.kinds.alone(unit.kind)
     state.log.keep(state.apart, unit.name)
     state.apart[unit.name] = unit
+
+
+def wait_by_itself(state: State, unit: Unit) -> None:
+    """Let a unit wait at its place, but not with equal ones in this round."""
+    take_off(state, unit)
+    _keep_apart(state, unit)
+    departure = unit.departure
+    assert departure is not None
+    line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
+    state.enqueue(unit)
+    state.waiting.add(unit.kind, unit.name)
 
 
 def rejoin(state: State) -> None:
@@ -185,6 +199,21 @@ def lend_no_more(state: State, live: Live) -> None:
         take_off(state, live.lent)
         live.note(state.log)
         live.lent = None
+
+
+def tell_if_parked(state: State, live: Live) -> None:
+    """Tell why a job waits that is new in its kind, if that is parked."""
+    kind = live.units[0].kind
+    refusal = state.waiting.refusal(kind)
+    if refusal is not None:
+        state.tell(live, refusal)
+        if refusal.code == "backfill":  # it may end before the start that others would delay
+            state.waiting.touch((came(kind),))
+
+
+def came(kind: Kind) -> Key:
+    """The key that is touched when a job comes that is like those that would delay others."""
+    return "came", str(kind.number)
 
 
 def wait_again(state: State, live: Live) -> None:

@@ -71,6 +71,10 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "precedence": state.precedence.plain(),
         "hosts": sorted(stages.hosts),
         "growing": stages.growing,
+        "backfill": state.backfill,
+        "promised": state.promised,
+        "may_promise": state.may_promise,
+        "are_promises_old": not state.are_promises_new,
         "order": state.order and state.order.entries,
         "regroup_for": state.regroup_for,
     }
@@ -120,6 +124,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         immediate=as_bool(immediate, "immediate"),
         preemption=as_bool(preemption, "preemption"),
         patience=as_float(told.get("patience", inf), "patience"),
+        backfill=as_int(told.get("backfill", 0), "backfill", 0, 1000),
     )
     state.lending = lending
     state.has_queues = as_bool(has_queues, "has_queues")
@@ -156,6 +161,10 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     order = as_order(told.get("order", []))
     state.order = Order(order, {}) if order else None  # as it was sorted then
     state.note_states()
+    state.are_promises_new = not as_bool(told.get("are_promises_old", False), "are_promises_old")
+    state.may_promise = as_bool(told.get("may_promise", False), "may_promise")
+    for name, time in told.get("promised", {}).items():
+        state.promised[state.jobs[name].job.name] = as_float(time, "promised")
 
 
 def _joined(pieces: Iterable[bytes]) -> bytes:

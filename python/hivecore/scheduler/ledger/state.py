@@ -46,6 +46,7 @@ class State(Trials):
     :param immediate: whether victims stop at once.
     :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
+    :param backfill: to how many waiting jobs of each queue a start is promised.
     """
 
     #: the parts and queues have locks of their own
@@ -53,6 +54,8 @@ class State(Trials):
 
     __slots__ = (
         "apart",
+        "are_promises_new",
+        "backfill",
         "begun",
         "came",
         "has_queues",
@@ -62,12 +65,14 @@ class State(Trials):
         "lending",
         "log",
         "losses",
+        "may_promise",
         "now",
         "order",
         "outbox",
         "patience",
         "precedence",
         "preemption",
+        "promised",
         "queued",
         "queues",
         "regroup_for",
@@ -90,6 +95,7 @@ class State(Trials):
         immediate: bool,
         preemption: bool,
         patience: float = inf,
+        backfill: int = 0,
     ) -> None:
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
@@ -97,6 +103,13 @@ class State(Trials):
         #: the units that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
+        self.backfill = backfill
+        #: by job when it starts at the latest, if estimates are right; see `rounds.backfill`
+        self.promised: dict[str, float] = {}
+        #: whether nothing has happened since that might change it
+        self.are_promises_new = True
+        #: whether all kinds are to be offered again, as the next job may get a promise
+        self.may_promise = False
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
@@ -169,6 +182,10 @@ class State(Trials):
             if new is not None:
                 new[name] = live
         self.note_change(name)
+        if name in self.promised and step.target not in (PENDING, LENT):
+            self.log.keep(self.promised, name)
+            del self.promised[name]
+            self.log.set(self, "may_promise", True)
         if step.reads or (step.reads is False and old is self.running):
             self.stages.read(name, step.reads)
         if step.target == GONE:
@@ -242,7 +259,13 @@ class State(Trials):
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to decide."""
-        if self.reserved or self.regroup_for or self.order is not None or self.outbox:
+        if (
+            self.reserved
+            or self.regroup_for
+            or self.order is not None
+            or self.may_promise
+            or self.outbox
+        ):
             return False
         if self.queues.offers or self.waiting.is_touched or self.stages.is_stale:
             return False
@@ -396,6 +419,8 @@ class State(Trials):
         branch.lending = None if self.lending is None else self.lending.copy()
         branch.immediate, branch.preemption = self.immediate, self.preemption
         branch.patience = self.patience
+        branch.backfill, branch.are_promises_new = self.backfill, self.are_promises_new
+        branch.promised, branch.may_promise = self.promised.copy(), self.may_promise
         branch.kinds = self.kinds.branch(branch.log)
         branch.waiting = branch.stages.listener = self.waiting.branch(branch.stages)
         branch.came = self.came

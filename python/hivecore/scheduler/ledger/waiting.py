@@ -80,6 +80,10 @@ class Waiting:
         line = self._lines.get(kind.number)
         return line is not None and name in line.names
 
+    def names(self, kind: Kind) -> Iterable[str]:
+        """The waiting units of a kind."""
+        return self._lines[kind.number].names
+
     def is_only(self, kind: Kind) -> bool:
         """Whether a single unit of a kind waits."""
         return len(self._lines[kind.number].names) == 1

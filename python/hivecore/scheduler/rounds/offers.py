@@ -8,6 +8,12 @@ from hivecore.scheduler.ledger.lines import lend_no_more, wait
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import start_beside
+from hivecore.scheduler.rounds.backfill import (
+    has_to_keep_promises,
+    pass_by,
+    promise,
+    promise_broken,
+)
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import (
     has_started,
@@ -51,6 +57,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if live.state == "lent":
         promote(state, live, unit)
         return
+    if state.backfill and (delayed := promise_broken(state, live, unit)):
+        pass_by(state, live, unit, delayed)
+        return
     unit.note(state.log)
     known = state.stages.known_refusal(unit.kind)
     if known is not None:
@@ -68,6 +77,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         return
     victims: Victims = {}
     may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
+    may = may and not has_to_keep_promises(state, live)
     if known is None and may:
         hindered_by: tuple[Key, ...] = ()
         if might_help(state, unit, refused):
@@ -77,6 +87,8 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         refused = refused_beside(state, refused, hindered_by)
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
+        if state.backfill and unit is live.units[0]:
+            promise(state, live)
         return
     stopping = tell_to_leave(state, victims, live)
     if state.immediate or not stopping:

@@ -135,7 +135,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         if refused is not None:
             return _of(live, refused)
         started.add(live.job.name)
-    if state.stages.reclaims and any(map(_asks_for_more, lives)):
+    if state.promised or (state.stages.reclaims and any(map(_asks_for_more, lives))):
         return _refused_in_trial(state, offered, lives)
     found = state.stages.first_refused([live.units[0].trial() for live in lives])
     if found is None:

@@ -17,6 +17,11 @@ __all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", 
 
 def wake(state: State) -> None:
     """Offer kinds again whose reason to wait may have ended."""
+    if state.may_promise:
+        state.log.set(state, "may_promise", False)
+        for kind in state.waiting.parked().values():
+            state.waiting.wake(kind)
+            line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
     refused, able = partial(_still_refused, state), state.stages.able_to_share
     for kind in state.waiting.woken(refused, able):
         line_of(state, kind).wake(queue_of(state, kind.job), kind.number)

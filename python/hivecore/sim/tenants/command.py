@@ -16,7 +16,7 @@ from hivecore.sim.console import (
     replay_kind,
     try_outputs,
 )
-from hivecore.sim.replay import LENDING, POLICIES, replay
+from hivecore.sim.replay import BACKFILL, LENDING, POLICIES, replay
 from hivecore.sim.tenants.report import tenants_report
 from hivecore.sim.workload import Workload, own_nodes
 from hivecore.traces import FORMATS, Trace, load, load_virtual_clusters
@@ -33,7 +33,7 @@ def add_tenants(kinds: Any) -> None:
     what += "over the private cluster"
     kind = replay_kind(kinds, "tenants", "TRACE [TRACE ...]", what, _run)
     what = f"{{}} (default: the first three); {LENDING}: waiting jobs may run on idle cells"
-    choices = (*POLICIES, LENDING)
+    choices = (*POLICIES, LENDING, BACKFILL)
     add(kind, "--policy", "NAME", what, choices=choices, nargs="+", default=POLICIES)
     add(kind, "--format", "NAME", "of the trace files: {}", choices=FORMATS, required=True)
     scaled = "divide the times between submissions by X; nodes are owned as without it"

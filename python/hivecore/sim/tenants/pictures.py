@@ -11,14 +11,20 @@ import numpy.typing as npt
 
 from hivecore.sim import pictures as draw
 from hivecore.sim.metrics import Figures, summarize
-from hivecore.sim.replay import LENDING, Replay
+from hivecore.sim.replay import BACKFILL, LENDING, Replay
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["excess_picture", "fragmentation_picture", "tenants_picture"]
 
-_COLORS = {"private": draw.GREY, "quota": draw.VERMILION, "cells": draw.BLUE, LENDING: draw.GREEN}
+_COLORS = {
+    "private": draw.GREY,
+    "quota": draw.VERMILION,
+    "cells": draw.BLUE,
+    LENDING: draw.GREEN,
+    BACKFILL: draw.BLACK,
+}
 _MARKERS = {"cells": "D", LENDING: "^"}
 _SMOOTHED = 0.05  # of the window
 

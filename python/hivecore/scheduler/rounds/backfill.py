@@ -1,0 +1,188 @@
+"""Starts that are promised to waiting jobs, and that later jobs keep to (backfill).
+
+A job that is refused gets a promise: the earliest time at which it can start if running jobs end by
+their estimates. A job that is not more important starts before that only if all promised jobs still
+start in time: because it ends before, or uses what they do not need. With a single promise this is
+EASY backfilling, with many it is conservative.
+
+Promises are computed again when jobs have ended sooner or later than estimated, the cluster has
+changed, or a more important job has started. They get later only for the last three reasons.
+"""
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import inf
+
+from hivecore.decisions import Refusal
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.lines import came, queue_of, wait, wait_by_itself
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.moving import leave, start_beside
+from hivecore.scheduler.search.fewest import Fewest
+from hivecore.scheduler.stages.transaction import Stages, Started
+from hivecore.scheduler.stages.units import FREED, Refused, Unit
+
+__all__ = ["has_to_keep_promises", "pass_by", "promise", "promise_broken"]
+
+#: Ends of jobs at which a start beside earlier promises is tried.
+_MOST_TIMES = 256
+#: Jobs of a kind that are offered by themselves, as they might delay no job.
+_MOST_ABLE = 64
+
+_Promise = tuple[float, str]
+
+
+def has_to_keep_promises(state: State, live: Live) -> bool:
+    """Whether other jobs were promised a start that are as important as a job."""
+    return bool(state.promised) and any(_promises_beside(state, live))
+
+
+def _promises_beside(state: State, live: Live) -> Iterator[_Promise]:
+    """The promises that a job may not break."""
+    for name, time in state.promised.items():
+        other = state.jobs[name]
+        if other is not live and other.job.priority >= live.job.priority:
+            yield time, name
+
+
+def promise_broken(state: State, live: Live, unit: Unit) -> str:
+    """The job that would start later than promised if a unit started now; "": none."""
+    if not state.promised:
+        return ""
+    first = min(_promises_beside(state, live), default=None)
+    if first is None:  # its start may break all of them
+        state.log.set(state, "are_promises_new", False)
+        return ""
+    if not state.are_promises_new or first[0] < state.now:
+        _renew(state)
+    promises = sorted(_promises_beside(state, live))
+    if not promises or _end(state.now, live.job) <= promises[0][0]:
+        return ""
+    trial = unit.trial()
+    with state.stages.trial():
+        begins = unit is live.units[0]
+        started = state.stages.start(trial) if begins else start_beside(state.stages, live, trial)
+        if not isinstance(started, Started):
+            return ""
+        return _broken(state, promises, (_end(state.now, live.job), trial))
+
+
+def _renew(state: State) -> None:
+    """Compute all promises again: they get earlier, or later if they cannot be kept."""
+    state.log.set(state, "are_promises_new", True)
+    promises = sorted((max(time, state.now), name) for name, time in state.promised.items())
+    if _broken(state, promises):
+        promises, known = [], promises
+    else:
+        known = promises
+    for _, name in known:
+        others = [one for one in promises if one[1] != name]
+        time = _earliest(state, state.jobs[name], others)
+        if time is not None:
+            promises = sorted([*others, (time, name)])
+    state.log.set(state, "promised", {name: time for time, name in promises})
+
+
+def promise(state: State, live: Live) -> None:
+    """Promise a start to a job that was refused, unless enough others in its queue are as
+    important.
+    """
+    name = live.job.name
+    if name in state.promised:
+        return
+    queue = queue_of(state, live.job)
+    others = [one for one in state.promised if queue_of(state, state.jobs[one].job) == queue]
+    if len(others) >= state.backfill:
+        least = min(others, key=lambda one: state.jobs[one].job.priority)
+        if state.jobs[least].job.priority >= live.job.priority:
+            return
+        state.log.keep(state.promised, least)
+        del state.promised[least]
+    time = _earliest(state, live, [(time, other) for other, time in state.promised.items()])
+    if time is not None:
+        state.log.keep(state.promised, name)
+        state.promised[name] = time
+
+
+def _end(now: float, job: Job) -> float:
+    return inf if job.run_time is None else now + job.run_time
+
+
+def _ends(state: State) -> list[tuple[float, str]]:
+    """When running jobs end by their estimates, in order; without those that have to stop."""
+    now = state.now
+    return sorted(
+        (max(now, _end(live.since, live.job)), name)
+        for name, live in state.running.items()
+        if not live.for_job and live.job.run_time is not None
+    )
+
+
+def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | None:
+    """When a job can start and break no promise; ``None``: never, as far as is known."""
+    unit, ends = live.units[0], _ends(state)
+
+    def end(stages: Stages, names: Sequence[str]) -> None:
+        for name in names:
+            leave(stages, state.jobs[name])
+
+    search, first = Fewest(unit, end, state.jobs), state.now
+    if not search.starts_without(state.stages, ()):
+        gone = search.first(state.stages, [name for _, name in ends])
+        if not gone:
+            return None
+        first = ends[len(gone) - 1][0]
+    if not promises:
+        return first
+    times = {state.now, *(time for time, _ in ends)}
+    times |= {_end(time, state.jobs[name].job) for time, name in promises}
+    for time in islice(sorted(one for one in times if first <= one < inf), _MOST_TIMES):
+        if not _broken(state, sorted([*promises, (time, live.job.name)])):
+            return time
+    return None
+
+
+def _broken(
+    state: State, promises: list[_Promise], beside: tuple[float, Unit] | None = None
+) -> str:
+    """The first job that cannot start when promised, while all others run to their ends; "": none.
+
+    :param beside: another unit that has its resources, and when it ends.
+    """
+    stages = state.stages
+    ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
+    if beside is not None:
+        insort(ends, (beside[0], beside[1].name, beside[1]))
+    with stages.trial():
+        for time, name in promises:
+            while ends and ends[0][0] <= time:
+                _, other, unit = ends.pop(0)
+                if unit is None:
+                    leave(stages, state.jobs[other])
+                else:
+                    stages.give_back(unit, end=False)
+            waiting = state.jobs[name].units[0].trial()
+            if not isinstance(stages.start(waiting), Started):
+                return name
+            insort(ends, (_end(time, state.jobs[name].job), name, waiting))
+    return ""
+
+
+def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
+    """Let a unit wait that would delay a promised job, with all that are like it, but for those
+    that are promised themselves, or end before all promised starts: these get their turns.
+    """
+    refusal = Refusal("scheduler", "backfill", f"would delay {name!r}", name)
+    if unit is live.units[0] and not unit.kind.is_alone:
+        until = min(_promises_beside(state, live))[0]
+        likes = (state.jobs[name] for name in state.waiting.names(unit.kind) if name != unit.name)
+        able = [
+            like
+            for like in likes
+            if like.job.name in state.promised or _end(state.now, like.job) <= until
+        ]
+        for like in sorted(able, key=lambda like: like.number)[:_MOST_ABLE]:
+            wait_by_itself(state, like.units[0])
+    wait(state, live, unit, Refused(refusal, (FREED, ("started", name), came(unit.kind))))

@@ -1,0 +1,198 @@
+"""Starts that are promised to waiting jobs, and that later jobs keep to."""
+
+import copy
+import random
+from heapq import heappop, heappush
+
+import pytest
+from profiles import seeds
+from scheduler.histories import History
+from scheduler.lives import COMPOSITIONS, decided, enforced, flat_network, make_job, make_scheduler
+
+from hivecore.errors import CorruptStateError
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Scheduler, Start, Where
+
+PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
+
+
+def counted(gpus, **settings):
+    tree = QuotaTree([Quota("a", max={"gpu": gpus})], total={"gpu": gpus})
+    return Scheduler(quotas=tree, **settings)
+
+
+def lived(scheduler, jobs, look=lambda scheduler, now: None):
+    """When each job starts if it ends by its estimate; jobs come with their times of arrival."""
+    events, started = [], {}
+    for number, (time, job) in enumerate(jobs):
+        heappush(events, (time, 1, number, job))
+    while events:
+        now = events[0][0]
+        while events and events[0][0] == now:
+            _, comes, _, job = heappop(events)
+            if comes:
+                scheduler.submit(job, now)
+            else:
+                scheduler.finish(job.name, now)
+        for action in scheduler.decide(now):
+            if isinstance(action, Start):
+                started[action.job] = now
+                job = scheduler.job(action.job)
+                heappush(events, (now + job.run_time, 0, len(started), job))
+        scheduler.check()
+        look(scheduler, now)
+    return started
+
+
+def easy(jobs, gpus):
+    """The same by counting GPUs: first come, first served, and EASY backfilling."""
+    arrivals, running, waiting, started = list(jobs), [], [], {}
+    now = 0.0
+    while arrivals or waiting:
+        times = [end for end, _ in running] + [time for time, _ in arrivals[:1]]
+        now = min(times)
+        running = [(end, size) for end, size in running if end > now]
+        while arrivals and arrivals[0][0] == now:
+            waiting.append(arrivals.pop(0)[1])
+        head = shadow = None
+        for job in list(waiting):
+            free = gpus - sum(size for _, size in running)
+            ends_late = shadow is not None and now + job.run_time > shadow
+            if shadow is not None and ends_late and not fits_at(shadow, running, gpus, head, job):
+                continue
+            if job.gpus <= free:
+                waiting.remove(job)
+                started[job.name] = now
+                running.append((now + job.run_time, job.gpus))
+            elif shadow is None:
+                head, shadow = job, earliest(now, running, gpus, job)
+    return started
+
+
+def fits_at(time, running, gpus, head, job):
+    """Whether the head starts at a time though a job that ends later has begun."""
+    return gpus - sum(size for end, size in running if end > time) - job.gpus >= head.gpus
+
+
+def earliest(now, running, gpus, job):
+    times = sorted(end for end, _ in running)
+    return next(time for time in times if gpus - sum(s for e, s in running if e > time) >= job.gpus)
+
+
+def workload(rng, number, gpus):
+    time, jobs = 0.0, []
+    for i in range(number):
+        time += rng.choice([0.0, 1.0, 5.0])
+        size, run_time = rng.randint(1, gpus), float(rng.randint(1, 40))
+        jobs.append((time, Job(f"j{i}", "a", size, run_time=run_time)))
+    return jobs
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_one_promise_is_easy_backfilling(seed):
+    rng = random.Random(seed)
+    jobs = workload(rng, 40, 8)
+    assert lived(counted(8, backfill=1), jobs) == easy(jobs, 8)
+
+
+@pytest.mark.parametrize("parts", PLACING)
+@pytest.mark.parametrize("backfill", [1, 8])
+def test_no_job_starts_later_than_promised(parts, backfill):
+    promised_to = 0
+    for seed in seeds(8):
+        rng = random.Random(seed)
+        settings = {"backfill": backfill, "blocking": "best-effort", "order": "arrival"}
+        if "quotas" in COMPOSITIONS[parts]:
+            settings["limit"] = "max"  # runtimes move with what others request
+        scheduler = make_scheduler(COMPOSITIONS[parts], immediate=True, **settings)
+        jobs, time = [], 0.0
+        for i in range(30):
+            time += rng.choice([0.0, 3.0])
+            roles = rng.choice(["one", "two", "four", "gang", "pairs", "leader"])
+            job = make_job(f"j{i}", "a", roles, run_time=float(rng.randint(1, 30)))
+            jobs.append((time, enforced(scheduler, job)))
+        promises = {}
+
+        def look(scheduler, now, promises=promises):
+            for name in scheduler:
+                at = scheduler.promised(name)
+                if at is not None:
+                    promises.setdefault(name, at)
+
+        started = lived(scheduler, jobs, look)
+        assert all(started[name] <= at for name, at in promises.items())
+        promised_to += len(promises)
+    assert promised_to > 20
+
+
+def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts():
+    scheduler = counted(8, backfill=1)
+    jobs = [("now", 6, 60), ("next", 8, 10), ("long", 2, 90), ("short", 2, 50)]
+    started = decided(scheduler, *(Job(name, "a", of, run_time=time) for name, of, time in jobs))
+    assert [one.job for one in started if isinstance(one, Start)] == ["now", "short"]
+    assert scheduler.status("long").refusal.reason == "would delay 'next'"
+    assert scheduler.promised("next") == 60.0
+    scheduler.finish("now", 20.0)
+    scheduler.finish("short", 20.0)
+    assert [one.job for one in scheduler.decide(20.0) if isinstance(one, Start)] == ["next"]
+    assert scheduler.promised("next") is None
+
+
+def test_a_job_on_other_nodes_starts_though_it_ends_later():
+    network = flat_network("n1", "n2", gpu=8)
+    scheduler = Scheduler(topology=network, backfill=1)
+    first, second = Where(nodes=["n1"]), Where(nodes=["n2"])
+    decided(scheduler, Job("now", "a", 8, run_time=60, where=first))
+    jobs = [
+        Job("next", "a", 8, run_time=60, where=first),
+        Job("beside", "a", 8, run_time=900, where=second),
+    ]
+    assert "beside" in [one.job for one in decided(scheduler, *jobs) if isinstance(one, Start)]
+
+
+def test_a_more_important_job_breaks_a_promise_and_gets_it():
+    scheduler = counted(8, backfill=1)
+    decided(scheduler, Job("now", "a", 6, run_time=60), Job("next", "a", 8, run_time=60))
+    decided(scheduler, Job("urgent", "a", 2, priority=1, run_time=90), now=1.0)
+    assert scheduler.state("urgent") == "running"
+    decided(scheduler, Job("larger", "a", 8, priority=1, run_time=9), now=2.0)
+    assert (scheduler.promised("larger"), scheduler.promised("next")) == (91.0, None)
+
+
+def test_without_estimates_nothing_is_promised():
+    scheduler = counted(8, backfill=1)
+    jobs = [Job("now", "a", 6), Job("next", "a", 8), Job("long", "a", 2)]
+    started = decided(scheduler, *jobs)
+    assert [one.job for one in started if isinstance(one, Start)] == ["now", "long"]
+    assert scheduler.promised("next") is None
+
+
+@pytest.mark.parametrize("parts", ["all with cells", "quotas, topology and devices", "lending"])
+def test_in_any_history_a_saved_scheduler_decides_the_same(parts):
+    for seed in seeds(10):
+        history = History(parts, seed)
+        rng, settings = random.Random(seed), {"backfill": 1 + seed % 3}
+        history.scheduler = make_scheduler(history.parts, immediate=seed % 2 == 0, **settings)
+        history.estimate = lambda rng=rng: rng.choice([None, 1.0, 5.0])
+        history.overlooked = lambda: []  # estimates that prove wrong wake no job
+        history.live(30)
+
+
+def test_promises_are_saved_and_undone():
+    scheduler = counted(8, backfill=1)
+    decided(scheduler, Job("now", "a", 6, run_time=60), Job("next", "a", 8, run_time=60))
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert (again.promised("next"), copy.copy(again).promised("next")) == (60.0, 60.0)
+    with pytest.raises(CorruptStateError):
+        Scheduler.from_bytes(scheduler.to_bytes()[:-1])
+    scheduler.cancel("next", 1.0)
+    decided(scheduler, Job("other", "a", 8, run_time=60), now=1.0)
+    assert scheduler.promised("other") == 60.0
+
+
+def test_queues_that_backfill_by_themselves_are_refused():
+    with pytest.raises(ValueError, match="use Scheduler"):
+        Scheduler(queues=TenantQueues(blocking="backfill"))
+    with pytest.raises(ValueError, match="backfill=-1"):
+        Scheduler(backfill=-1)
