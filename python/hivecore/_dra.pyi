@@ -17,5 +17,11 @@ def claims(
     ],
 ) -> _Claims: ...
 def search(
-    node: _Node, claims: _Claims, mode: int, limit: int, few: int
+    node: _Node,
+    claims: _Claims,
+    mode: int,
+    limit: int,
+    few: int,
+    limits: Sequence[int] = (),
+    costs: Sequence[int] = (),
 ) -> tuple[int, list[tuple[int, int]], bool, int, int, list[int], int, int]: ...

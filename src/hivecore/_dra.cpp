@@ -82,15 +82,17 @@ py::capsule make_claims(const Alternatives& alternatives, const Constraints& con
 }
 
 py::tuple search(const py::capsule& of_node, const py::capsule& of_claims, int mode,
-                 std::uint64_t limit, std::uint64_t few) {
+                 std::uint64_t limit, std::uint64_t few, std::vector<kernel::Amount> limits,
+                 std::vector<kernel::Amount> costs) {
     const auto& node = in<kernel::Node>(of_node, kNode);
     const auto& claims = in<kernel::Claims>(of_claims, kClaims);
     if (mode < 0 || mode > static_cast<int>(kernel::Mode::kAny)) {
         throw py::value_error("mode: 0, 1 or 2");
     }
+    const kernel::Budgets budgets{std::move(limits), std::move(costs)};
     const auto answer = [&] {
         const py::gil_scoped_release released;
-        return kernel::search(node, claims, static_cast<kernel::Mode>(mode), limit, few);
+        return kernel::search(node, claims, budgets, static_cast<kernel::Mode>(mode), limit, few);
     }();
     py::list grants;
     for (const auto& [alternative, device] : answer.grants) {
@@ -123,7 +125,9 @@ PYBIND11_MODULE(_dra, module, py::mod_gil_not_used()) {
                "constraint).");
     module.def(
         "search", &search, py::arg("node"), py::arg("claims"), py::arg("mode"), py::arg("limit"),
-        py::arg("few"),
+        py::arg("few"), py::arg("limits") = py::tuple(), py::arg("costs") = py::tuple(),
+        "`limits`: the most that grants may cost together, in each of several currencies;\n"
+        "`costs`: of each limit, alternative and device, in this order.\n"
         "Outcome, grants as (alternative, device), whether they are the first, work, and of\n"
         "a failure the reason: its kind, requests, devices wanted and present.");
 }

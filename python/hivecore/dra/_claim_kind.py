@@ -1,25 +1,30 @@
 """Kinds of claims that a cluster was given, in the kernel's form, and the answers to them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 from hivecore import _dra
 from hivecore.dra._fewest import BLOCKS, Parts, blocks_of, parts_by_value
 from hivecore.dra._node_class import SHARED, USED, Change, NodeClass
 from hivecore.dra._numbering import Numbering
-from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, values_of
+from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, Taking, values_of
 from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant, vector_of
 from hivecore.dra.pools import PoolDevice
 
-__all__ = ["FEWEST", "MODES", "ClaimKind", "Ranking"]
+__all__ = ["FEWEST", "LEAST_WASTE", "MODES", "ClaimKind", "Ranking", "Within"]
 
 MODES = ("first", "best", "any")
 #: Before `BLOCKS` or an attribute: the mode in which an answer touches the fewest.
 FEWEST = "fewest "
+#: Before a capacity: the mode in which an answer takes the least of it above what was requested.
+LEAST_WASTE = "least waste of "
 _OUTCOMES: tuple[ClaimOutcome, ...] = ("allocated", "unsatisfiable", "unknown")
 _CLAIM_IS_TOO_LARGE = 2
 _FEW = 512  # steps of the plain search before the exact one
+Within: TypeAlias = Mapping[Taking, Fraction]
+_Budgets: TypeAlias = tuple[list[int], list[int]]
 
 
 class Ranking:
@@ -94,24 +99,127 @@ class ClaimKind:
         if self.question.problem is None:
             self._claims()
 
-    def answer(self, node_class: NodeClass, mode: str, limit: int) -> Answer:
-        """The answer for a node of a class; one that is known is not looked for again."""
+    def answer(
+        self, node_class: NodeClass, mode: str, limit: int, within: Within | None = None
+    ) -> Answer:
+        """The answer for a node of a class; without limits one that is known is not looked for
+        again.
+
+        :param within: the most that all devices together may take of something.
+        """
         key = self, mode, limit
         answer: Answer | None = node_class.answers.get(key)
         if answer is None:
-            _, is_fewest, of = mode.partition(FEWEST)
-            if is_fewest:
-                answer = self._fewest(node_class, of, limit)
-            else:
-                answer = self._answer(node_class, mode, limit)
-            node_class.answers[key] = answer
-        return answer
+            answer = node_class.answers[key] = self._decided(node_class, mode, limit, {})
+        if not within or answer.outcome != "allocated":
+            return answer
+        taken = self.taken(node_class, answer)
+        if all(taken.get(key, 0) <= most for key, most in within.items()):
+            return answer
+        return self._decided(node_class, mode, limit, within)
 
-    def _fewest(self, node_class: NodeClass, of: str, limit: int) -> Answer:
+    def taken(self, node_class: NodeClass, answer: Answer) -> dict[Taking, Fraction]:
+        """What the devices of an answer take."""
+        profiles, devices = self._numbering.profiles, node_class.key.devices
+        return answer.taken(self.question, lambda i: profiles[devices[i][0]].device)
+
+    def _decided(self, node_class: NodeClass, mode: str, limit: int, within: Within) -> Answer:
+        if mode.startswith(FEWEST):
+            return self._fewest(node_class, mode.removeprefix(FEWEST), limit, within)
+        if mode.startswith(LEAST_WASTE):
+            return self._least_waste(node_class, mode.removeprefix(LEAST_WASTE), limit, within)
+        return self._answer(node_class, mode, limit, within)
+
+    def _least_waste(self, node_class: NodeClass, name: str, limit: int, within: Within) -> Answer:
+        """The answer with the best alternatives that takes the least of a capacity beyond what was
+        requested: the budget for that is halved as long as there is an answer.
+        """
+        best = self.answer(node_class, "best", limit, within)
+        if best.outcome != "allocated":
+            return best
+        limits, costs = self._budgets(node_class, within)
+        wasted = self._costs(node_class, lambda *of: self._wasted(name, *of))
+        devices, order, work = len(node_class.key.devices), vector_of(best), best.work
+
+        def waste(answer: Answer) -> int:
+            return sum(wasted[of.alternative * devices + of.position] for of in answer.grants)
+
+        low, high = 0, waste(best)
+        while low < high and work < limit:
+            budget = (low + high) // 2
+            budgets = [*limits, budget], costs + wasted
+            found, _ = self._searched(node_class, node_class.kernel, "best", limit - work, budgets)
+            work += found.work + 1
+            if found.outcome == "unknown":
+                break
+            if found.outcome == "allocated" and vector_of(found) == order:
+                best, high = found, waste(found)
+            else:
+                low = budget + 1
+        amount = self._numbering.amount
+        return best._replace(work=work, fewest=(amount(name, high), amount(name, low)))
+
+    def _wasted(self, name: str, number: int, profile: int) -> int:
+        """What a device of a profile takes of a capacity beyond what an alternative requests."""
+        terms = self.question.alternatives[number].terms
+        taken = self._takes(number, profile).get((terms.device_class_name, "capacity", name))
+        requested = terms.capacity.requests.get(name, 0) if terms.capacity else 0
+        return 0 if taken is None else self._numbering.units(name, taken - requested)
+
+    # --- limits
+
+    def _takes(self, number: int, profile: int) -> dict[Taking, Fraction]:
+        """What a device of a profile takes for an alternative."""
+        offers, alternative = self._offers[profile], self.question.alternatives[number]
+        code = offers.codes[number]
+        if code == UNFIT:
+            return {}
+        shares = dict(zip(offers.capacities, offers.amounts[code:], strict=False))
+        device = self._numbering.profiles[profile].device
+        return alternative.takes(device, None if code < 0 else shares)
+
+    def _costs(self, node_class: NodeClass, cost: Callable[[int, int], int]) -> list[int]:
+        """A cost by alternative and profile, for each alternative and device."""
+        profiles = [device[0] for device in node_class.key.devices]
+        costs = []
+        for number in range(len(self.question.alternatives)):
+            of_profile = {profile: cost(number, profile) for profile in set(profiles)}
+            costs += [of_profile[profile] for profile in profiles]
+        return costs
+
+    def _budgets(self, node_class: NodeClass, within: Within) -> tuple[list[int], list[int]]:
+        """Limits and costs, for the kernel."""
+        limits, costs = [], list[int]()
+        for key, most in within.items():
+            name = key[2]
+            limits.append(self._numbering.whole_units(name, most))
+
+            def cost(number: int, profile: int, key: Taking = key) -> int:
+                amount = self._takes(number, profile).get(key, Fraction())
+                return self._numbering.units(key[2], amount)
+
+            costs += self._costs(node_class, cost)
+        return limits, costs
+
+    def _searched(
+        self, node_class: NodeClass, node: object, mode: str, limit: int, budgets: _Budgets
+    ) -> tuple[Answer, list[Any]]:
+        """The answer of the kernel; and why there is none."""
+        outcome, pairs, is_first, work, *why = _dra.search(
+            node, self._claims(), MODES.index(mode), limit, _FEW, *budgets
+        )
+        grants, changes = self._grants(node_class, pairs)
+        problems = tuple(self._problems(node_class))
+        return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes), why
+
+    # --- the fewest
+
+    def _fewest(self, node_class: NodeClass, of: str, limit: int, within: Within) -> Answer:
         """The answer with the best alternatives that touches the fewest blocks or values."""
-        base = self.answer(node_class, "best", limit)
+        base = self.answer(node_class, "best", limit, within)
         if base.outcome != "allocated":
             return base
+        budgets = self._budgets(node_class, within)
         own = [grant for grant in base.grants if not self._is_admin(grant)]
         parts = self._parts(node_class, of)
         touched = parts.touched(grant.position for grant in own)
@@ -120,7 +228,9 @@ class ClaimKind:
             for selection in parts.selections(size):
                 if work >= limit:
                     return base._replace(work=work, fewest=(touched, min(proved, size)))
-                found = self._restricted(node_class, parts, selection, limit - work)
+                key = parts.restricted(node_class.key, selection)
+                node = _dra.node(key.devices, key.left, key.common)
+                found, _ = self._searched(node_class, node, "best", limit - work, budgets)
                 work += found.work + 1
                 if found.outcome == "unknown":
                     proved = min(proved, size)
@@ -143,32 +253,23 @@ class ClaimKind:
         }
         return parts_by_value(values, len(devices))
 
-    def _restricted(
-        self, node_class: NodeClass, parts: Parts, selection: frozenset[Any], limit: int
-    ) -> Answer:
-        key = parts.restricted(node_class.key, selection)
-        node = _dra.node(key.devices, key.left, key.common)
-        outcome, pairs, is_first, work, *_ = _dra.search(
-            node, self._claims(), MODES.index("best"), limit, _FEW
-        )
-        grants, changes = self._grants(node_class, pairs)
-        problems = tuple(self._problems(node_class))
-        return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes)
+    # --- the other modes
 
-    def _answer(self, node_class: NodeClass, mode: str, limit: int) -> Answer:
+    def _answer(self, node_class: NodeClass, mode: str, limit: int, within: Within) -> Answer:
         question = self.question
         if question.problem is not None:
             return Answer("error", problems=((*question.problem, -1),))
-        kernel = self._claims()
+        self._claims()
         problems = tuple(self._problems_of_all(node_class))
         if problems:
             return Answer("error", problems=problems)
-        found = _dra.search(node_class.kernel, kernel, MODES.index(mode), limit, _FEW)
-        outcome, pairs, is_first, work, reason, requests, wanted, present = found
-        problems = tuple(self._problems(node_class))
-        if outcome != _OUTCOMES.index("unsatisfiable"):
-            grants, changes = self._grants(node_class, pairs)
-            return Answer(_OUTCOMES[outcome], grants, is_first, work, "", problems, changes)
+        budgets = self._budgets(node_class, within)
+        answer, why = self._searched(node_class, node_class.kernel, mode, limit, budgets)
+        if answer.outcome != "unsatisfiable":
+            return answer
+        if within:  # without limits there are devices
+            return Answer("unsatisfiable", work=answer.work, reason=_BEYOND)
+        (reason, requests, wanted, present), problems = why, answer.problems
         names = self._names(requests)
         if reason == _CLAIM_IS_TOO_LARGE:
             claim = next(
@@ -182,7 +283,8 @@ class ClaimKind:
         problems += tuple(self._problems_of_constraints(node_class))
         if not problems and any(state == "invalid" for state, _ in node_class.key.flaws):
             problems = (("invalid_pools", -1, "no answer, and a pool is invalid", -1),)
-        return Answer("error" if problems else "unsatisfiable", (), True, work, text, problems)
+        outcome: ClaimOutcome = "error" if problems else "unsatisfiable"
+        return Answer(outcome, (), True, answer.work, text, problems)
 
     def _names(self, requests: Sequence[int]) -> str:
         names = dict.fromkeys(
@@ -311,6 +413,7 @@ def _keeps(is_match: bool, values: list[set[tuple[str, object]]]) -> bool:
     return all(values) and sum(map(len, values)) == len(set.union(*values))
 
 
+_BEYOND = "all devices that suit take more together than may be taken"
 _REASONS = {
     1: "request {names} wants {wanted}; devices that suit it and are free: {present}",
     3: "requests {names} together want {wanted}; devices that suit one of them: {present}",

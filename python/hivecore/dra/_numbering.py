@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from math import lcm
+from math import floor, lcm
 from typing import Any
 
+from hivecore.dra.device import Device
 from hivecore.dra.pools import PoolDevice
 
 __all__ = ["FinerUnitError", "Numbering"]
@@ -32,6 +33,16 @@ class Numbering:
         self._value_of: dict[Hashable, int] = {}
         self._parts: dict[str, int] = {}  # of one, for each name
         self._largest: dict[str, Fraction] = {}
+        self._has_counters = False  # whether profiles differ by what devices take of counters
+
+    def look_at_counters(self) -> bool:
+        """Let counters that devices take of count, by name; whether profiles have new numbers."""
+        if self._has_counters:
+            return False
+        self._has_counters = True
+        self.profiles.clear()
+        self._profile_of.clear()
+        return True
 
     def look_at(self, attributes: frozenset[str] | None) -> Callable[[PoolDevice, int], int] | None:
         """Let the values of these attributes count.
@@ -76,12 +87,18 @@ class Numbering:
             device.taints,
             own.allow_multiple_allocations,
             bool(own.binding_conditions),
-            bool(own.consumes_counters),
+            self._counters(own),
         )
         number = self._profile_of.setdefault(key, len(self.profiles))
         if number == len(self.profiles):
             self.profiles.append(device)
         return number
+
+    def _counters(self, device: Device) -> Hashable:
+        if not self._has_counters:
+            return bool(device.consumes_counters)
+        uses = [of.counters.items() for of in device.consumes_counters]
+        return tuple(sorted((name, of.value) for use in uses for name, of in use))
 
     def _names_of(self, driver: str) -> frozenset[str]:
         """What devices of a driver may call the attributes that are looked at."""
@@ -112,3 +129,11 @@ class Numbering:
             raise ValueError(f"{name}: {amount} exceeds 62 bits in parts of 1/{finer}")
         self._parts[name] = finer
         raise FinerUnitError
+
+    def whole_units(self, name: str, amount: Fraction) -> int:
+        """The most units that are no more than an amount, which may have any size."""
+        return min(floor(max(amount, Fraction()) * self._parts.get(name, 1)), _MOST)
+
+    def amount(self, name: str, units: int) -> Fraction:
+        """How much so many units are."""
+        return Fraction(units, self._parts.get(name, 1))

@@ -11,11 +11,23 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from hivecore.dra.claim import DeviceClass, DeviceConstraint, DeviceRequest, ResourceClaim
-from hivecore.dra.device import Capacity, CapacityPolicy, Taint, Toleration
+from hivecore.dra.device import Capacity, CapacityPolicy, Device, Taint, Toleration
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.pools import PoolDevice
 
-__all__ = ["MOST_DEVICES", "UNFIT", "WHOLE", "Alternative", "Offers", "Question", "values_of"]
+__all__ = [
+    "MOST_DEVICES",
+    "UNFIT",
+    "WHOLE",
+    "Alternative",
+    "Offers",
+    "Question",
+    "Taking",
+    "values_of",
+]
+
+#: A device class, "capacity" or "counters", and the name of one of these.
+Taking = tuple[str, str, str]
 
 MOST_DEVICES = 32  # of a claim
 UNFIT, WHOLE = -2, -1
@@ -44,6 +56,26 @@ class Alternative(NamedTuple):
     def wanted(self) -> int:
         """How many devices, for the kernel."""
         return -1 if self.is_all else self.terms.count or 1
+
+    def takes(
+        self, device: Device, consumed: Mapping[str, Fraction] | None
+    ) -> dict[Taking, Fraction]:
+        """What a device, or a share of it, takes of capacities and counters; with admin access
+        nothing.
+
+        :param consumed: by the share; ``None``: the whole device.
+        """
+        if self.is_admin:
+            return {}
+        whole = {name: of.value for name, of in device.capacity.items()}
+        amounts = [("capacity", *of) for of in (whole if consumed is None else consumed).items()]
+        for use in device.consumes_counters:
+            amounts += [("counters", name, of.value) for name, of in use.counters.items()]
+        taken: dict[Taking, Fraction] = {}
+        for what, name, amount in amounts:
+            key = self.terms.device_class_name, what, name
+            taken[key] = taken.get(key, Fraction()) + amount
+        return taken
 
 
 class Offers(NamedTuple):

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.json import encode
 
 from hivecore._arguments import as_choice, as_name, show
-from hivecore.dra._claim_kind import FEWEST, MODES, ClaimKind, Ranking
+from hivecore.dra._claim_kind import FEWEST, LEAST_WASTE, MODES, ClaimKind, Ranking, Within
 from hivecore.dra._fewest import BLOCKS
 from hivecore.dra._node_class import (
     Change,
@@ -15,11 +16,11 @@ from hivecore.dra._node_class import (
     NodeView,
 )
 from hivecore.dra._numbering import FinerUnitError
-from hivecore.dra._question import Question
+from hivecore.dra._question import Question, Taking
 from hivecore.dra.cel import compile_selector, matches
 from hivecore.dra.claim import DeviceClass, ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits, vector_of
-from hivecore.dra.gang import DraGangDecision, share_out
+from hivecore.dra.gang import DraGangDecision, least_vectors, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
 from hivecore.dra.node import Node
 from hivecore.dra.proof import ClusterFacts, verify_allocations
@@ -28,10 +29,13 @@ from hivecore.errors import CelSyntaxError, CertificateError, StaleDecisionError
 
 __all__ = ["DraCluster", "Mode", "Preference"]
 
-Mode: TypeAlias = str  # one of MODES, "fewest blocks" or "fewest DOMAIN/ATTRIBUTE"
+#: One of MODES, "fewest blocks", "fewest DOMAIN/ATTRIBUTE" or "least waste of CAPACITY".
+Mode: TypeAlias = str
 Preference = Literal["packed", "spread", "name"]
 _PREFERENCES = ("packed", "spread", "name")
+_MOST_TRIES = 10_000  # of limits in a call
 _Pod = list[ResourceClaim]
+_Vector = tuple[int, ...]
 _OnNode = tuple[Sequence[int], ClaimDecision]
 
 
@@ -61,6 +65,7 @@ class DraCluster(DraLedger):
         claims: Sequence[ResourceClaim | Mapping[str, Any]],
         node: str,
         mode: Mode = "first",
+        within: Within | None = None,
     ) -> ClaimDecision:
         """Devices of a node for all claims together; nothing changes.
 
@@ -68,19 +73,22 @@ class DraCluster(DraLedger):
             smallest vector of alternatives, claims and requests in order; "any": any devices;
             "fewest blocks": as "best", and of these answers one that begins the fewest blocks, the
             counter sets of which no device is in use, so that whole GPUs stay whole; "fewest" with
-            the full name of an attribute: one that uses the fewest of its values.
+            the full name of an attribute: one that uses the fewest of its values; "least waste of"
+            with a capacity: one that takes the least of it beyond what requests name.
+        :param within: the most that the devices may take together, by what
+            `ClaimDecision.taken_of` counts.
         :raises KeyError: there is no such node.
 
         Cost: O(claims) if the same has been asked for a node of this class; else that of a search.
         """
         with self._lock:
-            self._look_at(mode)
+            self._look_at(mode, within)
             known = self._known(claims)
             self._refresh_for(known)
             view = self._views.get(as_name(node, "node"))
             if view is None:
                 raise KeyError(f"no node {show(node)}")
-            return self._decision(known, node, view, mode)
+            return self._decision(known, node, view, mode, within)
 
     def fits(
         self, claims: Sequence[ResourceClaim | Mapping[str, Any]], mode: Mode = "first"
@@ -139,6 +147,8 @@ class DraCluster(DraLedger):
         nodes: Iterable[str] | None = None,
         mode: Mode = "first",
         prefer: Preference = "packed",
+        within: Within | None = None,
+        where: Mapping[int, str] | None = None,
     ) -> DraGangDecision | None:
         """Nodes for pods that start together, and their devices; ``None``: not all can start.
 
@@ -146,16 +156,19 @@ class DraCluster(DraLedger):
 
         :param pods: the claims of each.
         :param nodes: those that may be chosen; ``None``: all.
+        :param within: the most that all devices may take together, as of `allocate`.
+        :param where: the nodes of pods that have one, by the pod's place.
         :raises KeyError: there is no node of a name.
         :raises ValueError: a claim is in two pods.
 
         Exact as far as no search reaches the limit of work and no two nodes share what pods want:
         where several nodes see a pool, they choose of it in turn, so that ``None`` is no proof.
-        Commit the decisions in their order. Cost: a search for each class of nodes and each number
-        of pods of each kind that may fit a node of it.
+        Nor is it if 10,000 limits have been tried on nodes. Commit the decisions in their order.
+        Cost: a search for each class of nodes and each number of pods of each kind that may fit a
+        node of it; with ``within`` for each limit that is tried.
         """
         with self._lock:
-            self._look_at(mode)
+            self._look_at(mode, within)
             given = [[self._claim(claim) for claim in claims] for claims in pods]
             owners = [owner_of(claim) for claims in given for claim in claims]
             if len(set(owners)) < len(owners):
@@ -163,14 +176,16 @@ class DraCluster(DraLedger):
             for claims in given:
                 self._refresh_for(self._known(claims))
             chosen = set(self._views) if nodes is None else set(nodes)
+            chosen |= {*(where or {}).values()}
             for node in chosen - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
-            where, decisions = [""] * len(given), []
-            for pods_of, decision in self._placed(given, chosen, mode, prefer):
+            placed, decisions = [""] * len(given), []
+            question = _Gang(chosen, mode, prefer, where or {}, within or {})
+            for pods_of, decision in self._placed(given, question):
                 decisions.append(decision)
                 for pod in pods_of:
-                    where[pod] = decision.node
-            return DraGangDecision(tuple(where), tuple(decisions)) if all(where) else None
+                    placed[pod] = decision.node
+            return DraGangDecision(tuple(placed), tuple(decisions)) if all(placed) else None
 
     @property
     def has_common_pools(self) -> bool:
@@ -179,18 +194,16 @@ class DraCluster(DraLedger):
             self._refresh()
             return any(len(nodes) > 1 for nodes in self._viewers.values())
 
-    def _placed(
-        self, given: Sequence[_Pod], nodes: set[str], mode: str, prefer: str
-    ) -> list[_OnNode]:
+    def _placed(self, given: Sequence[_Pod], of: "_Gang") -> list[_OnNode]:
         """The pods of each node, with its decision; of not all pods if some find no node.
 
         Nodes that see one pool may have chosen the same devices of it. Then they decide in turn.
         """
-        placed = self._placed_apart(dict(enumerate(given)), nodes, mode, prefer)
+        placed = self._placed_apart(dict(enumerate(given)), of)
         viewers = [
-            self._viewers[of.device[:2]] for _, decision in placed for of in decision.devices
+            self._viewers[one.device[:2]] for _, decision in placed for one in decision.devices
         ]
-        if len(placed) < 2 or all(len(of) == 1 for of in viewers):
+        if len(placed) < 2 or all(len(nodes) == 1 for nodes in viewers):
             return placed
         kept: list[_OnNode] = []
         with self.trial():
@@ -201,42 +214,71 @@ class DraCluster(DraLedger):
                         self.commit(decision)
                         kept.append((pods, decision))
                         left = {pod: of for pod, of in left.items() if pod not in pods}
-                unused = nodes - {decision.node for _, decision in kept}
+                now = of.after([decision for _, decision in kept])
                 self._refresh()
-                placed = self._placed_apart(left, unused, mode, prefer) if left else []
+                placed = self._placed_apart(left, now) if left else []
         return kept
 
-    def _placed_apart(
-        self, given: Mapping[int, _Pod], nodes: set[str], mode: str, prefer: str
-    ) -> list[_OnNode]:
+    def _placed_apart(self, given: Mapping[int, _Pod], of: "_Gang") -> list[_OnNode]:
         """The same by number of the pod, each node as if no other had been chosen; none: not all
         pods find a node.
         """
-        kinds: dict[ClaimKind, list[int]] = {}
+        kinds: dict[tuple[ClaimKind, str], list[int]] = {}
         for i, claims in given.items():
-            kinds.setdefault(self._known(claims).kind, []).append(i)
+            kinds.setdefault((self._known(claims).kind, of.where.get(i, "")), []).append(i)
         samples = [given[numbers[0]] for numbers in kinds.values()]
-        groups = self._groups(kinds, nodes, mode, prefer)
+        groups = self._groups([kind for kind, _ in kinds], of)
+        units, tries = self._numbering, 0
+        least: dict[tuple[int, _Vector], list[_Vector]] = {}
 
-        def joint(vector: tuple[int, ...]) -> _Known:
-            of = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
-            return self._known(of)
+        def joint(vector: _Vector) -> ClaimKind:
+            claims = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
+            return self._known(claims).kind
 
-        def holds(group: NodeClass, vector: tuple[int, ...]) -> bool:
-            return self._answer(joint(vector).kind, group, mode).outcome == "allocated"
+        def holds(at: int, vector: _Vector) -> bool:
+            group, members = groups[at]
+            is_here = all(
+                not count or node in ("", *members[:1])
+                for (_, node), count in zip(kinds, vector, strict=True)
+            )
+            return is_here and self._answer(joint(vector), group, of.mode).outcome == "allocated"
 
-        sizes = [(group, len(members)) for group, members in groups]
-        shares = share_out([len(numbers) for numbers in kinds.values()], sizes, holds)
+        def named(limits: _Vector) -> dict[Taking, Fraction]:
+            pairs = zip(of.within, limits, strict=True)
+            return {key: units.amount(key[2], limit) for key, limit in pairs}
+
+        def takes(at: int, vector: _Vector) -> list[_Vector]:
+            kind, group = joint(vector), groups[at][0]
+
+            def find(limits: _Vector) -> _Vector | None:
+                nonlocal tries
+                tries += 1
+                if tries > _MOST_TRIES:
+                    return None
+                answer = kind.answer(group, of.mode, self._limit, named(limits))
+                taken = kind.taken(group, answer)
+                amounts = (units.units(key[2], taken.get(key, Fraction())) for key in of.within)
+                return tuple(amounts) if answer.outcome == "allocated" else None
+
+            if (at, vector) not in least:
+                least[at, vector] = least_vectors(find, most)
+            return least[at, vector]
+
+        most = tuple(units.whole_units(key[2], amount) for key, amount in of.within.items())
+        sizes = [(at, len(members)) for at, (_, members) in enumerate(groups)]
+        shares = share_out([len(of) for of in kinds.values()], sizes, holds, takes, most)
         placed: list[_OnNode] = []
-        for (_, members), vectors in zip(groups, shares or (), strict=False):
-            for node, vector in zip(members, vectors, strict=False):
+        for (_, members), moves in zip(groups, shares or (), strict=False):
+            for node, (vector, taken) in zip(members, moves, strict=False):
                 own = [
                     numbers.pop(0)
                     for numbers, count in zip(kinds.values(), vector, strict=True)
                     for _ in range(count)
                 ]
                 together = self._known([claim for pod in own for claim in given[pod]])
-                placed.append((own, self._decision(together, node, self._views[node], mode)))
+                view = self._views[node]
+                decision = self._decision(together, node, view, of.mode, named(taken))
+                placed.append((own, decision))
         return placed
 
     def verify(self, decision: ClaimDecision | DraGangDecision) -> None:
@@ -280,42 +322,48 @@ class DraCluster(DraLedger):
                 charges,
             )
 
-    def _groups(
-        self,
-        kinds: Iterable[ClaimKind],
-        nodes: set[str],
-        mode: str,
-        prefer: str,
-    ) -> list[tuple[NodeClass, list[str]]]:
-        """The nodes that can serve one of these at least, by class, those preferred first."""
-        groups = []
+    def _groups(self, kinds: Iterable[ClaimKind], of: "_Gang") -> list[tuple[NodeClass, list[str]]]:
+        """The nodes that can serve one of these at least, by class, those preferred first; a node
+        that a pod has already stands alone.
+        """
+        groups, taken = [], set(of.where.values())
         for node_class in self._classes:
-            members = sorted(node_class.nodes & nodes)
-            answers = [self._answer(kind, node_class, mode) for kind in kinds]
+            answers = [self._answer(kind, node_class, of.mode) for kind in kinds]
             able = [answer for answer in answers if answer.outcome == "allocated"]
-            if members and able:
-                score = min(_score(answer, node_class, prefer) for answer in able)
-                groups.append((score, members[0], node_class, members))
+            nodes = node_class.nodes & of.nodes
+            parts = [[node] for node in nodes & taken] + [sorted(nodes - taken)]
+            for members in parts if able else ():
+                if members:
+                    score = min(_score(answer, node_class, of.prefer) for answer in able)
+                    groups.append((score, members[0], node_class, members))
         groups.sort(key=lambda group: group[:2])
         return [(node_class, members) for _, _, node_class, members in groups]
 
-    def _decision(self, known: "_Known", node: str, view: NodeView, mode: str) -> ClaimDecision:
-        answer = self._answer(known.kind, view.node_class, mode)
+    def _decision(
+        self,
+        known: "_Known",
+        node: str,
+        view: NodeView,
+        mode: str,
+        within: Within | None = None,
+    ) -> ClaimDecision:
+        answer = known.kind.answer(view.node_class, mode, self._limit, within)
         share_ids = tuple(
             "" if grant.consumed is None else str(self._share_id()) for grant in answer.grants
         )
         question, devices = known.kind.question, view.devices
-        return ClaimDecision(
-            node, known.claims, mode, answer, question, devices, share_ids, view.node_class
-        )
+        own = node, known.claims, mode, answer, question, devices, share_ids, view.node_class
+        return ClaimDecision(*own, within)
 
     def _changes_of(self, decision: ClaimDecision, view: NodeView) -> tuple[Change, ...] | None:
         if decision.was_made_on(view):
             return decision.changes
-        self._look_at(decision.mode)
+        within = decision.within
+        self._look_at(decision.mode, within)
         known = self._known(decision.claims)
         self._refresh_for(known)
-        now = self._decision(known, decision.node, self._views[decision.node], decision.mode)
+        view = self._views[decision.node]
+        now = self._decision(known, decision.node, view, decision.mode, within)
         return now.changes if now.devices == decision.devices else None
 
     def _answer(self, kind: ClaimKind, node_class: NodeClass, mode: str) -> Answer:
@@ -369,8 +417,14 @@ class DraCluster(DraLedger):
             self._claim_kinds[key] = kind
         return _Known(given, kind)
 
-    def _look_at(self, mode: str) -> None:
-        """Check a mode, and let the attribute count of which it wants the fewest values."""
+    def _look_at(self, mode: str, within: Within | None = None) -> None:
+        """Check a mode, and let count what it and limits depend on."""
+        for key, amount in (within or {}).items():
+            _check_limit(key, amount)
+            if key[1] == "counters" and self._numbering.look_at_counters():
+                self._renumber()
+        if str(mode).removeprefix(LEAST_WASTE) not in ("", mode):
+            return
         of = str(mode).removeprefix(FEWEST)
         if of == mode:
             as_choice(mode, "mode", MODES)
@@ -422,9 +476,39 @@ class DraCluster(DraLedger):
                 self._renumber()
 
 
+class _Gang(NamedTuple):
+    """What is asked for pods that start together, beside their claims."""
+
+    nodes: set[str]
+    mode: str
+    prefer: str
+    where: Mapping[int, str]
+    within: Within
+
+    def after(self, kept: Sequence[ClaimDecision]) -> "_Gang":
+        """What is asked for the other pods."""
+        within = dict(self.within)
+        for decision in kept:
+            for i in range(len(decision.claims)):
+                for key, amount in decision.taken_of(i).items():
+                    if key in within:
+                        within[key] -= amount
+        nodes = self.nodes - {decision.node for decision in kept}
+        return self._replace(nodes=nodes, within=within)
+
+
 class _Known(NamedTuple):
     claims: tuple[ResourceClaim, ...]
     kind: ClaimKind
+
+
+def _check_limit(key: Any, amount: Any) -> None:
+    is_named = isinstance(key, tuple) and len(key) == 3 and key[1] in ("capacity", "counters")
+    if not is_named or not isinstance(amount, int | Fraction):
+        raise ValueError(
+            f"within: {show(key)}: {show(amount)} must be (device class, 'capacity' or 'counters',"
+            " name): a number"
+        )
 
 
 def _looked_at(expression: str) -> set[str] | None:

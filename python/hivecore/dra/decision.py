@@ -1,6 +1,5 @@
 """Answers to claims: allocations as Kubernetes writes them, or why there are none."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -10,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 from hivecore._record import Record
 from hivecore.dra._book import Entry
 from hivecore.dra._node_class import Change, NodeClass, NodeView
-from hivecore.dra._question import Question
+from hivecore.dra._question import Question, Taking
 from hivecore.dra.claim import ResourceClaim
-from hivecore.dra.device import DeviceId
+from hivecore.dra.device import Device, DeviceId
 from hivecore.dra.pools import PoolDevice
 from hivecore.dra.result import DeviceResult, write_allocation
 
@@ -78,7 +77,23 @@ class Answer(NamedTuple):
     reason: str = ""
     problems: tuple[tuple[str, int, str, int], ...] = ()  # code, claim, message, position; -1: none
     changes: tuple[Change, ...] = ()  # of the node
-    fewest: tuple[int, int] | None = None  # how many parts it touches, and how many it must
+    #: in a mode that minimizes: how much it uses, and how much has to be used
+    fewest: tuple[int | Fraction, int | Fraction] | None = None
+
+    def taken(
+        self, question: Question, device_at: Callable[[int], Device], claim: int | None = None
+    ) -> dict[Taking, Fraction]:
+        """What all devices take, or those of a claim.
+
+        :param device_at: the device at a position.
+        """
+        taken: dict[Taking, Fraction] = {}
+        for number, position, consumed in self.grants:
+            of = question.alternatives[number]
+            if claim in (None, of.claim):
+                for key, amount in of.takes(device_at(position), consumed).items():
+                    taken[key] = taken.get(key, Fraction()) + amount
+        return taken
 
 
 def vector_of(answer: Answer) -> tuple[int, ...]:
@@ -102,6 +117,7 @@ class ClaimDecision:
         "claims",
         "mode",
         "node",
+        "within",
     )
 
     def __init__(
@@ -114,7 +130,9 @@ class ClaimDecision:
         devices: tuple[PoolDevice, ...],
         share_ids: tuple[str, ...],
         node_class: NodeClass | None = None,
+        within: Mapping[Taking, Fraction] | None = None,
     ) -> None:
+        self.within = within or {}
         self.node, self.claims, self.mode = node, claims, mode
         self._answer, self._question, self._devices = answer, question, devices
         self._share_ids, self._node_class = share_ids, node_class
@@ -122,7 +140,7 @@ class ClaimDecision:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self.node, self.claims, self.mode, self._answer, self._question, self._devices
-        return ClaimDecision, (*own, self._share_ids)
+        return ClaimDecision, (*own, self._share_ids, None, self.within)
 
     def __repr__(self) -> str:
         return f"ClaimDecision({self.outcome!r}, node={self.node!r}, devices={len(self.devices)})"
@@ -152,9 +170,9 @@ class ClaimDecision:
         return self._answer.is_first
 
     @property
-    def fewest(self) -> tuple[int, int] | None:
-        """In a mode that counts blocks or values: how many are used, and how many have to be; they
-        differ only if the limit of work was reached.
+    def fewest(self) -> tuple[int | Fraction, int | Fraction] | None:
+        """In a mode that minimizes: how many blocks or values are used, or how much is wasted, and
+        the least that is possible; they differ only if the limit of work was reached.
         """
         return self._answer.fewest
 
@@ -184,19 +202,15 @@ class ClaimDecision:
             for number, position, consumed in self._answer.grants
         )
 
-    def taken_of(self, claim: int) -> dict[tuple[str, str], Fraction]:
-        """What a claim takes, by device class and capacity: of whole devices all that they have.
+    def taken_of(self, claim: int) -> dict[tuple[str, str, str], Fraction]:
+        """What the devices of a claim take: by device class, "capacity" or "counters", and name.
 
         :param claim: its place in the call. What it has with admin access does not count.
+
+        Of whole devices all of a capacity counts, of shares what they take; of counters, what each
+        device consumes, for each share of it.
         """
-        taken = Counter[tuple[str, str]]()
-        for number, position, consumed in self._answer.grants:
-            of, device = self._question.alternatives[number], self._devices[position].device
-            if of.claim == claim and not of.is_admin:
-                whole = {name: capacity.value for name, capacity in device.capacity.items()}
-                for name, amount in (whole if consumed is None else consumed).items():
-                    taken[of.terms.device_class_name, name] += amount  # type: ignore[assignment]
-        return dict(taken)  # type: ignore[arg-type]
+        return self._answer.taken(self._question, lambda i: self._devices[i].device, claim)
 
     @property
     def allocations(self) -> tuple[dict[str, Any], ...]:
@@ -228,7 +242,7 @@ class ClaimDecision:
             for number, (share, claim) in enumerate(zip(self._share_ids, of, strict=True))
         )
         own = self.node, self.claims, self.mode, self._answer, self._question, self._devices
-        return ClaimDecision(*own, share_ids, self._node_class)
+        return ClaimDecision(*own, share_ids, self._node_class, self.within)
 
     @property
     def entries(self) -> tuple[tuple[Entry, ...], ...]:

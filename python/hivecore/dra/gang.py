@@ -5,11 +5,16 @@ from typing import NamedTuple, TypeVar
 
 from hivecore.dra.decision import ClaimDecision
 
-__all__ = ["DraGangDecision", "share_out"]
+__all__ = ["DraGangDecision", "least_vectors", "share_out"]
 
 _C = TypeVar("_C")
-#: A group, how many of its nodes are used, and the pods of each kind that are left.
-_State = tuple[int, int, tuple[int, ...]]
+_Vector = tuple[int, ...]
+#: A group, how many of its nodes are used, the pods of each kind that are left, and what is left
+#: of each limit.
+_State = tuple[int, int, _Vector, _Vector]
+#: The pods of each kind that a node takes, and what these take of each limit.
+_Move = tuple[_Vector, _Vector]
+_NO_MORE: _Move = (), ()
 
 
 class DraGangDecision(NamedTuple):
@@ -26,65 +31,74 @@ class DraGangDecision(NamedTuple):
 def share_out(
     wanted: Sequence[int],
     groups: Sequence[tuple[_C, int]],
-    holds: Callable[[_C, tuple[int, ...]], bool],
-) -> list[list[tuple[int, ...]]] | None:
+    holds: Callable[[_C, _Vector], bool],
+    takes: Callable[[_C, _Vector], Iterable[_Vector]] = lambda *_: [()],
+    limits: _Vector = (),
+) -> list[list[_Move]] | None:
     """How many pods of each kind go to each node, on as few nodes as the first answer needs.
 
     :param wanted: pods of each kind.
     :param groups: kinds of nodes in the order in which they are preferred, and how many there are.
     :param holds: whether a node can serve so many pods of each kind together; if it can serve
         pods, it can serve some of them.
-    :returns: for each group the pods of each of its nodes that gets some; ``None``: there is none.
+    :param takes: the ways to serve so many pods of each kind: what each takes of each limit.
+    :param limits: the most that all pods together may take.
+    :returns: for each group the pods of each of its nodes that gets some, and what they take;
+        ``None``: there is none.
 
-    Exact. Each node takes as many as nothing more contains; what remains is looked at once for each
-    group. Cost: O(vectors of pods that fit a node) questions for each group.
+    Exact. Without limits, each node takes as many as nothing more contains; what remains is looked
+    at once for each group. Cost: O(vectors of pods that fit a node) questions for each group.
     """
     failed: set[_State] = set()
 
-    def moves(state: _State) -> Iterator[tuple[int, ...] | None]:
+    def moves(state: _State) -> Iterator[_Move | None]:
         """The pods that the next node may take, and then none, for the next group."""
-        group, used, remaining = state
+        group, used, remaining, left = state
         if group == len(groups) or state in failed:
             return
         kind, count = groups[group]
         if used < count:
-            yield from _fullest(remaining, lambda of: holds(kind, of))
+            for vector in _vectors(remaining, lambda of: holds(kind, of), bool(limits)):
+                for taken in takes(kind, vector):
+                    if _is_within(taken, left):
+                        yield vector, taken
             failed.add(state)
         yield None
 
-    state: _State = 0, 0, tuple(wanted)
-    path: list[tuple[_State, Iterator[tuple[int, ...] | None], tuple[int, ...] | None]]
+    state: _State = 0, 0, tuple(wanted), limits
+    path: list[tuple[_State, Iterator[_Move | None], _Move | None]]
     path = [(state, moves(state), None)]
     while any(path[-1][0][2]):
-        (group, used, remaining), untried, _ = path[-1]
-        move = next(untried, ())
-        if move == ():
+        (group, used, remaining, left), untried, _ = path[-1]
+        move = next(untried, _NO_MORE)
+        if move is _NO_MORE:
             path.pop()
             if not path:
                 return None
             continue
-        state = (group + 1, 0, remaining)
+        state = (group + 1, 0, remaining, left)
         if move is not None:
-            state = (group, used + 1, _less(remaining, move))
+            state = (group, used + 1, _less(remaining, move[0]), _less(left, move[1]))
         path.append((state, moves(state), move))
-    answer: list[list[tuple[int, ...]]] = [[] for _ in groups]
-    for (group, _, _), _, move in path:
+    answer: list[list[_Move]] = [[] for _ in groups]
+    for (group, *_), _, move in path:
         if move is not None:
             answer[group].append(move)
     return answer
 
 
-def _less(whole: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _less(whole: _Vector, other: _Vector) -> _Vector:
     return tuple(a - b for a, b in zip(whole, other, strict=True))
 
 
-def _fullest(
-    most: tuple[int, ...], holds: Callable[[tuple[int, ...]], bool]
-) -> Iterable[tuple[int, ...]]:
-    """The vectors that hold and that no other contains, those with the most pods first."""
-    able: list[tuple[int, ...]] = []
+def _vectors(most: _Vector, holds: Callable[[_Vector], bool], every: bool) -> Iterable[_Vector]:
+    """The vectors that hold, those with the most pods first.
 
-    def extend(prefix: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    :param every: also those that another one contains.
+    """
+    able: list[_Vector] = []
+
+    def extend(prefix: _Vector) -> Iterator[_Vector]:
         """All that hold, of the kinds from the end of the prefix on."""
         kind = len(prefix)
         if kind == len(most):
@@ -97,7 +111,48 @@ def _fullest(
             yield from extend(vector)
 
     for vector in sorted(extend(()), key=sum, reverse=True):
-        contained = any(all(a <= b for a, b in zip(vector, other, strict=True)) for other in able)
-        if any(vector) and not contained:
+        contained = any(_is_within(vector, other) for other in able)
+        if any(vector) and (every or not contained):
             able.append(vector)
     return able
+
+
+def least_vectors(find: Callable[[_Vector], _Vector | None], most: _Vector) -> list[_Vector]:
+    """All vectors of a set within limits of which no other one is smaller or equal.
+
+    :param find: a vector of the set within limits; ``None``: there is none.
+    :param most: the limits.
+    """
+    least: list[_Vector] = []
+    boxes = [most]
+    while boxes:
+        box = boxes.pop()
+        vector = next((known for known in least if _is_within(known, box)), None)
+        if vector is None:
+            vector = find(box)
+            if vector is None:
+                continue
+            for i in range(len(box)):
+                vector = _lowered(find, vector, i)
+            least.append(vector)
+        boxes += [
+            (*box[:i], amount - 1, *box[i + 1 :]) for i, amount in enumerate(vector) if amount
+        ]
+    return least
+
+
+def _lowered(find: Callable[[_Vector], _Vector | None], vector: _Vector, i: int) -> _Vector:
+    """A vector of the set that is no larger, with the least number at a place."""
+    low = 0
+    while low < vector[i]:
+        middle = (low + vector[i]) // 2
+        found = find((*vector[:i], middle, *vector[i + 1 :]))
+        if found is None:
+            low = middle + 1
+        else:
+            vector = found
+    return vector
+
+
+def _is_within(vector: _Vector, limits: _Vector) -> bool:
+    return all(a <= b for a, b in zip(vector, limits, strict=True))

@@ -11,7 +11,8 @@ constexpr Index kMostWords = Index{1} << 24;  // of values of a constraint: 128 
 
 }  // namespace
 
-Problem::Problem(const Node& of, const Claims& given) : node(of), claims(given) {
+Problem::Problem(const Node& of, const Claims& given, const Budgets& within)
+    : node(of), claims(given), budgets(within) {
     const auto count = claims.alternatives.size();
     constraints.resize(count);
     for (Index j = 0; j < claims.constraints.size(); ++j) {
@@ -94,7 +95,8 @@ Grants::Grants(const Problem& problem)
     : problem_(problem),
       given_(problem.node.devices.size()),
       left_(problem.node.left),
-      common_(problem.node.common) {
+      common_(problem.node.common),
+      unspent_(problem.budgets.limits) {
     for (const auto& device : problem.node.devices) {
         room_.push_back(device.room);
     }
@@ -111,7 +113,7 @@ Grants::Grants(const Problem& problem)
 bool Grants::give(Index alternative, Index device) {
     if (!is_free(alternative, device) || !has_room(alternative, device) ||
         (must_charge(alternative, device) && !can_charge(device)) ||
-        !keeps_constraints(alternative, device)) {
+        !can_pay(alternative, device) || !keeps_constraints(alternative, device)) {
         return false;
     }
     if (must_charge(alternative, device)) {
@@ -135,6 +137,9 @@ bool Grants::give(Index alternative, Index device) {
             values_[j] |= problem_.values[j][device];
         }
     }
+    for (Index k = 0; k < unspent_.size(); ++k) {
+        unspent_[k] -= problem_.cost(k, alternative, device);
+    }
     given_[device] += problem_.claims.alternatives[alternative].is_admin ? 0 : 1;
     list_.push_back({alternative, device});
     return true;
@@ -144,6 +149,9 @@ void Grants::take_back() {
     const auto [alternative, device] = list_.back();
     list_.pop_back();
     given_[device] -= problem_.claims.alternatives[alternative].is_admin ? 0 : 1;
+    for (Index k = 0; k < unspent_.size(); ++k) {
+        unspent_[k] += problem_.cost(k, alternative, device);
+    }
     for (const auto j : std::views::reverse(problem_.constraints[alternative])) {
         values_[j] = std::move(old_values_.back());
         old_values_.pop_back();
@@ -200,6 +208,15 @@ bool Grants::can_charge(Index device) const {
                    return use.amount <= std::max(Amount{0}, left);
                });
     });
+}
+
+bool Grants::can_pay(Index alternative, Index device) const {
+    for (Index k = 0; k < unspent_.size(); ++k) {
+        if (problem_.cost(k, alternative, device) > unspent_[k]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool Grants::keeps_constraints(Index alternative, Index device) const {

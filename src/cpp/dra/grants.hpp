@@ -23,10 +23,11 @@ struct Grant {
 // The claims of a call on a node: the devices that suit each alternative, one by one.
 class Problem {
   public:
-    Problem(const Node& node, const Claims& claims);
+    Problem(const Node& node, const Claims& claims, const Budgets& budgets);
 
     const Node& node;
     const Claims& claims;
+    const Budgets& budgets;
     Index requests = 0;
     std::vector<Index> first_alternative;         // of each request, and one more
     std::vector<std::vector<Index>> devices;      // of each alternative, in order
@@ -46,6 +47,10 @@ class Problem {
     }
     const Amount* share(Index alternative, Index device) const {
         return profile(device).amounts.data() + offer(alternative, device);
+    }
+    Amount cost(Index budget, Index alternative, Index device) const {
+        const auto row = budget * claims.alternatives.size() + alternative;
+        return budgets.costs[row * node.devices.size() + device];
     }
 
   private:
@@ -76,11 +81,14 @@ class Grants {
     void describe(Index device, std::vector<Amount>& numbers) const;
     Amount left(Index counter) const { return left_[counter]; }
     std::uint64_t common(Index set) const { return common_[set]; }
+    // What the grants so far leave of each budget.
+    const std::vector<Amount>& unspent() const { return unspent_; }
 
   private:
     bool is_free(Index alternative, Index device) const;
     bool has_room(Index alternative, Index device) const;
     bool can_charge(Index device) const;
+    bool can_pay(Index alternative, Index device) const;
     bool keeps_constraints(Index alternative, Index device) const;
     bool must_charge(Index alternative, Index device) const {
         return !problem_.claims.alternatives[alternative].is_admin && given_[device] == 0 &&
@@ -98,6 +106,7 @@ class Grants {
     std::vector<Amount> left_;
     std::vector<std::uint64_t> common_;
     std::vector<Mask> values_;
+    std::vector<Amount> unspent_;
     std::vector<std::uint64_t> old_common_;  // stacks of what grants have replaced
     std::vector<Mask> old_values_;
 };

@@ -31,7 +31,12 @@ void check(const Node& node) {
     }
 }
 
-void check(const Node& node, const Claims& claims) {
+void check(const Node& node, const Claims& claims, const Budgets& budgets) {
+    require(budgets.costs.size() ==
+                budgets.limits.size() * claims.alternatives.size() * node.devices.size(),
+            "costs: not of each limit, alternative and device");
+    require(std::ranges::all_of(budgets.costs, [](auto cost) { return cost >= 0; }),
+            "costs: negative");
     require(claims.alternatives.empty() || claims.alternatives.back().request < kMostRequests,
             "alternatives: more than 1,024 requests");
     for (std::size_t a = 0; a < claims.alternatives.size(); ++a) {

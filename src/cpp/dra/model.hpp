@@ -81,8 +81,15 @@ struct Claims {
     std::vector<Profile> profiles;
 };
 
+// How much the grants of an answer may cost together, in each of several currencies: what a quota
+// has left of a capacity, say.
+struct Budgets {
+    std::vector<Amount> limits;
+    std::vector<Amount> costs;  // of each limit, alternative and device of the node, in this order
+};
+
 // Throws std::invalid_argument if a number points nowhere.
 void check(const Node& node);
-void check(const Node& node, const Claims& claims);
+void check(const Node& node, const Claims& claims, const Budgets& budgets);
 
 }  // namespace hivecore::dra

@@ -73,6 +73,16 @@ void Packing::find_blocks() {
             }
         }
     }
+    const auto& budgets = problem_.budgets.limits;
+    for (Index k = 0; k < budgets.size(); ++k) {
+        for (Index a = 0; a < problem_.devices.size(); ++a) {
+            for (const auto d : problem_.devices[a]) {
+                if (problem_.cost(k, a, d) > 0) {
+                    join(problem_.claims.constraints.size() + 1 + k, 0, d);
+                }
+            }
+        }
+    }
     std::map<Index, std::vector<Index>> by_root;
     for_each(suitable, [&](Index d) { by_root[groups.root(d)].push_back(d); });
     for (auto& [root, devices] : by_root) {
@@ -124,6 +134,9 @@ void Packing::find_equals() {
             for (Index i = 0; problem_.offer(a, d) >= 0 && i < problem_.node.devices[d].room.size();
                  ++i) {
                 rule.push_back(problem_.share(a, d)[i]);
+            }
+            for (Index k = 0; k < problem_.budgets.limits.size(); ++k) {
+                rule.push_back(problem_.cost(k, a, d));
             }
         }
         same_.push_back(rules.try_emplace(rule, a).first->second);
@@ -274,6 +287,9 @@ void Packing::weigh() {
                 for (Index i = 0; i < room.size(); ++i) {
                     add(problem_.share(demand.alternative, d)[i], room[i]);
                 }
+            }
+            for (Index k = 0; k < problem_.budgets.limits.size(); ++k) {
+                add(problem_.cost(k, demand.alternative, d), grants_.unspent()[k]);
             }
             for (Index k = 0; k < kWeights; ++k) {
                 least[k] = is_first ? own[k] : std::min(least[k], own[k]);

@@ -1,12 +1,12 @@
 // Whether the devices of a node can serve some demands together, once every choice between
 // alternatives and between common values has been made. Exact.
 //
-// Devices that share something (a counter set, a value that may be used once) are a *block*; what
-// one block gives does not depend on the others. A device that is alone, and serves one request as
-// a whole, needs no more than a matching. For any other block there is a table of what it can serve
-// at the same time, as far as nothing better contains it; equal blocks have one table. The search
-// goes over blocks, takes one line of each table, and visits what remains at most once; the rest is
-// matched.
+// Devices that share something (a counter set, a value that may be used once, a budget) are a
+// *block*; what one block gives does not depend on the others. A device that is alone, and serves
+// one request as a whole, needs no more than a matching. For any other block there is a table of
+// what it can serve at the same time, as far as nothing better contains it; equal blocks have one
+// table. The search goes over blocks, takes one line of each table, and visits what remains at most
+// once; the rest is matched.
 //
 //     block 0, a GPU in partitions      block 1, the same       devices alone
 //     demand:   small  half  whole                              0 1 2 3

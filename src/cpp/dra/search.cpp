@@ -685,10 +685,10 @@ class Search {
 
 }  // namespace
 
-Answer search(const Node& node, const Claims& claims, Mode mode, std::uint64_t limit,
-              std::uint64_t few) {
-    check(node, claims);
-    const Problem problem(node, claims);
+Answer search(const Node& node, const Claims& claims, const Budgets& budgets, Mode mode,
+              std::uint64_t limit, std::uint64_t few) {
+    check(node, claims, budgets);
+    const Problem problem(node, claims, budgets);
     return Search(problem, limit, few).run(mode);
 }
 

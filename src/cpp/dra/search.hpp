@@ -40,7 +40,7 @@ struct Answer {
 };
 
 // `few`: the steps of Kubernetes' own search, which comes first.
-Answer search(const Node& node, const Claims& claims, Mode mode, std::uint64_t limit,
-              std::uint64_t few);
+Answer search(const Node& node, const Claims& claims, const Budgets& budgets, Mode mode,
+              std::uint64_t limit, std::uint64_t few);
 
 }  // namespace hivecore::dra

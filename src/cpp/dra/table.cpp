@@ -44,6 +44,9 @@ class Description {
                  ++i) {
                 numbers_.push_back(problem_.share(a, device)[i]);
             }
+            for (Index k = 0; k < grants_.unspent().size(); ++k) {
+                numbers_.push_back(problem_.cost(k, a, device));
+            }
             for (const auto j : problem_.constraints[a]) {
                 if (!problem_.claims.constraints[j].is_match) {
                     add_values(j, device);
@@ -229,6 +232,7 @@ class TableMaker {
         };
         add(&i, 1);
         add(line_.counts.data(), line_.counts.size());
+        add(grants_.unspent().data(), grants_.unspent().size());
         for (const auto set : shared_[i].sets) {
             const auto common = grants_.common(set);
             add(&common, 1);
@@ -269,6 +273,11 @@ class TableMaker {
         const auto a = demand.alternative;
         const auto at = problem_.offer(a, device);
         const auto count = problem_.node.devices[device].room.size();
+        for (Index k = 0; k < grants_.unspent().size(); ++k) {
+            if (problem_.cost(k, a, device) > 0) {
+                return false;
+            }
+        }
         return demand.allowed.has(device) && !problem_.has_admin && at >= 0 &&
                std::all_of(problem_.share(a, device), problem_.share(a, device) + count,
                            [](Amount amount) { return amount == 0; }) &&
@@ -365,6 +374,9 @@ std::string describe_block(const Problem& problem, const Grants& grants,
         text.add(static_cast<Amount>(same[demands[t].alternative]));
         text.add(static_cast<Amount>(demands[t].count));
         text.add(demands[t].is_separate ? 1 : 0);
+    }
+    for (const auto left : grants.unspent()) {
+        text.add(left);
     }
     for (const auto device : devices) {
         text.add(device, demands, chosen);
