@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 from dra import worlds
@@ -362,6 +362,60 @@ def test_a_gang_is_served_exactly_if_an_assignment_exists(free, sizes):
         for pod, node in enumerate(decision.nodes):
             (of,) = [one for one in decision.decisions if one.node == node]
             assert f"p{pod}" in [one.name for one in of.claims]
+
+
+SIZED = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=3)
+
+
+@given(st.lists(SIZED, min_size=1, max_size=2), st.lists(st.integers(1, 2), min_size=1, max_size=3),
+       st.integers(0, 12), st.integers(0, 9), st.sampled_from([None, 0, 1]))  # fmt: skip
+@examples(300)
+def test_a_gang_is_within_limits_exactly_if_an_assignment_is(nodes, sizes, memory, most_x, where):
+    slices = []
+    for i, of in enumerate(nodes):
+        devices = [
+            device(f"d{j}", {}, {"memory": str(size)}, counters={"s": {"x": str(x)}})
+            for j, (size, x) in enumerate(of)
+        ]
+        fields = {"pool": f"n{i}", "nodeName": f"n{i}", "count": 2}
+        counters = worlds.counter_slice(f"c{i}", {"s": {"x": "99"}}, **fields)
+        slices += [published_slice(f"s{i}", devices, **fields), counters]
+    cluster = cluster_of(*slices)
+    within = {("any", "capacity", "memory"): memory, ("any", "counters", "x"): most_x}
+    pods = [[claim(request("r", n), name=f"p{i}")] for i, n in enumerate(sizes)]
+    fixed = {} if where is None else {0: f"n{min(where, len(nodes) - 1)}"}
+    gang = cluster.schedule_gang(pods, within=within, where=fixed)
+
+    def exists(pod, free, memory, most_x):
+        if memory < 0 or most_x < 0 or pod == len(sizes):
+            return min(memory, most_x) >= 0
+        return any(
+            exists(pod + 1, free - set(chosen), memory - sum(nodes[i][j][0] for i, j in chosen),
+                   most_x - sum(nodes[i][j][1] for i, j in chosen))
+            for i in range(len(nodes))
+            if fixed.get(pod, f"n{i}") == f"n{i}"
+            for chosen in combinations(sorted(one for one in free if one[0] == i), sizes[pod])
+        )  # fmt: skip
+
+    every = {(i, j) for i, of in enumerate(nodes) for j in range(len(of))}
+    assert (gang is not None) == exists(0, every, memory, most_x)
+    if gang is not None:
+        assert all(gang.nodes[pod] == node for pod, node in fixed.items())
+        cluster.verify(gang)
+        for one in gang.decisions:
+            cluster.commit(one)
+        taken = [one.taken_of(i) for one in gang.decisions for i in range(len(one.claims))]
+        for key, most in within.items():
+            assert sum(of.get(key, 0) for of in taken) <= most
+
+
+@pytest.mark.parametrize("key", ["memory", ("any", "memory"), ("any", "size", "memory")])
+def test_limits_of_something_else_are_refused(key):
+    cluster = cluster_of(*two_nodes())
+    with pytest.raises(ValueError, match="within: "):
+        cluster.allocate([claim(request("r"))], "n1", within={key: 1})
+    with pytest.raises(ValueError, match="within: "):
+        cluster.schedule_gang([[claim(request("r"))]], within={("any", "capacity", "m"): "1Gi"})
 
 
 def with_a_common_device(count):

@@ -1,4 +1,4 @@
-"""Modes that count blocks or values give the fewest of all answers with the best alternatives.
+"""Modes that minimize give the least of all answers with the best alternatives.
 
 The oracle is that of the search through all assignments.
 """
@@ -6,7 +6,13 @@ The oracle is that of the search through all assignments.
 from itertools import product
 
 import pytest
-from dra.test_allocator_against_all_assignments import Judge, alternatives_of, cases
+from dra.test_allocator_against_all_assignments import (
+    Judge,
+    alternatives_of,
+    cases,
+    consumed,
+    limits,
+)
 from dra.test_proof import with_held
 from dra.worlds import (
     claim,
@@ -51,23 +57,45 @@ def blocks_begun(judge, keys):
     return len({one for key in keys for one in sets_of(key)} - in_use)
 
 
-@given(cases(), st.sampled_from(["blocks", ROOT]), st.sampled_from([512, 0]))
-@examples(600)
-def test_no_answer_with_the_best_alternatives_touches_fewer(case, of, steps):
+def wasted(judge, uses):
+    """How much memory devices give that was not requested."""
+    waste = 0
+    for (number, name), key in uses:
+        of = judge.devices[key]
+        requests = judge.claims[number]["spec"]["devices"]["requests"]
+        terms = next(dict(alternatives_of(one)).get(name) for one in requests
+                     if name in dict(alternatives_of(one)))  # fmt: skip
+        taken = {name: int(x["value"]) for name, x in of.get("capacity", {}).items()}
+        if judge.can_share(key):
+            taken = consumed(terms, of)
+        asked = (terms.get("capacity") or {}).get("requests", {})
+        waste += taken.get("memory", 0) - int(asked.get("memory", 0))
+    return waste
+
+
+MODES = ["fewest blocks", f"fewest {ROOT}", "least waste of memory"]
+
+
+@given(cases(), st.sampled_from(MODES), st.sampled_from([512, 0]), st.just({}) | limits)
+@examples(900)
+def test_no_answer_with_the_best_alternatives_uses_less(case, mode, steps, within):
     slices, claims, held = case
-    judge, cluster = Judge(slices, claims, held), with_held(slices, held)
+    judge, cluster = Judge(slices, claims, held, within), with_held(slices, held)
     with plain_steps(steps):
-        decision = cluster.allocate(claims, "n1", f"fewest {of}")
-        best = cluster.allocate(claims, "n1", "best")
+        decision = cluster.allocate(claims, "n1", mode, within)
+        best = cluster.allocate(claims, "n1", "best", within)
     assert decision.outcome == best.outcome
     if decision.outcome != "allocated":
         return
     cluster.verify(decision)
-    count = least_values if of == ROOT else blocks_begun
+    count = dict(zip(MODES, (blocks_begun, least_values, wasted), strict=True))[mode]
     admin = [is_admin(claims[of.claim], of.request) for of in best.devices]
 
     def touched(keys):
-        return count(judge, [key for key, skip in zip(keys, admin, strict=True) if not skip])
+        uses = [
+            (of, key) for of, key, skip in zip(best.devices, keys, admin, strict=True) if not skip
+        ]
+        return count(judge, [(of[:2], key) if count is wasted else key for of, key in uses])
 
     names = [of.request for of in best.devices]
     assert [of.request for of in decision.devices] == names

@@ -26,13 +26,17 @@ profiles = st.lists(
 
 
 @given(devices, st.lists(small, max_size=2), st.lists(st.integers(0, 3), max_size=2), alternatives,
-       constraints, profiles, st.integers(-1, 3))  # fmt: skip
+       constraints, profiles, st.integers(-1, 3), st.lists(small, max_size=2), st.booleans(),
+       st.lists(small, max_size=4))  # fmt: skip
 @examples(500)
-def test_any_numbers_give_an_answer_or_a_value_error(node, left, common, of, among, offered, mode):
+def test_any_numbers_give_an_answer_or_a_value_error(
+    node, left, common, of, among, offered, mode, limits, is_right, costs
+):
+    if is_right:
+        costs = [1] * (len(limits) * len(of) * len(node))
     try:
-        answer = _dra.search(
-            _dra.node(node, left, common), _dra.claims(of, among, offered), mode, 1000, 5
-        )
+        made = _dra.node(node, left, common), _dra.claims(of, among, offered)
+        answer = _dra.search(*made, mode, 1000, 5, limits, costs)
     except ValueError:
         return
     assert answer[0] in (0, 1, 2)

@@ -193,7 +193,7 @@ class World:
     def pools(self, node="n1", labels=None):
         return gather_pools(self.slices, Node(node, labels or {}), self.features, self.rules)
 
-    def allocate(self, *claims, node="n1", labels=None, mode="first", is_checked=True):
+    def allocate(self, *claims, node="n1", labels=None, mode="first", is_checked=True, within=None):
         ids = iter(range(100))
         twin = Allocator(
             Node(node, labels or {}),
@@ -205,12 +205,12 @@ class World:
             write_allocation,
             lambda: f"share-{next(ids)}",
         )
-        decision = twin.allocate([ResourceClaim.of(one) for one in claims], mode)
+        decision = twin.allocate([ResourceClaim.of(one) for one in claims], mode, within)
         if is_checked:
-            self.check_kernel(decision, claims, Node(node, labels or {}), mode)
+            self.check_kernel(decision, claims, Node(node, labels or {}), mode, within)
         return decision
 
-    def check_kernel(self, wanted, claims, node, mode):
+    def check_kernel(self, wanted, claims, node, mode, within=None):
         """The kernel decides the same, with and without the plain search before the exact one."""
         for steps in (512, 0):
             ids = count()
@@ -226,7 +226,7 @@ class World:
                 charged = {entry.device: self.charged(entry.device) for entry in entries}
                 cluster._book.add(owner, entries, charged)
             with plain_steps(steps):
-                decision = cluster.allocate(claims, node.name, mode)
+                decision = cluster.allocate(claims, node.name, mode, within)
             cluster.check()
             assert decision.outcome == wanted.outcome
             assert decision.allocations == wanted.allocations

@@ -224,7 +224,7 @@ class ClaimKind:
         parts = self._parts(node_class, of)
         touched = parts.touched(grant.position for grant in own)
         order, work, proved = vector_of(base), base.work, touched
-        for size in range(bool(own), touched):
+        for size in range(bool(own) and not parts.needs_all, touched):
             for selection in parts.selections(size):
                 if work >= limit:
                     return base._replace(work=work, fewest=(touched, min(proved, size)))

@@ -423,7 +423,7 @@ class DraCluster(DraLedger):
             _check_limit(key, amount)
             if key[1] == "counters" and self._numbering.look_at_counters():
                 self._renumber()
-        if str(mode).removeprefix(LEAST_WASTE) not in ("", mode):
+        if str(mode).startswith(LEAST_WASTE) and mode != LEAST_WASTE:
             return
         of = str(mode).removeprefix(FEWEST)
         if of == mode:

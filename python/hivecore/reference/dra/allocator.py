@@ -12,6 +12,7 @@ there is no other answer. So no outcome depends on the order of the search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
@@ -22,6 +23,7 @@ from hivecore.reference.dra.rules import (
     consumption,
     fits_capacity,
     fits_counters,
+    fits_within,
     is_compatible,
     is_free,
     keeps_constraint,
@@ -102,8 +104,14 @@ class Allocator:
         self.write, self.share_id = write, share_id
         self.counter_sets = {(pool.driver, pool.name): pool.counter_sets for pool in pools}
 
-    def allocate(self, claims: Sequence[Any], mode: Literal["first", "best"] = "first") -> Decision:
-        """Devices for all claims together; nothing changes."""
+    def allocate(
+        self,
+        claims: Sequence[Any],
+        mode: Literal["first", "best"] = "first",
+        within: Mapping[Any, Fraction] | None = None,
+    ) -> Decision:
+        """Devices for all claims together, which take no more than they may; nothing changes."""
+        self.within = within or {}
         self.claims, self.grants, self.problems = claims, list[Grant](), list[Problem]()
         try:
             requests = [one for i, claim in enumerate(claims) for one in self._requests(i, claim)]
@@ -113,6 +121,9 @@ class Allocator:
         for choices in vectors if mode == "best" else [requests]:
             if self._completes(choices):
                 return Decision("allocated", tuple(self._written()), tuple(self.problems))
+        if within:  # without limits there may be an answer, or a reason why there is none
+            free = self.allocate(claims, mode)
+            return Decision("unsatisfiable") if free.outcome == "allocated" else free
         if not self.problems and any(pool.state == "invalid" for pool in self.pools):
             self.problems.append(Problem("invalid_pools", "", "no answer, and a pool is invalid"))
         return Decision("error" if self.problems else "unsatisfiable", (), tuple(self.problems))
@@ -169,6 +180,7 @@ class Allocator:
             and (not has("DRADeviceTaints") or tolerates(new.terms, device.taints))
             and fits_capacity(grants, new, book)
             and fits_counters(grants, new, book, self.counter_sets[device.id[:2]])
+            and fits_within(grants, new, self.within)
             and (not has("DRADeviceCompatibilityGroups") or is_compatible(grants, new, book))
             and all(self._keeps(of_claim, one) for one in self.claims[new.claim].constraints)
         )

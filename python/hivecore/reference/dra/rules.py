@@ -4,7 +4,7 @@ Each rule is a function of the grants so far and the next one. None keeps a stat
 is taken back leaves no trace. What a rule refuses, it refuses with more grants as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations
 from math import ceil
@@ -17,6 +17,7 @@ __all__ = [
     "consumption",
     "fits_capacity",
     "fits_counters",
+    "fits_within",
     "is_compatible",
     "is_free",
     "keeps_constraint",
@@ -109,6 +110,30 @@ def fits_counters(
             if amount > max(Fraction(), left):
                 return False
     return True
+
+
+def fits_within(grants: list[Grant], new: Grant, within: Mapping[Any, Fraction]) -> bool:
+    """Whether all grants together take no more than they may: by device class, "capacity" or
+    "counters", and name.
+    """
+    taken = [takes for one in (*grants, new) for takes in _takes(one)]
+    return all(
+        sum(amount for key, amount in taken if key == limited) <= most
+        for limited, most in within.items()
+    )
+
+
+def _takes(grant: Grant) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
+    """What counts of a grant: without admin access, all that the device or share takes."""
+    device, class_name = grant.device.device, grant.terms.device_class_name
+    amounts = grant.consumed
+    if amounts is None:
+        amounts = {name: of.value for name, of in device.capacity.items()}
+    for name, amount in amounts.items() if not grant.terms.admin_access else ():
+        yield (class_name, "capacity", name), amount
+    for charge in charges_of(device) if not grant.terms.admin_access else ():
+        for name, amount in charge.counters.items():
+            yield (class_name, "counters", name), amount
 
 
 def is_compatible(grants: list[Grant], new: Grant, book: Book) -> bool:
