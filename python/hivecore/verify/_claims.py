@@ -11,7 +11,7 @@ from hivecore.dra import DeviceId, ResourceClaim, published
 from hivecore.dra.proof import ClusterFacts, verify_allocations
 from hivecore.errors import CertificateError
 from hivecore.scheduler import Job, PlacedPod, Promote, Start
-from hivecore.verify._state import State, hold, pod_name
+from hivecore.verify._state import OF_CLASS, State, hold, pod_name
 
 __all__ = ["check_claims"]
 
@@ -30,7 +30,7 @@ def check_claims(action: Start | Promote, job: Job, state: State) -> None:
         except CertificateError as error:
             hold(False, "claims", f"{job.name!r} on {node!r}: {error}")
         for claim, allocation in pairs:
-            state.capacities[job.name] += _capacities(claim, allocation, facts)
+            state.of_devices[job.name] += _taken(claim, allocation, facts)
         state.claims.update(*[_changed(claim, "allocation", of) for claim, of in pairs])
 
 
@@ -45,20 +45,22 @@ def _allocated(job: Job, pod: PlacedPod) -> Iterator[tuple[ResourceClaim, Any]]:
         yield _changed(template, "name", f"{name}/{template.name}"), given[template.name]
 
 
-def _capacities(claim: ResourceClaim, allocation: Any, facts: ClusterFacts) -> Counter[str]:
-    """What the devices of a claim have, by the names that quotas have for it."""
+def _taken(claim: ResourceClaim, allocation: Any, facts: ClusterFacts) -> Counter[str]:
+    """What the devices of a claim take, by the names that quotas have for it."""
     taken, devices = Counter[str](), published(facts.slices)
     classes = {one.name: one.exactly.device_class_name for one in claim.requests if one.exactly}
     for one in claim.requests:
         classes |= {f"{one.name}/{sub.name}": sub.device_class_name for sub in one.first_available}
     for result in allocation["devices"]["results"]:
         id = DeviceId(result["driver"], result["pool"], result["device"])
-        amounts = {name: of.value for name, of in devices[id].capacity.items()}
+        sizes = {f"capacity/{name}": of.value for name, of in devices[id].capacity.items()}
         for name, amount in result.get("consumedCapacity", {}).items():
-            amounts[name] = read_exactly(amount, name)
-        for name, of in amounts.items() if not result.get("adminAccess") else ():
-            named = f"{classes[result['request']]}.deviceclass.resource.k8s.io/capacity/{name}"
-            taken[named] += of  # type: ignore[assignment]
+            sizes[f"capacity/{name}"] = read_exactly(amount, name)
+        uses = [use.counters.items() for use in devices[id].consumes_counters]
+        counters = [(f"counters/{name}", of.value) for use in uses for name, of in use]
+        for name, amount in [*sizes.items(), *counters] if not result.get("adminAccess") else ():
+            named = f"{classes[result['request']]}{OF_CLASS}/{name}"
+            taken[named] += amount  # type: ignore[assignment]
     return taken
 
 

@@ -15,12 +15,12 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
     """Sums along the path, with what starts, are within what may be used."""
     memory = state.before.gpu_memory
     limits, asked = dict(tree.quota(job.quota).max), amounts_of(job, action.pods, memory)
-    asked += state.capacities[job.name]
+    asked += state.of_devices[job.name]
     wanted = [name for name in limits if asked[name]]
     used: dict[str, Counter[str]] = defaultdict(Counter)
     firm: Counter[str] = Counter()
     has = [
-        (one.quota, one.preemptible, amounts_of(one, pods, memory) + state.capacities[name])
+        (one.quota, one.preemptible, amounts_of(one, pods, memory) + state.of_devices[name])
         for name, (one, pods) in state.has.items()
         if state.holds(name)
     ]

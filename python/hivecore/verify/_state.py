@@ -11,7 +11,18 @@ from hivecore.errors import InvariantError
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler import Job, PlacedPod, Role, Scheduler
 
-__all__ = ["Group", "Has", "State", "amounts_of", "group_of", "hold", "job_of", "pod_name"]
+__all__ = [
+    "OF_CLASS",
+    "Group",
+    "Has",
+    "State",
+    "amounts_of",
+    "group_of",
+    "hold",
+    "is_of_devices",
+    "job_of",
+    "pod_name",
+]
 
 
 def hold(holds: bool, rule: str, what: str) -> None:
@@ -22,6 +33,13 @@ def hold(holds: bool, rule: str, what: str) -> None:
 
 #: What a tree counts of devices of a unit goes by its name and this.
 _DEVICES = "//devices"
+#: Between a device class and what quotas count of its devices.
+OF_CLASS = ".deviceclass.resource.k8s.io"
+
+
+def is_of_devices(what: str) -> bool:
+    """Whether quotas count by this name what devices of a class take."""
+    return what.partition(f"{OF_CLASS}/")[2].startswith(("capacity/", "counters/"))
 
 
 class Has(NamedTuple):
@@ -62,13 +80,13 @@ class State:
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.claims = None if before.claims is None else before.claims.copy()
-        #: by job, what its devices have of capacities, as quotas are charged for it
-        self.capacities: dict[str, Counter[str]] = defaultdict(Counter)
+        #: by job, what its devices take of capacities and counters, as quotas are charged for it
+        self.of_devices: dict[str, Counter[str]] = defaultdict(Counter)
         if self.tree is not None and self.claims is not None:
             for name in filter(self.tree.members, self.tree.owners):
                 for what, amount in self.tree.request(name).amounts:
-                    if "/capacity/" in what:
-                        self.capacities[job_of(name)][what] += amount  # type: ignore[assignment]
+                    if is_of_devices(what):
+                        self.of_devices[job_of(name)][what] += amount  # type: ignore[assignment]
         self.told: dict[str, list[str]] = defaultdict(list)
         #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()
@@ -123,7 +141,7 @@ class State:
 
     def free_devices(self, name: str) -> None:
         """The claims of a job hold no devices any more."""
-        self.capacities.pop(name, None)
+        self.of_devices.pop(name, None)
         for owner in () if self.tree is None else self.tree.owners:
             if owner.endswith(_DEVICES) and job_of(owner) == name:
                 assert self.tree is not None
@@ -180,7 +198,7 @@ class State:
                 assert self.claims is not None
                 old, new = f"{namespace}/{claim}", f"{namespace}/{heir}{claim[len(name) :]}"
                 self.claims.rename(old, new)
-            self.capacities[heir] = self.capacities.pop(name, Counter())
+            self.of_devices[heir] = self.of_devices.pop(name, Counter())
             if self.tree is not None:
                 self.tree.exchange(name, heir)
         if ends and self.tree is not None:
@@ -220,15 +238,15 @@ class State:
     def ask_for_devices(self, job: Job, pods: tuple[PlacedPod, ...]) -> None:
         """What a tree counts beside the rest, as devices of pods that start have more than that."""
         assert self.tree is not None
-        capacities = self.capacities[job.name].items()
-        more = {what: Fraction(ceil(1000 * amount), 1000) for what, amount in capacities}
+        taken = self.of_devices[job.name].items()
+        more = {what: Fraction(ceil(1000 * amount), 1000) for what, amount in taken}
         is_first = len(self.has[job.name].pods) == len(pods)
         asking = {job.name} if is_first else {pod_name(job, pod) for pod in pods}
         for owner in [one for one in self.tree.owners if job_of(one) == job.name]:
             if owner in asking or self.tree.members(owner):
                 for what, amount in self.tree.request(owner).amounts:
                     more[what] = more.get(what, Fraction()) - Fraction(amount)
-        more = {what: amount for what, amount in more.items() if "/capacity/" in what and amount}
+        more = {what: amount for what, amount in more.items() if is_of_devices(what) and amount}
         if more:
             name = min(asking)
             self.tree.submit(self.tree.request(name).replace(name=name + _DEVICES, amounts=more))

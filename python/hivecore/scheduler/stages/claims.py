@@ -148,6 +148,8 @@ class ClaimStage(Stage):
         claims = _claims_of(offer.unit)
         if not any(claims):
             return None
+        if offer.within:
+            return self._propose_within(offer, claims)
         by_node: dict[str, list[int]] = {}
         for i, (own, node) in enumerate(zip(claims, offer.nodes_of_pods(), strict=True)):
             if own:
@@ -155,8 +157,7 @@ class ClaimStage(Stage):
         free = by_node.pop("", [])
         refusal = self._allocate(offer, claims, by_node)
         if refusal is None and free:
-            usable = offer.usable(offer.nodes, self.known)
-            allowed = None if usable is None else [node for node in usable if node in self.known]
+            allowed = self._allowed(offer)
             pods = _nodes_for(self.part, [claims[i] for i in free], allowed)
             chosen = {node: [free[i] for i in own] for node, own in pods.items()}
             refusal = self._allocate(offer, claims, chosen)
@@ -181,14 +182,42 @@ class ClaimStage(Stage):
                 able = offer.able.get(pods[-1], ())
                 offer.able[pods[-1]] = tuple(other for other in able if other != node)
                 return refused(self.name, "devices", _reason_of(decision), _ANY)
-            decision = decision.with_share_ids(_share_id)
-            self.part.commit(decision)
-            first = 0
-            for i in pods:
-                offer.granted[i] = Granted(node, decision, range(first, first + len(claims[i])))
-                first += len(claims[i])
+            self._grant(offer, claims, decision)
             offer.refused_pod = -1
         return None
+
+    def _grant(self, offer: Offer, claims: list[_Templates], decision: ClaimDecision) -> None:
+        """Let pods of an offer have what was decided for all of their claims on a node."""
+        decision = decision.with_share_ids(_share_id)
+        self.part.commit(decision)
+        numbers = {claim.name: number for number, claim in enumerate(decision.claims)}
+        for i, own in enumerate(claims):
+            if own and own[0].name in numbers:
+                first = numbers[own[0].name]
+                offer.granted[i] = Granted(decision.node, decision, range(first, first + len(own)))
+
+    def _propose_within(self, offer: Offer, claims: list[_Templates]) -> Refused | None:
+        """Allocate the claims of all pods on their nodes, and on any usable nodes those of pods
+        without, so that they take no more than they may.
+        """
+        pods = [i for i, own in enumerate(claims) if own]
+        nodes = offer.nodes_of_pods()
+        gang = self.part.schedule_gang(
+            [claims[i] for i in pods],
+            self._allowed(offer),
+            within=offer.within,
+            where={at: nodes[i] for at, i in enumerate(pods) if nodes[i]},
+        )
+        if gang is None:
+            return refused(self.name, "devices", "other devices take too much as well", _ANY)
+        for decision in gang.decisions:
+            self._grant(offer, claims, decision)
+        return None
+
+    def _allowed(self, offer: Offer) -> list[str] | None:
+        """The nodes of which an offer may choose; None: all."""
+        usable = offer.usable(offer.nodes, self.known)
+        return None if usable is None else [node for node in usable if node in self.known]
 
     def _refused(self, templates: Sequence[_Templates], nodes: Sequence[str] | None) -> Refused:
         return refused(self.name, "devices", self._why(self.part, templates, nodes), _ANY)

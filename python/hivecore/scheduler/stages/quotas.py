@@ -1,7 +1,7 @@
 """Quotas: whether a unit is admitted, and which units have to give back what they borrow."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import ceil
@@ -18,9 +18,11 @@ from hivecore.scheduler.stages.units import (
     Key,
     Kind,
     Refused,
+    Taking,
     Unit,
-    capacity_of,
     owner_of,
+    quota_name,
+    taking_of,
 )
 
 __all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Limit", "QuotaStage"]
@@ -36,7 +38,7 @@ OVERUSED = ("quotas", "overused")
 _ANY = ("quotas", "any")
 
 
-#: The capacities of the devices of a unit are charged under its name and this.
+#: What the devices of a unit take is charged under its name and this.
 _DEVICES = "//devices"
 
 
@@ -195,10 +197,10 @@ class QuotaStage(Stage):
             return None
         return self._refused(offer.unit.kind, decision)
 
-    # --- capacities of devices, which are known once claims have them
+    # --- what devices take of capacities and counters, which is known once claims have them
 
     def charge_devices(self, offer: Offer) -> Refused | None:
-        """Charge what the devices of an offer's claims have of capacities that quotas limit."""
+        """Charge what the devices of an offer's claims take of what quotas limit."""
         request = self._request_for_devices(offer)
         if request is None:
             return None
@@ -214,16 +216,55 @@ class QuotaStage(Stage):
         self.part.release(request.name)
         return self._refused(offer.unit.kind, decision)
 
+    def most_for_devices(self, unit: Unit) -> dict[Taking, Fraction]:
+        """The most that the devices of a unit may take so that its quota admits it; none: that does
+        not depend on devices. Each dimension by itself, as limits are.
+        """
+        kind, own = unit.kind, [] if unit.has_quota else [unit.request]
+        asked = kind.quota_request.replace(name=_of_devices(unit.name), amounts={})
+        most: dict[Taking, Fraction] = {}
+        classes = kind.device_classes
+        for name, (taking, limit) in self._limits_for_devices(kind).items():
+            if taking[0] not in classes:
+                continue
+
+            def admits(amount: Amount, name: str = name) -> bool:
+                with suppress(ValueError):  # beyond what a tree can count
+                    return self.part.fits([*own, asked.replace(amounts={name: amount})])
+                return False
+
+            if not admits(0):
+                return {}
+            whole, parts = _largest(admits, int(limit)), 0
+            if self.part.runtimes([name]).dtype.kind == "f":  # it is counted in thousandths
+
+                def admits_parts(number: int, whole: int = whole) -> bool:
+                    return admits(of_thousandths(whole * THOUSAND + number))
+
+                parts = _largest(admits_parts, THOUSAND - 1)
+            before = Fraction(kind.amounts.get(name, 0))
+            most[taking] = whole + Fraction(parts, THOUSAND) + before
+        return most
+
+    def _limits_for_devices(self, kind: Kind) -> dict[str, tuple[Taking, Amount]]:
+        """The dimensions that count what devices take, and their maximum."""
+        return {
+            name: (taking, most)
+            for of in self._path(kind.job.quota)
+            for name, most in self.part.quota(of).max
+            if (taking := taking_of(name))
+        }
+
     def _request_for_devices(self, offer: Offer) -> QuotaRequest | None:
-        """What an offer takes of capacities beyond what it has asked for before; None: nothing."""
+        """What an offer takes beyond what it has asked for before; None: nothing."""
         if not offer.granted:
             return None
-        kind, tree = offer.unit.kind, self.part
-        limited = {name for of in self._path(kind.job.quota) for name, _ in tree.quota(of).max}
+        kind = offer.unit.kind
+        limited = self._limits_for_devices(kind)
         taken: dict[str, Fraction] = {}
         for _, decision, numbers in offer.granted.values():
             for key, amount in (one for i in numbers for one in decision.taken_of(i).items()):
-                if (name := capacity_of(*key)) in limited:
+                if (name := quota_name(key)) in limited:
                     taken[name] = taken.get(name, 0) + amount
         rounded = {name: of_thousandths(ceil(of * THOUSAND)) for name, of in taken.items()}
         amounts = {name: exact(of - kind.amounts.get(name, 0)) for name, of in rounded.items()}
@@ -469,3 +510,12 @@ class QuotaStage(Stage):
         needs = [[as_number(amounts[name] - gone.get(name, 0)) for name in names]]
         row = self.part.quotas.index(quota)
         return bool(self.part.have_room(limit, [row], needs, names)[0])
+
+
+def _largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest number for which something holds, as it does for 0 and all below it."""
+    low = 0
+    while low < most:
+        middle = (low + most + 1) // 2
+        low, most = (middle, most) if holds(middle) else (low, middle - 1)
+    return low

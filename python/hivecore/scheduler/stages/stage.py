@@ -6,6 +6,7 @@ methods of the base class do nothing, so that callers need not know which parts 
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from hivecore._trial import UndoLog
@@ -13,7 +14,7 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
-from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Taking, Unit
 
 __all__ = ["Audited", "Granted", "Listener", "Offer", "PlacingStage", "Stage", "refused"]
 
@@ -40,7 +41,7 @@ class Offer:
 
     __slots__ = (
         *("able", "decisions", "granted", "most", "nodes", "places", "refused_pod", "taken"),
-        *("unit", "usable"),
+        *("unit", "usable", "within"),
     )
 
     def __init__(
@@ -61,6 +62,8 @@ class Offer:
         self.taken: list[Any] = []
         #: what the claims of pods have, by pod
         self.granted: dict[int, Granted] = {}
+        #: the most that the devices of all claims may take together; of others: any amount
+        self.within: dict[Taking, Fraction] = {}
         #: by pod, the only nodes to use where its claims restrict them
         self.able: dict[int, tuple[str, ...]] = {}
         #: after a refusal: the pod that gets nothing on the node that was chosen for it; -1: none

@@ -206,12 +206,29 @@ class Stages(Composed):
                 return refusal
             offer.refused_pod = -1
             at = stages.index(self._place) if self._place is not None else 0
-        refusal = None if self._quotas is None else self._quotas.charge_devices(offer)
+        try:
+            refusal = self._charge_devices(offer)
+        except BaseException:
+            self._retract(offer, at)
+            raise
         if refusal is not None:
             self._retract(offer, at)
             keys = () if self._claims is None else self._claims.released(unit.kind)
             return refusal._replace(keys=(*refusal.keys, *keys))
         return offer
+
+    def _charge_devices(self, offer: Offer) -> Refused | None:
+        """Charge what devices take; if a quota refuses that, choose others of which it does not."""
+        refusal = None if self._quotas is None else self._quotas.charge_devices(offer)
+        if refusal is None or self._quotas is None or self._claims is None:
+            return refusal
+        offer.within = self._quotas.most_for_devices(offer.unit)
+        if not offer.within:
+            return refusal
+        self._claims.retract(offer)
+        if self._claims.propose(offer) is not None:
+            return refusal
+        return self._quotas.charge_devices(offer)
 
     def _retract(self, offer: Offer, at: int) -> None:
         """Undo what the stages before one have changed."""

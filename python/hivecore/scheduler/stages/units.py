@@ -34,11 +34,13 @@ __all__ = [
     "Places",
     "Pod",
     "Refused",
+    "Taking",
     "Unit",
-    "capacity_of",
     "class_counts",
     "gpu_amount",
     "owner_of",
+    "quota_name",
+    "taking_of",
 ]
 
 _ANY = "any pod"
@@ -49,6 +51,8 @@ _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 LEAST_PRIORITY = -1000
 #: A change for which units wait.
 Key = tuple[str, str]
+#: A device class, "capacity" or "counters", and the name of one of these.
+Taking = tuple[str, str, str]
 #: A unit has started: others that run may be in the way of those that wait now.
 BEGUN: Key = ("scheduler", "begun")
 #: A unit has freed resources of any kind.
@@ -131,6 +135,13 @@ class Kind:
     def has_claims(self) -> bool:
         """Whether a role has claims."""
         return any(role.claims for role, _ in self.sizes)
+
+    @property
+    def device_classes(self) -> frozenset[str]:
+        """The device classes that claims name."""
+        claims = [claim for role, _ in self.sizes for claim in role.claims]
+        requests = [request for claim in claims for request in claim.requests]
+        return frozenset(of.device_class_name for each in requests for of in _terms_of(each))
 
     @property
     def pods(self) -> "tuple[Pod, ...]":
@@ -274,14 +285,18 @@ def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
     counts = Counter[str]()
     for request in (one for claim in claims for one in claim.requests):
         most, least = Counter[str](), list[Counter[str]]()
-        for terms in request.first_available or (request.exactly,):
-            if terms is not None:
-                number = _ALL_DEVICES if terms.allocation_mode == "All" else terms.count or 1
-                most |= Counter({f"{terms.device_class_name}{_OF_CLASS}/devices": number})
-                least.append(_least_of(terms))
+        for terms in _terms_of(request):
+            number = _ALL_DEVICES if terms.allocation_mode == "All" else terms.count or 1
+            most |= Counter({f"{terms.device_class_name}{_OF_CLASS}/devices": number})
+            least.append(_least_of(terms))
         counts += most
         counts += reduce(and_, least)
     return counts
+
+
+def _terms_of(request: Any) -> list[Any]:
+    """What a request, or each of its alternatives, asks for."""
+    return [terms for terms in request.first_available or (request.exactly,) if terms is not None]
 
 
 def _least_of(terms: Any) -> Counter[str]:
@@ -290,15 +305,23 @@ def _least_of(terms: Any) -> Counter[str]:
     wanted = terms.capacity.requests if terms.capacity and not terms.admin_access else {}
     return Counter(
         {
-            capacity_of(terms.device_class_name, name): floor(number * amount)
+            quota_name((terms.device_class_name, "capacity", name)): floor(number * amount)
             for name, amount in wanted.items()
         }
     )
 
 
-def capacity_of(device_class: str, name: str) -> str:
-    """By what name quotas count a capacity of devices of a class."""
-    return f"{device_class}{_OF_CLASS}/capacity/{name}"
+def quota_name(taking: Taking) -> str:
+    """By what name quotas count what devices of a class take of a capacity or of counters."""
+    device_class, what, name = taking
+    return f"{device_class}{_OF_CLASS}/{what}/{name}"
+
+
+def taking_of(name: str) -> Taking | None:
+    """What quotas count by a name of `quota_name`; None: it is no such name."""
+    device_class, _, rest = name.partition(f"{_OF_CLASS}/")
+    what, _, of = rest.partition("/")
+    return (device_class, what, of) if what in ("capacity", "counters") else None
 
 
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
