@@ -86,7 +86,7 @@ class State:
             for name in filter(self.tree.members, self.tree.owners):
                 for what, amount in self.tree.request(name).amounts:
                     if is_of_devices(what):
-                        self.of_devices[job_of(name)][what] += amount  # type: ignore[assignment]
+                        self.of_devices[job_of(name)][what] += Fraction(amount)  # type: ignore[assignment]
         self.told: dict[str, list[str]] = defaultdict(list)
         #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()

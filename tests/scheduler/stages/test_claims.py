@@ -7,7 +7,8 @@ import copy
 import json
 import random
 from collections import Counter
-from itertools import product
+from fractions import Fraction
+from itertools import combinations, product
 
 import pytest
 from dra.worlds import (
@@ -621,13 +622,13 @@ def used(scheduler, quota="t"):
 
 
 def test_quotas_count_the_capacity_of_the_devices_that_were_chosen():
-    scheduler = Scheduler(claims=cluster(*sized()), quotas=tree(**{MEMORY: 60}), preemption=False)
+    scheduler = Scheduler(claims=cluster(*sized()), quotas=tree(**{MEMORY: 50}), preemption=False)
     actions = decided(scheduler, job("one", 2), job("two", 2), job("three", 1))
     assert [type(one).__name__ for one in actions] == ["Start", "Wait", "Start"]
-    assert f"({MEMORY}: 30 used + 60 asked > 60)" in actions[1].reason
+    assert f"({MEMORY}: 30 used + 60 asked > 50)" in actions[1].reason
     assert used(scheduler) == 50
     scheduler = Scheduler.from_bytes(scheduler.to_bytes())
-    assert f"({MEMORY}: 50 used + 30 asked > 60)" in scheduler.explain("two").refusals[0].reason
+    assert f"({MEMORY}: 50 used + 30 asked > 50)" in scheduler.explain("two").refusals[0].reason
     with scheduler.what_if() as branch:
         branch.finish("three", 1.0)
         assert used(branch) == 30
@@ -681,6 +682,88 @@ def test_a_job_evicts_for_capacity_and_is_charged_for_what_it_then_gets():
             actions = decided(scheduler, now=2.0)
         assert [one.job for one in actions if isinstance(one, Start)] == ["late"]
         assert used(scheduler) == 90
+
+
+COUNTER = "any.deviceclass.resource.k8s.io/counters/x"
+
+
+def mixed(node, sizes):
+    """Devices of these capacities, which take of a counter."""
+    where = {"pool": node, "nodeName": node, "count": 2}
+    devices = [
+        device(f"d{i}", {}, {"memory": f"{memory}m"}, counters={"of": {"x": str(x)}})
+        for i, (memory, x) in enumerate(sizes)
+    ]
+    return [
+        published_slice(f"s-{node}", devices, **where),
+        counter_slice(f"c-{node}", {"of": {"x": "99"}}, **where),
+    ]
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_a_job_starts_exactly_if_some_devices_are_within_its_quota(seed):
+    rng = random.Random(seed)
+    sizes = {
+        node: [(500 * rng.randint(1, 6), rng.randint(0, 2)) for _ in range(rng.randint(1, 4))]
+        for node in NODES[: rng.randint(1, 2)]
+    }
+    most = {MEMORY: rng.randint(1, 12), COUNTER: rng.randint(0, 5)}
+    slices = [one for node, of in sizes.items() for one in mixed(node, of)]
+    scheduler = Scheduler(claims=cluster(*slices), quotas=tree(**most), growing=True)
+    for step in range(4):
+        free = {(node, i) for node, of in sizes.items() for i in range(len(of))}
+        for held in scheduler.claims.facts().held.values():
+            free -= {(id.pool, int(id.device[1:])) for id, _, _ in held}
+        left = {name: of - Fraction(scheduler.quotas.status("t").used.get(name, 0))
+                for name, of in most.items()}  # fmt: skip
+        counts = [rng.randint(1, 2) for _ in range(rng.randint(1, 2))]
+
+        def exists(pods, free, memory, x):
+            if memory < 0 or x < 0 or not pods:
+                return memory >= 0 and x >= 0
+            return any(
+                exists(pods[1:], free - {*chosen},
+                       memory - sum(sizes[node][i][0] for _, i in chosen),
+                       x - sum(sizes[node][i][1] for _, i in chosen))
+                for node in sizes
+                for chosen in combinations(sorted(of for of in free if of[0] == node), pods[0])
+            )  # fmt: skip
+
+        is_possible = exists(counts, free, left[MEMORY] * 1000, left[COUNTER])
+        roles = [Role(f"r{i}", claims=[gpus(n)]) for i, n in enumerate(counts)]
+        actions = decided(scheduler, Job(f"j{step}", "t", roles), now=float(step))
+        assert any(isinstance(one, Start) for one in actions) == is_possible
+        if not is_possible:
+            scheduler.cancel(f"j{step}", step + 0.5)
+        elif rng.random() < 0.3:
+            scheduler.finish(f"j{step}", step + 0.5)
+
+
+def test_a_quota_has_other_devices_tried_on_the_nodes_that_a_network_has_chosen():
+    slices = [*mixed("n0", [(4000, 1), (1000, 2), (3000, 0)]), *mixed("n1", [(9000, 0), (500, 0)])]
+    for most, starts in ((4, True), (3, False)):
+        quotas = tree(**{MEMORY: most, COUNTER: 2, "gpu": 9})
+        scheduler = Scheduler(claims=cluster(*slices), topology=network(), quotas=quotas)
+        (action,) = decided(scheduler, job("j", 1, 2, role={"gpus": 4}))
+        assert isinstance(action, Start) == starts
+        if starts:
+            assert sorted(one for pod in action.pods for one in devices_of(pod)) == [
+                ("n0", "d1"), ("n0", "d2"),
+            ]  # fmt: skip
+
+
+def test_a_job_that_has_waited_for_victims_gets_no_more_than_it_is_charged():
+    devices = [device(f"d{i}", {}, {"memory": str(of)}) for i, of in enumerate((40, 10))]
+    most = {MEMORY: 60, OF_CLASS: 9}
+    scheduler = Scheduler(claims=cluster(slice_of("n0", devices)), quotas=tree(**most))
+    decided(scheduler, job("weak", 2, guaranteed=False))
+    scheduler.set_quota(Quota("t", max={MEMORY: 30, OF_CLASS: 9}), 0.5)
+    assert decided(scheduler, job("late", 1), now=1.0)[0] == Preempt(
+        "weak", "late", "opportunistic"
+    )
+    scheduler.stopped("weak", 2.0)
+    (start,) = [one for one in decided(scheduler, now=2.0) if isinstance(one, Start)]
+    assert (devices_of(start.pods[0]), used(scheduler)) == ([("n0", "d1")], 10)
 
 
 QUOTAS = {

@@ -149,7 +149,7 @@ class ClaimStage(Stage):
         if not any(claims):
             return None
         if offer.within:
-            return self._propose_within(offer, claims)
+            return self._propose_within(offer, claims, offer.nodes_of_pods())
         by_node: dict[str, list[int]] = {}
         for i, (own, node) in enumerate(zip(claims, offer.nodes_of_pods(), strict=True)):
             if own:
@@ -196,15 +196,16 @@ class ClaimStage(Stage):
                 first = numbers[own[0].name]
                 offer.granted[i] = Granted(decision.node, decision, range(first, first + len(own)))
 
-    def _propose_within(self, offer: Offer, claims: list[_Templates]) -> Refused | None:
+    def _propose_within(
+        self, offer: Offer, claims: list[_Templates], nodes: Sequence[str]
+    ) -> Refused | None:
         """Allocate the claims of all pods on their nodes, and on any usable nodes those of pods
         without, so that they take no more than they may.
         """
         pods = [i for i, own in enumerate(claims) if own]
-        nodes = offer.nodes_of_pods()
         gang = self.part.schedule_gang(
             [claims[i] for i in pods],
-            self._allowed(offer),
+            None if all(nodes[i] for i in pods) else self._allowed(offer),
             within=offer.within,
             where={at: nodes[i] for at, i in enumerate(pods) if nodes[i]},
         )
@@ -281,18 +282,26 @@ class ClaimStage(Stage):
                 self.part.release(owner)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Allocate the claims of each pod again on its node, as its victims have left."""
+        """Allocate the claims of each pod again on its node, as its victims have left: if possible
+        within what the unit is charged.
+        """
         claims, by_node = _claims_of(unit), dict[str, list[int]]()
         for i, (own, pod) in enumerate(zip(claims, unit.placed, strict=True)):
             if own:
                 by_node.setdefault(pod.node, []).append(i)
         with self.part.trial():
             self.let_go(unit, ())
-            refusal = self._allocate(offer, claims, by_node)
+            nodes = [pod.node for pod in unit.placed]
+            if offer.within and self._propose_within(offer, claims, nodes) is not None:
+                offer.within = {}
+            refusal = None if offer.within else self._allocate(offer, claims, by_node)
         offer.granted.clear()
         if refusal is None and by_node:
             self.let_go(unit, ())
-            self._allocate(offer, claims, by_node)
+            if offer.within:
+                self._propose_within(offer, claims, nodes)
+            else:
+                self._allocate(offer, claims, by_node)
             unit.placed = tuple(
                 pod.replace(claims=offer.allocations(i)) for i, pod in enumerate(unit.placed)
             )

@@ -246,6 +246,18 @@ class QuotaStage(Stage):
             most[taking] = whole + Fraction(parts, THOUSAND) + before
         return most
 
+    def charged_for_devices(self, unit: Unit) -> dict[Taking, Fraction]:
+        """What the devices of a unit may take as it is charged now, of what its quota limits."""
+        charged = Counter(unit.kind.amounts)
+        with suppress(KeyError):
+            charged.update(dict(self.part.request(_of_devices(unit.name)).amounts))
+        limits, classes = self._limits_for_devices(unit.kind), unit.kind.device_classes
+        return {
+            taking: Fraction(charged[name])
+            for name, (taking, _) in limits.items()
+            if taking[0] in classes
+        }
+
     def _limits_for_devices(self, kind: Kind) -> dict[str, tuple[Taking, Amount]]:
         """The dimensions that count what devices take, and their maximum."""
         return {

@@ -378,6 +378,8 @@ class Stages(Composed):
         If a part was changed from outside and refuses, the resources stay held.
         """
         offer = Offer(unit, ())
+        if self._quotas is not None and self._claims is not None:
+            offer.within = self._quotas.charged_for_devices(unit)
         for stage in self.all:
             refusal = stage.fulfil(unit, offer)
             if refusal is not None:
