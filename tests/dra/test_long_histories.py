@@ -228,7 +228,7 @@ class Life:
         return asked(self.rng, f"c{self.names}")
 
     def schedule(self):
-        mode = self.rng.choice(["first", "best", "any"])
+        mode = self.rng.choice(MODES)
         prefer = self.rng.choice(["packed", "spread", "name"])
         asks = [self.new() for _ in range(self.rng.randint(1, 2))]
         decision = self.cluster.schedule(asks, mode=mode, prefer=prefer)
@@ -258,7 +258,11 @@ class Life:
             self.done["stale"] += 1
 
     def gang(self):
-        gang = self.cluster.schedule_gang([[self.new()] for _ in range(self.rng.randint(2, 3))])
+        pods = [[self.new()] for _ in range(self.rng.randint(2, 3))]
+        within = (
+            {("any", "capacity", "m"): self.rng.randint(0, 9)} if self.rng.random() < 0.5 else {}
+        )
+        gang = self.cluster.schedule_gang(pods, within=within)
         for decision in gang.decisions if gang else ():
             self.commit(decision.with_share_ids(lambda one, number: f"{one.name} {number}"))
 
@@ -358,6 +362,7 @@ class Life:
         assert dict(restored.fits(one)) == dict(self.cluster.fits(one))
 
 
+MODES = ["first", "best", "any", "fewest blocks", "least waste of m"]
 STEP_NAMES = [
     *["schedule"] * 40, *["release"] * 30, *["slices"] * 4, *["rename"] * 3, *["gang"] * 3,
     *["outside"] * 3, *["commit_late"] * 4, *["conflict"] * 2, "unpublish", "rule", "trial",

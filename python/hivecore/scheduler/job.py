@@ -80,8 +80,8 @@ class Role(_Pods, frozen=True, kw_only=True):
     :param claims: templates of the claims of each pod, as records or as Kubernetes writes them:
         those of pod 0 are named "job/role/0/template". Quotas count their devices by class, as
         "CLASS.deviceclass.resource.k8s.io/devices": of alternatives the most, of all devices 32;
-        and what devices have as "CLASS.deviceclass.resource.k8s.io/capacity/NAME": before they are
-        chosen the least that claims ask for, then exactly.
+        and what devices have or take as "CLASS.deviceclass.resource.k8s.io/capacity/NAME" and
+        ".../counters/NAME": before they are chosen the least that claims ask for, then exactly.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 
