@@ -16,11 +16,12 @@ from hivecore.dra._node_class import (
     NodeView,
 )
 from hivecore.dra._numbering import FinerUnitError
-from hivecore.dra._question import Question, Taking
+from hivecore.dra._question import Question
+from hivecore.dra._within import Limits, Vector
 from hivecore.dra.cel import compile_selector, matches
 from hivecore.dra.claim import DeviceClass, ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits, vector_of
-from hivecore.dra.gang import DraGangDecision, least_vectors, share_out
+from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
 from hivecore.dra.node import Node
 from hivecore.dra.proof import ClusterFacts, verify_allocations
@@ -33,9 +34,7 @@ __all__ = ["DraCluster", "Mode", "Preference"]
 Mode: TypeAlias = str
 Preference = Literal["packed", "spread", "name"]
 _PREFERENCES = ("packed", "spread", "name")
-_MOST_TRIES = 10_000  # of limits in a call
 _Pod = list[ResourceClaim]
-_Vector = tuple[int, ...]
 _OnNode = tuple[Sequence[int], ClaimDecision]
 
 
@@ -228,14 +227,13 @@ class DraCluster(DraLedger):
             kinds.setdefault((self._known(claims).kind, of.where.get(i, "")), []).append(i)
         samples = [given[numbers[0]] for numbers in kinds.values()]
         groups = self._groups([kind for kind, _ in kinds], of)
-        units, tries = self._numbering, 0
-        least: dict[tuple[int, _Vector], list[_Vector]] = {}
+        limits = Limits(of.within, self._numbering, of.mode, self._limit)
 
-        def joint(vector: _Vector) -> ClaimKind:
+        def joint(vector: Vector) -> ClaimKind:
             claims = [claim for i, n in enumerate(vector) for claim in samples[i] * n]
             return self._known(claims).kind
 
-        def holds(at: int, vector: _Vector) -> bool:
+        def holds(at: int, vector: Vector) -> bool:
             group, members = groups[at]
             is_here = all(
                 not count or node in ("", *members[:1])
@@ -243,30 +241,11 @@ class DraCluster(DraLedger):
             )
             return is_here and self._answer(joint(vector), group, of.mode).outcome == "allocated"
 
-        def named(limits: _Vector) -> dict[Taking, Fraction]:
-            pairs = zip(of.within, limits, strict=True)
-            return {key: units.amount(key[2], limit) for key, limit in pairs}
+        def takes(at: int, vector: Vector) -> list[Vector]:
+            return limits.least(joint(vector), groups[at][0])
 
-        def takes(at: int, vector: _Vector) -> list[_Vector]:
-            kind, group = joint(vector), groups[at][0]
-
-            def find(limits: _Vector) -> _Vector | None:
-                nonlocal tries
-                tries += 1
-                if tries > _MOST_TRIES:
-                    return None
-                answer = kind.answer(group, of.mode, self._limit, named(limits))
-                taken = kind.taken(group, answer)
-                amounts = (units.units(key[2], taken.get(key, Fraction())) for key in of.within)
-                return tuple(amounts) if answer.outcome == "allocated" else None
-
-            if (at, vector) not in least:
-                least[at, vector] = least_vectors(find, most)
-            return least[at, vector]
-
-        most = tuple(units.whole_units(key[2], amount) for key, amount in of.within.items())
         sizes = [(at, len(members)) for at, (_, members) in enumerate(groups)]
-        shares = share_out([len(of) for of in kinds.values()], sizes, holds, takes, most)
+        shares = share_out([len(of) for of in kinds.values()], sizes, holds, takes, limits.most)
         placed: list[_OnNode] = []
         for (_, members), moves in zip(groups, shares or (), strict=False):
             for node, (vector, taken) in zip(members, moves, strict=False):
@@ -277,7 +256,7 @@ class DraCluster(DraLedger):
                 ]
                 together = self._known([claim for pod in own for claim in given[pod]])
                 view = self._views[node]
-                decision = self._decision(together, node, view, of.mode, named(taken))
+                decision = self._decision(together, node, view, of.mode, limits.amounts(taken))
                 placed.append((own, decision))
         return placed
 

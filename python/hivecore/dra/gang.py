@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from hivecore.dra._within import Vector, is_within
 from hivecore.dra.decision import ClaimDecision
 
-__all__ = ["DraGangDecision", "least_vectors", "share_out"]
+__all__ = ["DraGangDecision", "share_out"]
 
 _C = TypeVar("_C")
-_Vector = tuple[int, ...]
 #: A group, how many of its nodes are used, the pods of each kind that are left, and what is left
 #: of each limit.
-_State = tuple[int, int, _Vector, _Vector]
+_State = tuple[int, int, Vector, Vector]
 #: The pods of each kind that a node takes, and what these take of each limit.
-_Move = tuple[_Vector, _Vector]
+_Move = tuple[Vector, Vector]
 _NO_MORE: _Move = (), ()
 
 
@@ -31,9 +31,9 @@ class DraGangDecision(NamedTuple):
 def share_out(
     wanted: Sequence[int],
     groups: Sequence[tuple[_C, int]],
-    holds: Callable[[_C, _Vector], bool],
-    takes: Callable[[_C, _Vector], Iterable[_Vector]] = lambda *_: [()],
-    limits: _Vector = (),
+    holds: Callable[[_C, Vector], bool],
+    takes: Callable[[_C, Vector], Iterable[Vector]] = lambda *_: [()],
+    limits: Vector = (),
 ) -> list[list[_Move]] | None:
     """How many pods of each kind go to each node, on as few nodes as the first answer needs.
 
@@ -60,7 +60,7 @@ def share_out(
         if used < count:
             for vector in _vectors(remaining, lambda of: holds(kind, of), bool(limits)):
                 for taken in takes(kind, vector):
-                    if _is_within(taken, left):
+                    if is_within(taken, left):
                         yield vector, taken
             failed.add(state)
         yield None
@@ -87,18 +87,18 @@ def share_out(
     return answer
 
 
-def _less(whole: _Vector, other: _Vector) -> _Vector:
+def _less(whole: Vector, other: Vector) -> Vector:
     return tuple(a - b for a, b in zip(whole, other, strict=True))
 
 
-def _vectors(most: _Vector, holds: Callable[[_Vector], bool], every: bool) -> Iterable[_Vector]:
+def _vectors(most: Vector, holds: Callable[[Vector], bool], every: bool) -> Iterable[Vector]:
     """The vectors that hold, those with the most pods first.
 
     :param every: also those that another one contains.
     """
-    able: list[_Vector] = []
+    able: list[Vector] = []
 
-    def extend(prefix: _Vector) -> Iterator[_Vector]:
+    def extend(prefix: Vector) -> Iterator[Vector]:
         """All that hold, of the kinds from the end of the prefix on."""
         kind = len(prefix)
         if kind == len(most):
@@ -111,48 +111,7 @@ def _vectors(most: _Vector, holds: Callable[[_Vector], bool], every: bool) -> It
             yield from extend(vector)
 
     for vector in sorted(extend(()), key=sum, reverse=True):
-        contained = any(_is_within(vector, other) for other in able)
+        contained = any(is_within(vector, other) for other in able)
         if any(vector) and (every or not contained):
             able.append(vector)
     return able
-
-
-def least_vectors(find: Callable[[_Vector], _Vector | None], most: _Vector) -> list[_Vector]:
-    """All vectors of a set within limits of which no other one is smaller or equal.
-
-    :param find: a vector of the set within limits; ``None``: there is none.
-    :param most: the limits.
-    """
-    least: list[_Vector] = []
-    boxes = [most]
-    while boxes:
-        box = boxes.pop()
-        vector = next((known for known in least if _is_within(known, box)), None)
-        if vector is None:
-            vector = find(box)
-            if vector is None:
-                continue
-            for i in range(len(box)):
-                vector = _lowered(find, vector, i)
-            least.append(vector)
-        boxes += [
-            (*box[:i], amount - 1, *box[i + 1 :]) for i, amount in enumerate(vector) if amount
-        ]
-    return least
-
-
-def _lowered(find: Callable[[_Vector], _Vector | None], vector: _Vector, i: int) -> _Vector:
-    """A vector of the set that is no larger, with the least number at a place."""
-    low = 0
-    while low < vector[i]:
-        middle = (low + vector[i]) // 2
-        found = find((*vector[:i], middle, *vector[i + 1 :]))
-        if found is None:
-            low = middle + 1
-        else:
-            vector = found
-    return vector
-
-
-def _is_within(vector: _Vector, limits: _Vector) -> bool:
-    return all(a <= b for a, b in zip(vector, limits, strict=True))
