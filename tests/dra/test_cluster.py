@@ -409,13 +409,21 @@ def test_a_gang_is_within_limits_exactly_if_an_assignment_is(nodes, sizes, memor
             assert sum(of.get(key, 0) for of in taken) <= most
 
 
-@pytest.mark.parametrize("key", ["memory", ("any", "memory"), ("any", "size", "memory")])
-def test_limits_of_something_else_are_refused(key):
+MEMORY = "any", "capacity", "memory"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"within": {key: 1}} for key in ("memory", ("any", "memory"), ("any", "size", "memory"))]
+    + [{"within": {MEMORY: of}} for of in ("1Gi", -1, 0.5)]
+    + [{"within": 3}, {"where": {1: "n1"}}, {"where": {0: "n9"}}, {"where": ["n1"]}],
+)
+def test_limits_and_nodes_that_mean_nothing_are_refused(given):
     cluster = cluster_of(*two_nodes())
-    with pytest.raises(ValueError, match="within: "):
-        cluster.allocate([claim(request("r"))], "n1", within={key: 1})
-    with pytest.raises(ValueError, match="within: "):
-        cluster.schedule_gang([[claim(request("r"))]], within={("any", "capacity", "m"): "1Gi"})
+    before = cluster.to_bytes()
+    with pytest.raises((KeyError, TypeError, ValueError), match=r"within|where|n9"):
+        cluster.schedule_gang([[claim(request("r"))]], **given)
+    assert cluster.to_bytes() == before
 
 
 def with_a_common_device(count):

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.json import encode
 
-from hivecore._arguments import as_choice, as_name, show
+from hivecore._arguments import as_choice, as_dict, as_int, as_name, show
 from hivecore.dra._claim_kind import FEWEST, LEAST_WASTE, MODES, ClaimKind, Ranking, Within
 from hivecore.dra._fewest import BLOCKS
 from hivecore.dra._node_class import (
@@ -175,7 +175,9 @@ class DraCluster(DraLedger):
             for claims in given:
                 self._refresh_for(self._known(claims))
             chosen = set(self._views) if nodes is None else set(nodes)
-            chosen |= {*(where or {}).values()}
+            for pod, node in as_dict(where or {}, "where").items():
+                as_int(pod, "where", 0, len(given) - 1)
+                chosen.add(node)
             for node in chosen - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
             placed, decisions = [""] * len(given), []
@@ -398,7 +400,7 @@ class DraCluster(DraLedger):
 
     def _look_at(self, mode: str, within: Within | None = None) -> None:
         """Check a mode, and let count what it and limits depend on."""
-        for key, amount in (within or {}).items():
+        for key, amount in as_dict(within or {}, "within").items():
             _check_limit(key, amount)
             if key[1] == "counters" and self._numbering.look_at_counters():
                 self._renumber()
@@ -483,11 +485,9 @@ class _Known(NamedTuple):
 
 def _check_limit(key: Any, amount: Any) -> None:
     is_named = isinstance(key, tuple) and len(key) == 3 and key[1] in ("capacity", "counters")
-    if not is_named or not isinstance(amount, int | Fraction):
-        raise ValueError(
-            f"within: {show(key)}: {show(amount)} must be (device class, 'capacity' or 'counters',"
-            " name): a number"
-        )
+    if not is_named or not isinstance(amount, int | Fraction) or amount < 0:
+        what = "(device class, 'capacity' or 'counters', name) and an int or Fraction, 0 or more"
+        raise ValueError(f"within: allowed are {what}, not {show(key)} and {show(amount)}")
 
 
 def _looked_at(expression: str) -> set[str] | None:
