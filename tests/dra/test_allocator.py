@@ -2,7 +2,6 @@
 
 import pytest
 from dra.worlds import (
-    EVERY_GATE,
     World,
     allocation,
     claim,
@@ -36,45 +35,6 @@ def rooted(*roots, share=False):
 # --- requests
 
 
-def test_a_device_serves_one_request_of_all_claims_of_a_call():
-    two = [claim(request("r"), request("q"), name="c"), claim(request("r"), name="e")]
-    assert World(gpus(3)).given(*two) == "r:d0 q:d1 r:d2"
-    assert World(gpus(2)).given(*two) == NONE
-    assert World(gpus(3), held=[allocation("d1")]).given(two[0]) == "r:d0 q:d2"
-
-
-def test_an_earlier_request_gives_way_to_a_later_one():
-    wants_a = request("q", where="model=a")
-    assert World(AB).given(claim(request("r"), wants_a)) == "r:d1 q:d0"
-    assert World(AB).given(claim(request("r")), claim(wants_a, name="e")) == "r:d1 q:d0"
-
-
-def test_all_takes_every_candidate_or_none():
-    every = claim(request("r", "All"))
-    assert World(gpus(3)).given(every) == "r:d0 r:d1 r:d2"
-    assert World(gpus(3), held=[allocation("d1")]).given(every) == NONE
-    assert World(AB).given(claim(request("r", "All", "model=b"))) == "r:d1"
-    assert World(AB).given(claim(request("r", "All", "model=c"))) == NONE
-    assert World().given(every) == NONE
-
-
-def test_all_beside_other_requests_takes_what_they_leave_if_that_is_all_of_its_candidates():
-    wants_b = request("q", "All", "model=b")
-    assert World(AB).given(claim(request("r"), wants_b)) == "r:d0 q:d1"
-    assert World(AB).given(claim(wants_b, request("r"))) == "q:d1 r:d0"
-    assert World(AB).given(claim(request("r"), request("q", "All"))) == NONE
-
-
-def test_all_with_shares_takes_the_devices_that_have_room_before_the_call():
-    taken = {"request": "r", "device": "d0", "shareID": "1", "consumedCapacity": {"m": "3"}}
-    devices = [shared("d0", {"m": "4"}), shared("d1", {"m": "4"}), shared("d2", {"other": "4"})]
-    world = World(published_slice("s", devices), held=[allocation(taken)])
-    assert world.given(claim(request("r", "All", capacity={"m": "2"}))) == "r:d1"
-    assert world.given(claim(request("r", "All", capacity={"m": "1"}))) == "r:d0 r:d1"
-    two = [request(name, "All", capacity={"m": "1"}) for name in "rq"]
-    assert world.given(claim(*two)) == NONE
-
-
 def test_all_devices_that_break_a_constraint_are_an_error_if_there_is_no_other_answer():
     every = request("r", "All")
     decision = World(rooted(1, 2)).allocate(claim(every, match=ROOT))
@@ -85,21 +45,6 @@ def test_all_devices_that_break_a_constraint_are_an_error_if_there_is_no_other_a
     assert World(rooted(1, 2)).given(claim(every, distinct=ROOT)) == "r:d0 r:d1"
     other = either("r", every=terms("All"), one=terms(1))
     assert World(rooted(1, 2)).given(claim(other, match=ROOT)) == "r/one:d0"
-
-
-def test_the_first_mode_decides_request_by_request_and_the_best_mode_on_alternatives_first():
-    """The example of section 3.4."""
-    wanted = claim(
-        request("q0"), either("q1", first=terms(1, "model=a"), second=terms(1, "model=b"))
-    )
-    assert World(AB).given(wanted) == "q0:d0 q1/second:d1"
-    assert World(AB).given(wanted, mode="best") == "q0:d1 q1/first:d0"
-
-
-def test_an_alternative_is_taken_if_the_claims_after_it_can_be_served():
-    first = claim(either("r", two=terms(2), one=terms(1)))
-    assert World(gpus(3)).given(first, claim(request("q"), name="e")) == "r/two:d0 r/two:d1 q:d2"
-    assert World(gpus(2)).given(first, claim(request("q"), name="e")) == "r/one:d0 q:d1"
 
 
 def test_an_alternative_that_leaves_less_than_later_requests_want_is_passed_over():
@@ -124,15 +69,6 @@ def test_devices_come_in_the_order_of_pools_slices_and_positions(version):
     world = World(gpus(2), gpus(1, driver="a.x", name="t"), features=KubernetesFeatures.of(version))
     found = world.results(claim(request("r", 2)))
     assert [(one["driver"], one["device"]) for one in found] == [("a.x", "d0"), ("gpu.x", "d0")]
-
-
-def test_the_answer_is_the_smallest_sequence_of_decisions():
-    """Choosing d0 first leaves the later request its second alternative, which is no reason."""
-    wanted = claim(
-        either("r", a=terms(1, "model=b"), b=terms(1)),
-        either("q", a=terms(1, "model=b"), b=terms(1)),
-    )
-    assert World(AB).given(wanted) == "r/a:d1 q/b:d0"
 
 
 # --- constraints
@@ -162,12 +98,6 @@ def test_a_constraint_is_kept_by_all_devices_together(roots, match, distinct):
     assert (world.given(claim(wanted, distinct=ROOT)) != NONE) == distinct
 
 
-def test_a_device_without_the_attribute_never_keeps_a_constraint():
-    world = World(rooted(None, {"string": ""}))
-    assert world.given(claim(request("r"), match=ROOT)) == "r:d1"
-    assert world.given(claim(request("r"), distinct=ROOT)) == "r:d1"
-
-
 def test_an_attribute_is_found_by_its_full_name_then_by_the_short_name_of_the_driver():
     both = device("d0", {"root": "short", "gpu.x/root": "full"})
     of_others = device("d1", {"y.z/root": "full", "root": "full"})
@@ -176,35 +106,10 @@ def test_an_attribute_is_found_by_its_full_name_then_by_the_short_name_of_the_dr
     assert world.given(claim(request("r", 1), match="y.z/root")) == "r:d1"
 
 
-def test_a_constraint_covers_the_requests_and_sub_requests_that_it_names():
-    world = World(rooted(1, 2))
-    others = [request("r"), request("q")]
-    assert world.given(claim(*others, match=(ROOT, "r"))) == "r:d0 q:d1"
-    assert world.given(claim(*others, match=(ROOT, "r", "q"))) == NONE
-    choice = either("q", first=terms(1), second=terms(1))
-    assert world.given(claim(others[0], choice, match=(ROOT, "r", "q"))) == NONE
-    assert world.given(claim(others[0], choice, match=(ROOT, "r", "q/first"))) == "r:d0 q/second:d1"
-
-
 def test_lists_are_of_an_unknown_type_where_the_gate_is_off():
     features = KubernetesFeatures.of("1.37")
     wanted = claim(request("r"), match=ROOT)
     assert World(rooted(["a"]), features=features).given(wanted) == NONE
-
-
-def test_pairs_by_a_common_root_are_found():
-    """Section 10: GPUs and NICs, a constraint for each pair."""
-    slices = [
-        published_slice(
-            kind, [device(f"{kind}{i}", {"root": root}) for i, root in enumerate(roots)], pool=kind
-        )
-        for kind, roots in (("gpu", "abcd"), ("nic", "dcba"))
-    ]
-    classes = [device_class(kind, [f"root={kind}"]) for kind in ("gpu", "nic")]
-    world = World(*slices, classes=classes)
-    wanted = [request("g0"), request("n0"), request("g1"), request("n1")]
-    constraints = [{"matchAttribute": ROOT, "requests": [f"g{i}", f"n{i}"]} for i in range(2)]
-    assert world.given(claim(*wanted, constraints=constraints)) == "g0:gpu0 n0:nic3 g1:gpu1 n1:nic2"
 
 
 # --- counters
@@ -214,17 +119,6 @@ def partitions(*taken, sets=None, **fields):
     devices = [device(f"d{i}", counters=counters, **fields) for i, counters in enumerate(taken)]
     sets = sets or {"set": {"x": 4, "y": 4}}
     return [published_slice("s", devices, count=2), counter_slice("t", sets, count=2)]
-
-
-def test_devices_take_no_more_of_a_counter_than_the_pool_has():
-    one, whole = {"set": {"x": 2}}, {"set": {"x": 4}}
-    world = World(*partitions(whole, one, one, one))
-    assert world.given(claim(request("r", 2))) == "r:d1 r:d2"
-    assert world.given(claim(request("r", 3))) == NONE
-    world.commit("other", allocation("d3"))
-    assert world.given(claim(request("r"))) == "r:d1"
-    world.book.release("other")
-    assert world.given(claim(request("r"))) == "r:d0"
 
 
 def test_each_counter_of_each_set_must_suffice():
@@ -303,34 +197,6 @@ def test_fractions_and_amounts_beyond_64_bits_are_exact():
     assert world.given(more, is_checked=False) == NONE
 
 
-def test_shares_of_a_device_fill_it_and_then_the_next_serves():
-    world = World(published_slice("s", [shared("d0", {"m": "4"}), shared("d1", {"m": "4"})]))
-    three = claim(*[request(name, capacity={"m": "2"}) for name in "rqz"])
-    assert world.given(three) == "r:d0 q:d0 z:d1"
-    assert world.given(claim(request("r", 2, capacity={"m": "1"}))) == "r:d0 r:d1"
-    world.commit("other", world.allocate(three).allocations[0])
-    assert world.given(claim(request("r", capacity={"m": "3"}))) == NONE
-    assert world.given(claim(request("r", capacity={"m": "2"}))) == "r:d1"
-
-
-def test_a_capacity_that_a_device_lacks_makes_it_no_candidate():
-    world = World(published_slice("s", [shared("d0", {"m": "4"}), device("d1", {}, {"n": "4"})]))
-    assert world.given(claim(request("r", capacity={"n": "4"}))) == "r:d1"
-    assert world.given(claim(request("r", capacity={"n": "5"}))) == NONE
-    (result,) = world.results(claim(request("r", capacity={"n": "1"})))
-    assert result.keys() == {"request", "driver", "pool", "device"}
-
-
-def test_a_device_in_use_as_a_whole_is_not_shared_and_one_with_shares_is_not_given_as_a_whole():
-    world = World(published_slice("s", [shared("d0", {})]), held=[allocation("d0")])
-    assert world.given(claim(request("r"))) == NONE
-    share = {"request": "r", "device": "d0", "shareID": "1"}
-    assert World(gpus(1), held=[allocation(share)]).given(claim(request("r"))) == NONE
-    assert World(published_slice("s", [shared("d0", {})]), held=[allocation(share)]).given(
-        claim(request("r"))
-    ) == "r:d0"  # fmt: skip
-
-
 def test_a_shareable_device_is_given_as_a_whole_where_shares_are_off():
     world = World(
         published_slice("s", [shared("d0", {"m": "4"})]), features=KubernetesFeatures.of("1.35")
@@ -392,31 +258,6 @@ def test_rules_add_taints_to_the_devices_that_they_select():
         assert World(gpus(2), rules=[rule(selector)]).given(claim(request("r"))) == given
     off = KubernetesFeatures.of("1.36")
     assert World(gpus(1), rules=[rule({})], features=off).given(claim(request("r"))) == "r:d0"
-
-
-def test_admin_access_takes_devices_in_use_and_leaves_them_to_others():
-    admin = request("a", "All", adminAccess=True)
-    world = World(gpus(2), held=[allocation("d0")])
-    (first, _) = world.results(claim(admin))
-    assert first["adminAccess"] is True
-    both = [claim(admin), claim(request("r"), name="e")]
-    assert world.given(*both) == "a:d0 a:d1 r:d1"
-    assert world.given(*both[::-1]) == "r:d1 a:d0 a:d1"
-    world.commit("admin", world.allocate(claim(admin)).allocations[0])
-    assert world.given(claim(request("r"))) == "r:d1"
-
-
-def test_a_claim_has_a_device_with_admin_access_for_nothing_else():
-    one = [request(name, adminAccess=True) for name in "ab"]
-    assert World(gpus(2)).given(claim(*one)) == "a:d0 b:d1"
-    assert World(gpus(1)).given(claim(*one)) == NONE
-    assert World(gpus(1)).given(claim(one[0], request("r"))) == NONE
-    assert World(gpus(1)).given(claim(request("r"), one[0])) == NONE
-
-
-def test_taints_hold_for_admin_access():
-    tainted = published_slice("s", [device("d0", taints=[{"key": "k", "effect": "NoExecute"}])])
-    assert World(tainted).given(claim(request("a", adminAccess=True))) == NONE
 
 
 # --- errors
@@ -667,10 +508,3 @@ def test_the_book_knows_owners_once_and_shares_beside_shares_alone():
         world.book.release("a")
     world.book.release("b")
     assert world.book.held == world.book.charges == world.book.owners == {}
-
-
-def test_what_is_decided_changes_nothing_and_is_decided_again_alike():
-    world = World(*partitions({"set": {"x": 2}}, {"set": {"x": 2}}), features=EVERY_GATE)
-    wanted = claim(request("r", 2))
-    assert world.allocate(wanted) == world.allocate(wanted)
-    assert world.book.held == {}

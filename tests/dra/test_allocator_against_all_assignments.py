@@ -409,3 +409,4 @@ def check(slices, made, held, mode, within=None):
     ] == expected
     for i, of in enumerate(decision.allocations):
         world.commit(f"new {i}", of)
+    world.allocate(*made, mode=mode, within=within)  # what is left, as the kernel says

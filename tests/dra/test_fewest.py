@@ -126,18 +126,6 @@ def gpus_in_parts(count):
     return [published_slice("s", devices, count=2), counter_slice("c", sets, count=2)]
 
 
-def test_parts_go_where_a_block_is_in_use_before_another_one_begins():
-    cluster = cluster_of(*gpus_in_parts(4))
-    sizes = []
-    for i, (count, size) in enumerate([(1, "half"), (2, "small"), (1, "small"), (2, "half")]):
-        asked = claim(request("r", count, where=f"model={size}"), name=f"c{i}")
-        decision = cluster.schedule([asked], mode="fewest blocks")
-        cluster.verify(decision)
-        cluster.commit(decision)
-        sizes.append(decision.fewest)
-    assert sizes == [(1, 1), (0, 0), (1, 1), (1, 1)]
-
-
 def test_the_node_on_which_fewest_values_are_used_is_chosen():
     def node(name, roots):
         devices = [device(f"d{i}", {"root": root}) for i, root in enumerate(roots)]

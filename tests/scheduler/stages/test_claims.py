@@ -148,18 +148,6 @@ def test_a_start_with_devices_that_its_claims_cannot_have_is_refused():
             verify_start(start.replace(pods=pods), train, before)
 
 
-def test_a_job_waits_until_devices_are_free():
-    scheduler = Scheduler(claims=cluster(), preemption=False)
-    decided(scheduler, *(job(f"j{i}", 3) for i in range(3)))
-    (wait,) = decided(scheduler, job("late", 2))
-    assert isinstance(wait, Wait)
-    assert wait.refusal.stage == "claims"
-    assert "request r wants 2;" in wait.reason
-    scheduler.finish("j1", 1.0)
-    (start,) = decided(scheduler, now=1.0)
-    assert (start.job, start.pods[0].node) == ("late", "n1")
-
-
 def test_a_job_that_no_empty_node_serves_is_rejected_unless_nodes_may_come():
     (reject,) = decided(Scheduler(claims=cluster()), job("big", 5))
     assert isinstance(reject, Reject)
@@ -260,36 +248,6 @@ def test_a_guaranteed_job_evicts_the_opportunistic_job_that_holds_the_devices(im
     scheduler.check()
 
 
-def test_a_job_that_gives_up_its_victims_leaves_nothing_held():
-    scheduler = Scheduler(claims=cluster())
-    decided(scheduler, *(job(f"kept{i}", 3) for i in range(2)), job("spare", 3, guaranteed=False))
-    decided(scheduler, job("late", 4), now=1.0)
-    assert len(scheduler.claims.claims) == 4
-    scheduler.cancel("late", 2.0)
-    assert len(scheduler.claims.claims) == 3
-    scheduler.check()
-
-
-def test_a_gang_starts_with_all_pods_or_none():
-    scheduler = Scheduler(claims=cluster(), preemption=False)
-    decided(scheduler, job("one", 2))
-    before = scheduler.claims.to_bytes()
-    (wait,) = decided(scheduler, job("gang", 3, pods=3))
-    assert wait.reason == "no nodes can serve the claims of all pods together"
-    assert scheduler.claims.to_bytes() == before
-    scheduler.finish("one", 1.0)
-    (start,) = decided(scheduler, now=1.0)
-    assert sorted(pod.node for pod in start.pods) == ["n0", "n1", "n2"]
-
-
-def test_pods_of_a_gang_do_not_take_what_another_one_needs():
-    any_one, only_a = gpus(1), gpus(2, where=IS_A)
-    scheduler = Scheduler(claims=cluster(plain_slices()[0]))
-    roles = [Role("first", 2, claims=[any_one]), Role("second", claims=[only_a])]
-    (start,) = decided(scheduler, Job("gang", "t", roles))
-    assert [len(devices_of(pod)) for pod in start.pods] == [1, 1, 2]
-
-
 def test_pods_of_a_gang_on_two_nodes_share_what_both_nodes_see():
     common = [device(f"c{i}", {"model": "b"}) for i in range(2)]
     own = [slice_of(node, [device("d", {"model": "a"})]) for node in NODES]
@@ -317,19 +275,6 @@ def test_pods_join_later_one_by_one():
     scheduler.check()
 
 
-def test_claims_on_partitions_of_gpus():
-    scheduler = Scheduler(claims=cluster(*(one for node in NODES[:2] for one in partitions(node))))
-    half = gpus(1, where="device.attributes['gpu.x'].model == 'half'")
-    whole = gpus(1, where="device.attributes['gpu.x'].model == 'whol'")
-    decided(scheduler, Job("h", "t", [Role("w", claims=[half])], guaranteed=False))
-    decided(scheduler, Job("w", "t", [Role("w", claims=[whole])]))
-    assert scheduler.status("h").pods[0].node != scheduler.status("w").pods[0].node
-    actions = decided(scheduler, Job("x", "t", [Role("w", claims=[whole])]), now=1.0)
-    assert actions[0] == Preempt("h", "x", "opportunistic")
-    scheduler.stopped("h", 2.0)
-    assert decided(scheduler, now=2.0)[0].job == "x"
-
-
 def shares(name="slice"):
     return claim(request("r", 1, capacity={"memory": "3"}), name=name)
 
@@ -355,19 +300,6 @@ def test_a_replayed_log_has_the_same_ids_of_shares(tmp_path):
     again.check()
     assert again.status("k").pods[0].claims == scheduler.status("k").pods[0].claims
     assert again.claims.to_bytes() == scheduler.claims.to_bytes()
-
-
-def test_a_saved_scheduler_has_the_same_claims_and_goes_on():
-    scheduler = Scheduler(claims=cluster(), preemption=False)
-    decided(scheduler, job("one", 3), job("gang", 3, pods=2), job("late", 2))
-    again = Scheduler.from_bytes(scheduler.to_bytes())
-    again.check()
-    assert again.to_bytes() == scheduler.to_bytes()
-    assert again.status("gang").pods[1].claims == scheduler.status("gang").pods[1].claims
-    for one in (scheduler, again):
-        one.finish("one", 1.0)
-    assert decided(again, now=1.0) == decided(scheduler, now=1.0)
-    assert again.to_bytes() == scheduler.to_bytes()
 
 
 def test_a_job_is_written_with_its_claims_as_kubernetes_writes_them():
@@ -498,51 +430,6 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("parts", BESIDE)
-def test_a_pod_gets_its_claims_where_other_parts_place_it(parts):
-    scheduler = Scheduler(claims=cluster(), **BESIDE[parts]())
-    (start,) = decided(scheduler, job("j", 1, pods=2, role={"gpus": 5}))
-    nodes = [pod.node for pod in start.pods]
-    assert len(set(nodes)) == 2
-    assert [devices_of(pod)[0][0] for pod in start.pods] == nodes
-    assert all(pod.gpus == (0, 1, 2, 3, 4) for pod in start.pods) == (parts != "network")
-    scheduler.finish("j", 1.0)
-    scheduler.check()
-
-
-@pytest.mark.parametrize("parts", BESIDE)
-def test_other_parts_choose_nodes_on_which_claims_fit(parts):
-    wide = [slice_of("n2", [device(f"d{i}") for i in range(3)])]
-    none = [slice_of(node, [device("d0")]) for node in NODES[:2]]
-    scheduler = Scheduler(claims=cluster(*none, *wide), preemption=False, **BESIDE[parts]())
-    actions = decided(scheduler, job("j", 2, role={"gpus": 1}))
-    assert [pod.node for pod in actions[0].pods] == ["n2"]
-    (wait,) = decided(scheduler, job("k", 2, role={"gpus": 1}))
-    assert wait.refusal.stage == "claims"
-    scheduler.finish("j", 1.0)
-    assert decided(scheduler, now=1.0)[0].job == "k"
-
-
-def test_two_pods_that_devices_put_on_one_node_part_where_claims_do_not_fit():
-    scheduler = Scheduler(claims=cluster(), devices=machines(gpus=8))
-    (start,) = decided(scheduler, job("j", 3, pods=2, role={"gpus": 1}))
-    assert len({pod.node for pod in start.pods}) == 2
-
-
-@pytest.mark.parametrize("parts", BESIDE)
-def test_a_refusal_by_claims_leaves_all_parts_as_they_were(parts):
-    scheduler = Scheduler(claims=cluster(), preemption=False, **BESIDE[parts]())
-    decided(scheduler, *(job(f"j{i}", 3, role={"gpus": 1}) for i in range(3)))
-    held = [scheduler.claims.to_bytes()]
-    for part in (scheduler.topology, scheduler.cells, scheduler.devices):
-        held += [] if part is None else [part.to_bytes()]
-    decided(scheduler, job("late", 2, role={"gpus": 1}))
-    now = [scheduler.claims.to_bytes()]
-    for part in (scheduler.topology, scheduler.cells, scheduler.devices):
-        now += [] if part is None else [part.to_bytes()]
-    assert now == held
-
-
 def test_a_pod_with_claims_beside_pods_that_a_network_places():
     scheduler = Scheduler(claims=cluster(), topology=network())
     roles = [Role("w", 2, gpus=8), Role("c", claims=[gpus(4)])]
@@ -552,15 +439,6 @@ def test_a_pod_with_claims_beside_pods_that_a_network_places():
 
 
 OF_CLASS = "any.deviceclass.resource.k8s.io/devices"
-
-
-def test_quotas_count_devices_by_class():
-    scheduler = Scheduler(claims=cluster(), quotas=tree(**{OF_CLASS: 5}), preemption=False)
-    actions = decided(scheduler, job("one", 2, pods=2), job("two", 2))
-    assert [type(one).__name__ for one in actions] == ["Start", "Wait"]
-    assert OF_CLASS in actions[1].reason
-    scheduler.finish("one", 1.0)
-    assert decided(scheduler, now=1.0)[0].job == "two"
 
 
 @pytest.mark.parametrize(
@@ -666,22 +544,6 @@ def test_quotas_count_shares_as_they_were_rounded():
     most = claim(request("r", 5, capacity={"memory": "2"}), name="gpu")
     (reject,) = decided(scheduler, Job("l", "t", [Role("w", claims=[most])]))
     assert reject.reason == f"asks for 10 of '{MEMORY}', and max of 't' is 9"
-
-
-def test_a_job_evicts_for_capacity_and_is_charged_for_what_it_then_gets():
-    for immediate in (False, True):
-        scheduler = Scheduler(
-            claims=cluster(*sized()), quotas=tree(**{MEMORY: 90}), immediate=immediate
-        )
-        decided(scheduler, job("weak", 3, guaranteed=False))
-        actions = decided(scheduler, job("late", 4), now=1.0)
-        assert actions[0] == Preempt("weak", "late", "opportunistic")
-        if not immediate:
-            assert used(scheduler) == 140
-            scheduler.stopped("weak", 2.0)
-            actions = decided(scheduler, now=2.0)
-        assert [one.job for one in actions if isinstance(one, Start)] == ["late"]
-        assert used(scheduler) == 90
 
 
 COUNTER = "any.deviceclass.resource.k8s.io/counters/x"
