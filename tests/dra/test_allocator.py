@@ -423,8 +423,8 @@ def test_committed_shares_of_a_device_are_charged_to_its_counters_once():
     for owner in ("held 0", "held 1"):
         assert world.given(claim(request("r", capacity={"m": "2"}), request("q"))) == "r:d0 q:d1"
         assert world.given(claim(request("r", 3))) == NONE
-        world.book.release(owner)
-    assert world.book.charges == world.book.held == {}
+        world.book.remove(owner)
+    assert world.book.charges == world.book.shares == {}
 
 
 def test_admin_access_needs_no_counters_and_no_capacity_and_has_no_share():
@@ -447,7 +447,7 @@ def test_what_a_device_was_charged_stays_though_its_driver_publishes_something_e
     changed = World(*partitions({"set": {"x": 1}}, {"set": {"x": 1}}))
     changed.book = world.book
     assert changed.given(claim(request("r"))) == NONE
-    world.book.release("held 0")
+    world.book.remove("held 0")
     assert changed.given(claim(request("r", 2))) == "r:d0 r:d1"
 
 
@@ -466,16 +466,6 @@ def test_an_all_request_on_an_incomplete_pool_concerns_the_node_alone():
     assert (problem.code, problem.scope) == ("pool_incomplete", "node")
 
 
-def test_the_second_of_two_decisions_on_a_device_cannot_be_committed():
-    """14.11."""
-    world = World(gpus(1))
-    first, second = (world.allocate(claim(request("r"))).allocations[0] for _ in range(2))
-    world.commit("a", first)
-    with pytest.raises(ValueError, match=r"gpu\.x/p/d0 is in use"):
-        world.commit("b", second)
-    assert list(world.book.owners) == ["a"]
-
-
 def test_a_counter_that_is_charged_beyond_its_amount_blocks_those_alone_that_take_of_it():
     """14.12."""
     slices = partitions(
@@ -484,27 +474,3 @@ def test_a_counter_that_is_charged_beyond_its_amount_blocks_those_alone_that_tak
     world = World(*slices, held=[allocation("d0"), allocation("d1")])
     assert world.given(claim(request("r"))) == "r:d2"
     assert world.given(claim(request("r", 2))) == NONE
-
-
-# --- the book
-
-
-def test_the_book_knows_owners_once_and_shares_beside_shares_alone():
-    world = World(published_slice("s", [shared("d0", {"m": "4"})]))
-    share = {"request": "r", "device": "d0", "shareID": "1", "consumedCapacity": {"m": "1"}}
-    world.commit("a", allocation(share))
-    for owner, of, says in (
-        ("a", allocation("d1"), "has devices"),
-        ("b", allocation(share), "in use"),
-        ("b", allocation("d0"), "in use"),
-        ("b", allocation("d1", "d1"), "in use"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            world.commit(owner, of)
-    world.commit("b", allocation({**share, "shareID": "2"}, "gone"))
-    assert world.book.consumed(("gpu.x", "p", "d0"), "m") == 2
-    world.book.release("a")
-    with pytest.raises(KeyError):
-        world.book.release("a")
-    world.book.release("b")
-    assert world.book.held == world.book.charges == world.book.owners == {}

@@ -442,15 +442,6 @@ def test_an_attribute_that_is_not_looked_at_changes_nothing(tree, values, others
     assert found(selector, values) is found(selector, kept | changed)
 
 
-@examples(200)
-@given(TREES, TREES, DEVICES)
-def test_the_laws_of_de_morgan_hold_with_errors(a, b, values):
-    whole = selected(("!", ("&&", a, b)))
-    assert found(whole, values) is found(selected(("||", ("!", a), ("!", b))), values)
-    every = selected(("!", ("all", [0, 1, "x"], a)))
-    assert found(every, values) is found(selected(("exists", [0, 1, "x"], ("!", a))), values)
-
-
 # --- regular expressions
 
 

@@ -47,6 +47,7 @@ def test_amounts_that_are_no_whole_numbers_are_exact():
 
 
 def test_a_decision_is_stale_once_its_node_has_changed():
+    """Two that decide at once do not give one device (14.11)."""
     cluster = cluster_of(*two_nodes())
     early, late = (cluster.allocate([claim(request("r"), name=n)], "n1") for n in "ab")
     cluster.commit(early)

@@ -5,10 +5,7 @@ from functools import partial
 from itertools import count
 
 from hivecore.dra import (
-    Counter,
-    CounterConsumption,
     DeviceClass,
-    DeviceId,
     DeviceTaintRule,
     DraCluster,
     KubernetesFeatures,
@@ -19,9 +16,10 @@ from hivecore.dra import (
     gather_pools,
     published,
 )
-from hivecore.dra._book import Entry
+from hivecore.dra._book import Book
+from hivecore.dra.ledger import _entries
 from hivecore.dra.result import write_allocation
-from hivecore.reference.dra import Allocator, Book
+from hivecore.reference.dra import Allocator
 
 DRIVER = "gpu.x"
 EVERY_GATE = KubernetesFeatures.of(
@@ -188,7 +186,11 @@ class World:
             self.commit(f"held {number}", one)
 
     def commit(self, owner, given):
-        self.book.commit(owner, given, published(self.slices))
+        entries = _entries(ResourceClaim(owner, allocation=given))
+        if self.book.conflict(entries) is not None:
+            raise ValueError(f"{given}: in use")
+        charges = {id: of.consumes_counters for id, of in published(self.slices).items()}
+        self.book.add(owner, entries, charges)
 
     def pools(self, node="n1", labels=None):
         return gather_pools(self.slices, Node(node, labels or {}), self.features, self.rules)
@@ -217,14 +219,7 @@ class World:
             share_id = partial(lambda ids: f"share-{next(ids)}", ids)
             cluster = DraCluster(self.features, evaluator=self.evaluator, share_id=share_id)
             cluster.update(*self.slices, *self.classes.values(), *self.rules, node)
-            for owner, devices in self.book.owners.items():
-                entries = [
-                    Entry(DeviceId(*device), share, consumed)
-                    for device, shares in devices.items()
-                    for share, consumed in shares.items()
-                ]
-                charged = {entry.device: self.charged(entry.device) for entry in entries}
-                cluster._book.add(owner, entries, charged)
+            cluster._book = self.book.copy()
             with plain_steps(steps):
                 decision = cluster.allocate(claims, node.name, mode, within)
             cluster.check()
@@ -233,16 +228,6 @@ class World:
             if wanted.outcome == "error":
                 codes = {problem.code for problem in wanted.problems}
                 assert {problem.code for problem in decision.problems} & codes
-
-    def charged(self, device):
-        return tuple(
-            CounterConsumption(
-                charge.counter_set,
-                {name: Counter(amount) for name, amount in charge.counters.items()},
-                tuple(sorted(charge.groups)),
-            )
-            for charge in self.book.charges.get(device, ())
-        )
 
     def given(self, *claims, **options):
         """The devices as "request:device", or the outcome, or the class of the error."""

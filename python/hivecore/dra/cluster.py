@@ -351,13 +351,6 @@ class DraCluster(DraLedger):
         return kind.answer(node_class, mode, self._limit)
 
     def _best(self, kind: ClaimKind, mode: str, prefer: str) -> str | None:
-        if prefer == "name":
-            able = (
-                node_class.first()
-                for node_class in self._classes
-                if self._answer(kind, node_class, mode).outcome == "allocated"
-            )
-            return min(able, default=None)
         log, epoch = self._classes.log, self._classes.epoch
         ranking = kind.rankings.get((mode, prefer))
         if ranking is None or ranking.epoch != epoch:

@@ -17,7 +17,6 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-from hivecore.reference.dra.book import Book
 from hivecore.reference.dra.rules import (
     Grant,
     consumption,
@@ -82,6 +81,8 @@ class Allocator:
 
     :param pools: of the node, in their order; of `hivecore.dra.gather_pools`.
     :param classes: device classes by name.
+    :param book: what is allocated: ``shares`` by device and id ("": the whole), what those consume,
+        and the ``charges`` of devices in use by pool; as `hivecore.dra` keeps it.
     :param matches: whether a device satisfies an expression; raises `SyntaxError` for one that is
         no CEL, and any other exception where it fails on the device.
     :param write: writes an allocation, as `hivecore.dra.result.write_allocation` does.
@@ -93,7 +94,7 @@ class Allocator:
         node: Any,
         pools: Sequence[Any],
         classes: Mapping[str, Any],
-        book: Book,
+        book: Any,
         features: Any,
         matches: Callable[[str, Any], bool],
         write: Callable[..., dict[str, Any]],
@@ -263,7 +264,7 @@ class Allocator:
         gates = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
         if own.binding_conditions and not all(map(has, gates)):
             return
-        if self.book.is_whole(device.id) and not every and not terms.admin_access:
+        if "" in self.book.shares.get(device.id, ()) and not every and not terms.admin_access:
             return  # its selectors are not evaluated
         try:
             if not all(self._satisfies(device, expression) for expression in expressions):

@@ -10,8 +10,6 @@ from itertools import combinations
 from math import ceil
 from typing import Any, NamedTuple
 
-from hivecore.reference.dra.book import Book, Charge, charges_of
-
 __all__ = [
     "Grant",
     "consumption",
@@ -35,7 +33,7 @@ class Grant(NamedTuple):
     consumed: Mapping[str, Fraction] | None
 
 
-def is_free(grants: list[Grant], new: Grant, book: Book) -> bool:
+def is_free(grants: list[Grant], new: Grant, book: Any) -> bool:
     """Whether the device may be given once more (3.2, 5.3, 5.5).
 
     A device serves a single request as a whole, or several in shares. Admin access does not count,
@@ -45,9 +43,10 @@ def is_free(grants: list[Grant], new: Grant, book: Book) -> bool:
     same = [one for one in grants if one.device.id == device]
     if any(one.claim == new.claim and (admin or one.terms.admin_access) for one in same):
         return False
+    shares = book.shares.get(device, {})
     if new.consumed is not None:
-        return not book.is_whole(device)
-    return bool(admin) or (device not in book.held and all(one.terms.admin_access for one in same))
+        return "" not in shares
+    return bool(admin) or (not shares and all(one.terms.admin_access for one in same))
 
 
 def consumption(terms: Any, device: Any) -> dict[str, Fraction] | None:
@@ -83,7 +82,7 @@ def _is_valid(amount: Fraction, policy: Any) -> bool:
     return not policy.valid_values or amount in policy.valid_values
 
 
-def fits_capacity(grants: list[Grant], new: Grant, book: Book) -> bool:
+def fits_capacity(grants: list[Grant], new: Grant, book: Any) -> bool:
     """Whether a share fits beside the others of its device (5.3)."""
     device = new.device.id
     shares = [one.consumed for one in (*grants, new) if one.device.id == device and one.consumed]
@@ -95,7 +94,7 @@ def fits_capacity(grants: list[Grant], new: Grant, book: Book) -> bool:
 
 
 def fits_counters(
-    grants: list[Grant], new: Grant, book: Book, sets: Mapping[str, Mapping[str, Fraction]]
+    grants: list[Grant], new: Grant, book: Any, sets: Mapping[str, Mapping[str, Fraction]]
 ) -> bool:
     """Whether the pool has what the device takes of its counter sets (5.1).
 
@@ -105,9 +104,9 @@ def fits_counters(
     own, others = _new_charges(grants, new, book)
     for charge in own:
         beside = [one.counters for one in others if one.counter_set == charge.counter_set]
-        for name, amount in charge.counters.items():
-            left = sets[charge.counter_set][name] - sum(one.get(name, 0) for one in beside)
-            if amount > max(Fraction(), left):
+        for name, of in charge.counters.items():
+            taken = sum(one[name].value for one in beside if name in one)
+            if of.value > max(Fraction(), sets[charge.counter_set][name] - taken):
                 return False
     return True
 
@@ -131,30 +130,31 @@ def _takes(grant: Grant) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
         amounts = {name: of.value for name, of in device.capacity.items()}
     for name, amount in amounts.items() if not grant.terms.admin_access else ():
         yield (class_name, "capacity", name), amount
-    for charge in charges_of(device) if not grant.terms.admin_access else ():
-        for name, amount in charge.counters.items():
-            yield (class_name, "counters", name), amount
+    for charge in device.consumes_counters if not grant.terms.admin_access else ():
+        for name, of in charge.counters.items():
+            yield (class_name, "counters", name), of.value
 
 
-def is_compatible(grants: list[Grant], new: Grant, book: Book) -> bool:
+def is_compatible(grants: list[Grant], new: Grant, book: Any) -> bool:
     """Whether all on a counter set have a group in common, or none has groups (5.2)."""
     own, others = _new_charges(grants, new, book)
     for charge in own:
-        groups = [one.groups for one in (charge, *others) if one.counter_set == charge.counter_set]
+        users = [one for one in (charge, *others) if one.counter_set == charge.counter_set]
+        groups = [frozenset(one.compatibility_groups) for one in users]
         if any(groups) and not frozenset.intersection(*groups):
             return False
     return True
 
 
-def _new_charges(grants: list[Grant], new: Grant, book: Book) -> tuple[list[Charge], list[Charge]]:
+def _new_charges(grants: list[Grant], new: Grant, book: Any) -> tuple[Iterable[Any], list[Any]]:
     """What the device is charged, if it is not in use, and what others of its pool are charged."""
     pool = new.device.id[:2]
-    charges = {device: of for device, of in book.charges.items() if device[:2] == pool}
+    charges = dict(book.charges.get(pool, {}))
     for one in grants:
         if one.device.id[:2] == pool and not one.terms.admin_access:
-            charges.setdefault(one.device.id, charges_of(one.device.device))
+            charges.setdefault(one.device.id, one.device.device.consumes_counters)
     has_paid = new.terms.admin_access or new.device.id in charges
-    own = [] if has_paid else charges_of(new.device.device)
+    own = () if has_paid else new.device.device.consumes_counters
     return own, [one for of in charges.values() for one in of]
 
 
