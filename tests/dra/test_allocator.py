@@ -5,6 +5,7 @@ from dra.worlds import (
     World,
     allocation,
     claim,
+    cluster_of,
     counter_slice,
     device,
     device_class,
@@ -33,18 +34,6 @@ def rooted(*roots, share=False):
 
 
 # --- requests
-
-
-def test_all_devices_that_break_a_constraint_are_an_error_if_there_is_no_other_answer():
-    every = request("r", "All")
-    decision = World(rooted(1, 2)).allocate(claim(every, match=ROOT))
-    assert (decision.problems[0].code, decision.problems[0].scope) == (
-        "all_mode_constraint",
-        "claims",
-    )
-    assert World(rooted(1, 2)).given(claim(every, distinct=ROOT)) == "r:d0 r:d1"
-    other = either("r", every=terms("All"), one=terms(1))
-    assert World(rooted(1, 2)).given(claim(other, match=ROOT)) == "r/one:d0"
 
 
 def test_an_alternative_that_leaves_less_than_later_requests_want_is_passed_over():
@@ -129,23 +118,11 @@ def test_each_counter_of_each_set_must_suffice():
     assert World(*partitions(second, second, sets=sets)).given(claim(request("r", 2))) == NONE
 
 
-@pytest.mark.parametrize(
-    ("groups", "fit"),
-    [
-        ([["a"], ["a", "b"]], True),
-        ([["a"], ["b"]], False),
-        ([["a", "b"], ["b", "c"], ["c", "a"]], False),
-        ([[], []], True),
-        ([[], ["a"]], False),
-    ],
-)
-def test_devices_on_a_counter_set_have_a_group_in_common_or_none_has_groups(groups, fit):
-    slices = partitions(*[{"set": {"x": 1, "groups": of}} for of in groups])
-    wanted = claim(request("r", len(groups)))
-    assert (World(*slices).given(wanted) != NONE) == fit
-    held = World(*slices, held=[allocation("d0")])
-    assert (held.given(claim(request("r", len(groups) - 1))) != NONE) == fit
-    assert World(*slices, features=KubernetesFeatures.of("1.37")).given(wanted) != NONE
+def test_groups_on_a_counter_set_do_not_matter_where_their_gate_is_off():
+    slices = partitions(*[{"set": {"x": 1, "groups": of}} for of in (["a"], ["b"])])
+    assert World(*slices).given(claim(request("r", 2))) == NONE
+    off = KubernetesFeatures.of("1.37")
+    assert World(*slices, features=off).given(claim(request("r", 2))) == "r:d0 r:d1"
 
 
 # --- shares
@@ -462,8 +439,13 @@ def test_all_takes_devices_with_counters_and_alternatives_of_it_are_taken_back()
 
 def test_an_all_request_on_an_incomplete_pool_concerns_the_node_alone():
     """14.10."""
-    (problem,) = World(gpus(1, count=2)).allocate(claim(request("r", "All"))).problems
-    assert (problem.code, problem.scope) == ("pool_incomplete", "node")
+    cluster = cluster_of(gpus(1, count=2))
+    for asked, code, scope in (
+        (request("r", "All"), "pool_incomplete", "node"),
+        (request("r", 33), "too_many_devices", "claims"),
+    ):
+        (problem,) = cluster.allocate([claim(asked)], "n1").problems
+        assert (problem.code, problem.scope) == (code, scope)
 
 
 def test_a_counter_that_is_charged_beyond_its_amount_blocks_those_alone_that_take_of_it():

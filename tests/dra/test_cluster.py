@@ -89,6 +89,10 @@ def test_the_fullest_or_emptiest_node_is_chosen():
 def test_a_better_alternative_comes_before_a_fuller_node():
     choice = either("r", first=worlds.terms(where="model=a"), second=worlds.terms())
     assert cluster_of(*two_nodes()).schedule([claim(choice)]).node == "n1"
+    choice = either("r", first=worlds.terms(2, where="model=b"), second=worlds.terms())
+    for nodes in (None, ["n1", "n2"]):
+        decision = cluster_of(*two_nodes()).schedule([claim(choice)], nodes, prefer="name")
+        assert decision.node == "n2"
 
 
 def test_fits_names_nodes_and_reasons():

@@ -41,12 +41,6 @@ class Problem(NamedTuple):
     claim: str  # "": of no single claim
     message: str
 
-    @property
-    def scope(self) -> Literal["node", "claims"]:
-        """Whether another node may help."""
-        node = ("pool_incomplete", "pool_invalid", "invalid_pools", "cel_compile", "cel_runtime")
-        return "node" if self.code in node else "claims"
-
 
 class Decision(NamedTuple):
     """The answer to all claims of a call: an allocation for each, or none."""
