@@ -8,7 +8,6 @@ verified on it, and the cluster audits itself. HIVECORE_EXAMPLES=200 is a millio
 import copy
 import random
 from collections import defaultdict
-from fractions import Fraction
 
 import pytest
 from dra.worlds import (
@@ -136,12 +135,10 @@ class Ledger:
         slices = [one for one in self.slices.values() if (one.driver, one.pool.name) == pool]
         newest = max((one.pool.generation for one in slices), default=0)
         slices = [one for one in slices if one.pool.generation == newest]
-        return {of.name: of for one in slices for of in one.devices}, [
-            of for one in slices for of in one.shared_counters
-        ]
+        return {of.name: of for one in slices for of in one.devices}
 
-    def give(self, owner, allocation, is_new):
-        """Book an allocation. It fits if it is new: others may be older than their slices."""
+    def give(self, owner, allocation):
+        """Book an allocation."""
         held = []
         for result in allocation["devices"].get("results", []):
             if not result.get("adminAccess"):
@@ -151,35 +148,14 @@ class Ledger:
                 held.append((id, result.get("shareID", ""), consumed))
         self.held[owner] = held
         for id, share, consumed in held:
-            of, sets = self.published(id[:2])
             shares = self.shares[id]
             assert share not in shares, (id, share)
             assert "" not in shares, (id, share)
             assert share or not shares, (id, share)
             if not shares:
-                own = of.get(id.device)
+                own = self.published(id[:2]).get(id.device)
                 self.charges[id] = () if own is None else own.consumes_counters
             shares[share] = consumed
-            if is_new:
-                self.conserves(id, of[id.device], sets)
-
-    def conserves(self, id, of, sets):
-        shares = self.shares[id]
-        if "" not in shares:
-            for name, capacity in of.capacity.items():
-                assert 0 <= sum(one[name] for one in shares.values()) <= capacity.value
-        sizes = {(one.name, name): n.value for one in sets for name, n in one.counters.items()}
-        taken = defaultdict(Fraction)
-        for other, uses in self.charges.items():
-            if other[:2] == id[:2]:
-                for use in uses:
-                    for name, counter in use.counters.items():
-                        taken[use.counter_set, name] += counter.value
-        if len(shares) == 1:  # it came into use
-            for use in of.consumes_counters:
-                for name, counter in use.counters.items():
-                    key = use.counter_set, name
-                    assert not counter.value or taken[key] <= sizes[key], (id, key)
 
     def take(self, owner):
         for id, share, _ in self.held.pop(owner):
@@ -240,12 +216,10 @@ class Life:
                 self.commit(decision)
 
     def commit(self, decision):
-        self.cluster.commit(decision)
-        if self.rng.random() < 0.1:  # the ledger does not know of it yet
-            verify_allocations(self.facts(), decision.node, decision.claims, decision.allocations)
-            self.done["verify"] += 1
+        self.cluster.commit(decision)  # the ledger does not know of it yet
+        verify_allocations(self.facts(), decision.node, decision.claims, decision.allocations)
         for one, given in zip(decision.claims, decision.allocations, strict=True):
-            self.ledger.give(f"/{one.name}", given, is_new=True)
+            self.ledger.give(f"/{one.name}", given)
         self.done["commit"] += 1
 
     def commit_late(self):
@@ -323,7 +297,7 @@ class Life:
         self.cluster.update(object_of("ResourceClaim", document))
         if is_known:
             self.ledger.take(owner)
-        self.ledger.give(owner, given, is_new=False)
+        self.ledger.give(owner, given)
         if not self.ledger.held[owner]:
             del self.ledger.held[owner]
 
@@ -384,4 +358,4 @@ def test_a_cluster_conserves_what_it_gives_in_a_long_life():
         assert not life.cluster.claims
         assert not life.cluster.facts().charges
         life.cluster.check()
-        assert min(life.done[what] for what in {*STEP_NAMES, "commit", "stale", "verify"}) > 0
+        assert min(life.done[what] for what in {*STEP_NAMES, "commit", "stale"}) > 0
