@@ -302,8 +302,8 @@ class Life:
             del self.ledger.held[owner]
 
     def conflict(self):
-        """A claim that says that it has what another has changes nothing."""
-        taken = [id for of in self.ledger.held.values() for id, share, _ in of if not share]
+        """A claim that says that it has all of a device that another has changes nothing."""
+        taken = [id for of in self.ledger.held.values() for id, _, _ in of]
         if taken:
             id = self.rng.choice(sorted(taken))
             result = {"request": "r", **id._asdict()}

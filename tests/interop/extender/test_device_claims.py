@@ -167,20 +167,6 @@ def test_the_claim_that_was_made_for_another_pod_is_not_used(cluster):
     assert cluster.told["p"] == "the claim 'x/c' was made for another pod"
 
 
-def test_devices_come_back_when_kubernetes_takes_them_off_the_claim(cluster):
-    for name in ("p", "q", "r"):
-        cluster.add_pod(name, gpus="new-pair")
-    cluster.settle(2)
-    assert {cluster.node_of("p"), cluster.node_of("q")} == {"n0", "n1"}
-    assert cluster.node_of("r") is None
-    cluster.api.set_phase("p", "Succeeded")
-    cluster.hear()
-    cluster.check()  # the claim has its devices still
-    assert not cluster.try_pod("r")
-    cluster.settle(1)
-    assert cluster.node_of("r") == cluster.node_of("p")
-
-
 def test_pods_that_come_later_wait_for_slices_and_classes(clusters):
     cluster = clusters(devices=1)
     cluster.add_pod("p", gpus="new-pair")
@@ -256,24 +242,6 @@ def test_a_claim_has_at_most_256_pods(cluster):
     assert cluster.told["p"] == "the claim 'x/c' has 256 pods already"
 
 
-def test_a_pod_goes_where_its_claim_has_devices(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n1", "d1"))
-    cluster.add_pod("p", gpus="c", more="new-gpu")
-    cluster.add_pod("alone", gpus="c")
-    cluster.settle(2)
-    assert cluster.node_of("p") == cluster.node_of("alone") == "n1"
-    assert cluster.booked()["n1/d1"] == [cluster.api.claim("c")["metadata"]["uid"] + "#0"]
-
-
-def test_devices_of_claims_that_others_allocate_are_not_given(cluster):
-    cluster.api.add_claim("c", {"gpu": 2})
-    allocate(cluster, "c", allocation("n0", "d0", "d1"))
-    cluster.add_pod("p", gpus="new-gpu")
-    cluster.settle(1)
-    assert cluster.node_of("p") == "n1"
-
-
 @pytest.mark.parametrize("part", ["devices", "topology"])
 def test_other_parts_choose_nodes_where_claims_can_be_used(clusters, part):
     parts = {
@@ -292,13 +260,6 @@ def test_other_parts_choose_nodes_where_claims_can_be_used(clusters, part):
 
 
 # --- gangs
-
-
-def test_a_gang_starts_when_all_claims_have_been_made(cluster):
-    cluster.add_gang("g", 2, gpus="new-pair")
-    cluster.settle(2)
-    assert {cluster.node_of("g-0"), cluster.node_of("g-1")} == {"n0", "n1"}
-    assert set(cluster.booked()["n0/d0"]) < {f"/pods:x:g/pod/{i}/gpus" for i in range(2)}
 
 
 def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim(cluster):
@@ -453,24 +414,6 @@ def test_shares_of_a_device_have_ids_of_their_claims(clusters):
 # --- restarts
 
 
-@pytest.mark.parametrize("with_log", [True, False])
-def test_claims_are_booked_after_a_restart(cluster, with_log):
-    cluster.api.add_claim("c", {"gpu": 1})
-    for name in ("p", "q"):
-        cluster.add_pod(name, gpus="c")
-    cluster.add_pod("r", gpus="new-pair")
-    cluster.settle(2)
-    before = cluster.check()[0]
-    cluster.restart(with_log)
-    holders, booked = cluster.check()
-    assert holders == before
-    assert booked.keys() == holders.keys()
-    for name in ("p", "q", "r"):
-        cluster.api.delete_pod(name)
-    cluster.settle(2)
-    assert cluster.booked() == {}
-
-
 def test_claims_of_a_file_are_booked_as_the_cluster_has_them(cluster):
     claim = cluster.api.add_claim("c", {"gpu": 1})
     part = dra()
@@ -481,16 +424,6 @@ def test_claims_of_a_file_are_booked_as_the_cluster_has_them(cluster):
     allocate(cluster, "c", allocation("n0", "d0"))
     cluster.hear()
     assert cluster.booked() == {"n0/d0": [claim["metadata"]["uid"] + "#0"]}
-
-
-def test_claims_that_were_freed_meanwhile_are_free_after_a_restart(cluster):
-    for name in ("p", "q"):
-        cluster.add_pod(name, gpus="new-pair")
-    cluster.settle(2)
-    cluster.api.delete_pod("p")
-    cluster.api.control_claims()
-    cluster.restart()
-    assert len(cluster.booked()) == 2
 
 
 def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(cluster):
