@@ -155,7 +155,8 @@ class DraCluster(DraLedger):
 
         :param pods: the claims of each.
         :param nodes: those that may be chosen; ``None``: all.
-        :param within: the most that all devices may take together, as of `allocate`.
+        :param within: the most that all devices may take together, as of `allocate`. If they would
+            take more, others are chosen, of which none can take less unless another takes more.
         :param where: the nodes of pods that have one, by the pod's place.
         :raises KeyError: there is no node of a name.
         :raises ValueError: a claim is in two pods.
@@ -180,13 +181,15 @@ class DraCluster(DraLedger):
                 chosen.add(node)
             for node in chosen - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
-            placed, decisions = [""] * len(given), []
-            question = _Gang(chosen, mode, prefer, where or {}, within or {})
-            for pods_of, decision in self._placed(given, question):
-                decisions.append(decision)
-                for pod in pods_of:
-                    placed[pod] = decision.node
-            return DraGangDecision(tuple(placed), tuple(decisions)) if all(placed) else None
+            question = _Gang(chosen, mode, prefer, where or {}, {})
+            placed = self._placed(given, question)
+            if within and min(_left(within, [of for _, of in placed]).values()) < 0:
+                placed = self._placed(given, question._replace(within=within))
+            on = {pod: decision.node for pods_of, decision in placed for pod in pods_of}
+            decisions = tuple(decision for _, decision in placed)
+            if len(on) < len(given):
+                return None
+            return DraGangDecision(tuple(on[pod] for pod in range(len(given))), decisions)
 
     @property
     def has_common_pools(self) -> bool:
@@ -461,14 +464,19 @@ class _Gang(NamedTuple):
 
     def after(self, kept: Sequence[ClaimDecision]) -> "_Gang":
         """What is asked for the other pods."""
-        within = dict(self.within)
-        for decision in kept:
-            for i in range(len(decision.claims)):
-                for key, amount in decision.taken_of(i).items():
-                    if key in within:
-                        within[key] -= amount
         nodes = self.nodes - {decision.node for decision in kept}
-        return self._replace(nodes=nodes, within=within)
+        return self._replace(nodes=nodes, within=_left(self.within, kept))
+
+
+def _left(within: Within, decisions: Iterable[ClaimDecision]) -> Within:
+    """What decisions leave of limits."""
+    left = dict(within)
+    for decision in decisions:
+        for i in range(len(decision.claims)):
+            for key, amount in decision.taken_of(i).items():
+                if key in left:
+                    left[key] -= amount
+    return left
 
 
 class _Known(NamedTuple):

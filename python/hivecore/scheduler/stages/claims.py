@@ -203,6 +203,8 @@ class ClaimStage(Stage):
         without, so that they take no more than they may.
         """
         pods = [i for i, own in enumerate(claims) if own]
+        if not self.known.issuperset(nodes[i] for i in pods if nodes[i]):
+            return refused(self.name, "devices", "a node has no devices", _ANY)
         gang = self.part.schedule_gang(
             [claims[i] for i in pods],
             None if all(nodes[i] for i in pods) else self._allowed(offer),

@@ -223,10 +223,7 @@ class QuotaStage(Stage):
         kind, own = unit.kind, [] if unit.has_quota else [unit.request]
         asked = kind.quota_request.replace(name=_of_devices(unit.name), amounts={})
         most: dict[Taking, Fraction] = {}
-        classes = kind.device_classes
         for name, (taking, limit) in self._limits_for_devices(kind).items():
-            if taking[0] not in classes:
-                continue
 
             def admits(amount: Amount, name: str = name) -> bool:
                 with suppress(ValueError):  # beyond what a tree can count
@@ -251,20 +248,17 @@ class QuotaStage(Stage):
         charged = Counter(unit.kind.amounts)
         with suppress(KeyError):
             charged.update(dict(self.part.request(_of_devices(unit.name)).amounts))
-        limits, classes = self._limits_for_devices(unit.kind), unit.kind.device_classes
-        return {
-            taking: Fraction(charged[name])
-            for name, (taking, _) in limits.items()
-            if taking[0] in classes
-        }
+        limits = self._limits_for_devices(unit.kind)
+        return {taking: Fraction(charged[name]) for name, (taking, _) in limits.items()}
 
     def _limits_for_devices(self, kind: Kind) -> dict[str, tuple[Taking, Amount]]:
-        """The dimensions that count what devices take, and their maximum."""
+        """The dimensions that count what devices of a kind may take, and their maximum."""
+        classes = kind.device_classes
         return {
             name: (taking, most)
             for of in self._path(kind.job.quota)
             for name, most in self.part.quota(of).max
-            if (taking := taking_of(name))
+            if (taking := taking_of(name)) and taking[0] in classes
         }
 
     def _request_for_devices(self, offer: Offer) -> QuotaRequest | None:
