@@ -310,7 +310,16 @@ TEXTS = {
     "storage": "job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit\n7,images,6,1,100,8,5\n",
     "openb": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"
     "p,4000,1024,8,1000,7,67\n",
-}
+    "philly-json": json.dumps([{
+        "jobid": "a", "vc": "x", "submitted_time": "2017-10-09 07:01:55", "attempts": [{
+            "start_time": "2017-10-09 08:01:00", "end_time": "2017-10-09 08:02:00",
+            "detail": [{"ip": "m1", "gpus": [f"gpu{i}" for i in range(8)]}]}]}]),
+    "helios": "job_id,vc,gpu_num,submit_time,duration\n1,vc,8,2020-06-09 18:41:01,60\n",
+    "alibaba-2020": "a,worker,8.0,Terminated,100.0,160.0,600.0,29.3,100.0,V100\n",
+    "alibaba-2025": "instance_sn,app_name,gpu_request,creation_time,deletion_time\ni,app,8,7,67\n",
+    "alibaba-2026-spot": "job_name,organization,gpu_request,worker_num,submit_time,duration,"
+    "job_type\n1,13,4,2,0,60,Spot\n",
+}  # fmt: skip
 
 
 def test_every_format_has_an_example_here():

@@ -30,7 +30,48 @@ SWF = """; Version: 2.2
   6  190  0 1.5  2 -1 -1  2  60 -1 1 3 4 1 -1 1 -1 -1 ; a comment
 """
 CSV = "job_id,tenant,submit,duration,gpus\na,x,10,60,8\nb,y,0.5,30,1\n"
-GOOD = {"philly": PHILLY, "itp": ITP, "muri": MURI, "swf": SWF, "csv": CSV}
+PHILLY_JSON = """[
+{"status": "Pass", "vc": "ee9e8c", "jobid": "application_1", "attempts": [
+  {"start_time": "2017-10-07 01:12:09", "end_time": "2017-10-07 01:13:09",
+   "detail": [{"ip": "m47", "gpus": ["gpu0", "gpu1"]}]},
+  {"start_time": "2017-10-07 01:20:00", "end_time": "2017-10-07 01:21:30",
+   "detail": [{"ip": "m4", "gpus": ["gpu0", "gpu1"]}, {"ip": "m5", "gpus": ["gpu3"]}]},
+  {"start_time": null, "end_time": "None", "detail": []}
+ ], "submitted_time": "2017-10-07 01:11:39", "user": "ce2f4c"},
+{"status": "Killed", "vc": "6214e9", "jobid": "application_2", "attempts": [
+  {"start_time": "2017-10-07 02:00:00", "end_time": null, "detail": [{"ip": "m4", "gpus": ["g"]}]}
+ ], "submitted_time": "2017-10-07 01:11:40", "user": null},
+{"status": "Killed", "vc": "6214e9", "jobid": "application_3", "attempts": [],
+ "submitted_time": "2017-10-07 01:11:41", "user": "x"}
+]
+"""
+HELIOS = """job_id,user,vc,gpu_num,node_num,state,submit_time,start_time,duration,queue
+1425511,uXBbc,vcJkd,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,36848,0
+1425512,uVMrF,vchbv,4,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:41:27,249,0
+1425513,uVMrF,vchbv,0,1,FAILED,2020-06-09 18:41:28,2020-06-09 18:41:28,248,0
+"""
+PAI = """4f05,ps,1.0,Terminated,100.0,190.0,600.0,29.3,,
+4f05,worker,3.0,Terminated,110.0,200.0,600.0,29.3,50.0,MISC
+77aa,tensorflow,2.0,Failed,90.0,95.0,600.0,29.3,200.0,V100
+88bb,tensorflow,1.0,Waiting,,,600.0,29.3,100.0,T4
+99cc,evaluator,1.0,Terminated,5.0,7.0,600.0,29.3,,
+"""
+DLRM = """instance_sn,role,app_name,gpu_request,creation_time,scheduled_time,deletion_time
+instance_1,HN,app_0,1,,,
+instance_2,HN,app_1,1,1000.0,1001.0,1060.0
+instance_3,CN,app_1,0,1435629.0,1435629.0,1435760.0
+instance_4,HN,app_1,1,,,500
+"""
+SPOT = """job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,job_type
+239255,13,A10,1,1,0,2764799,HP
+437260,57,A100-SXM4-80GB,1,16,9589663,41060,Spot
+437261,57,A100-SXM4-80GB,0.5,3,9589664,71718,Spot
+"""
+GOOD = {
+    **{"philly": PHILLY, "itp": ITP, "muri": MURI, "swf": SWF, "csv": CSV, "helios": HELIOS},
+    **{"philly-json": PHILLY_JSON, "alibaba-2020": PAI, "alibaba-2025": DLRM},
+    "alibaba-2026-spot": SPOT,
+}
 
 
 @pytest.fixture
@@ -67,6 +108,73 @@ def test_an_itp_file_is_one_tenant_and_files_share_one_clock(write):
         ("other", "west", 0.0, 1.0, 2),
         ("first", "east", 10.0, 1265.0, 1),
         ("second", "east", 16.0, 2066.0, 16),
+    ]
+
+
+def test_philly_as_published_adds_up_attempts_of_which_the_times_are_known(write):
+    trace = load(write(PHILLY_JSON, "cluster_job_log"), "philly-json")
+    assert rows(trace) == [("application_1", "ee9e8c", 0.0, 150.0, 3)]
+    assert trace.dropped == {"missing duration": 2}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"vc": "ee9e8c", ', "", r"required field `vc` - at `\$\[0\]`"),
+        ('"gpus": ["g"]', '"gpus": 3', r"Expected `array`, got `int` - at `\$\[1\]\.attempts"),
+        ("2017-10-07 02:00:00", "2017-10-07", "not a time: .*'2017-10-07'"),
+        ("2017-10-07 01:11:41", "None", "without submitted_time"),
+        (PHILLY_JSON, "[]", "no job in the file"),
+        (PHILLY_JSON, "[{", "not JSON"),
+    ],
+)
+def test_what_is_no_log_of_philly_is_named(old, new, problem, write):
+    assert old in PHILLY_JSON
+    with pytest.raises(TraceFormatError, match=problem):
+        load(write(PHILLY_JSON.replace(old, new)), "philly-json")
+
+
+def test_helios_jobs_belong_to_their_virtual_cluster_and_need_gpus(write):
+    trace = load(write(HELIOS), "helios")
+    assert rows(trace) == [
+        ("1425511", "vcJkd", 0.0, 36848.0, 1),
+        ("1425512", "vchbv", 26.0, 249.0, 4),
+    ]
+    assert trace.dropped == {"zero GPUs": 1}
+
+
+def test_tasks_of_pai_are_jobs_with_the_users_of_the_table_beside(write):
+    tasks = write(PAI, "pai_task_table.csv")
+    alone = load(tasks, "alibaba-2020")
+    assert rows(alone) == [
+        ("77aa", "pai_task_table", 0.0, 5.0, 4),
+        ("4f05", "pai_task_table", 10.0, 100.0, 2),  # 3 x 50 %
+    ]
+    assert alone.dropped == {"missing duration": 1, "zero GPUs": 1}
+    write("4f05,i,u1,Terminated,40,200\n77aa,j,u2,Failed,,95\n", "pai_job_table.csv")
+    assert rows(load(tasks, "alibaba-2020")) == [
+        ("4f05", "u1", 0.0, 100.0, 2),
+        ("77aa", "u2", 50.0, 5.0, 4),
+    ]
+    header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,g\n"
+    assert rows(load(write(header + PAI, "t.csv"), "alibaba-2020"))[0][0] == "77aa"
+
+
+def test_instances_before_and_after_the_trace_count_within_it(write):
+    trace = load(write(DLRM), "alibaba-2025")
+    assert rows(trace) == [
+        ("instance_1", "app_0", 0.0, 1435760.0, 1),
+        ("instance_4", "app_1", 0.0, 500.0, 1),
+        ("instance_2", "app_1", 1000.0, 60.0, 1),
+    ]
+    assert trace.dropped == {"zero GPUs": 1}
+
+
+def test_spot_jobs_of_an_organization_are_a_tenant_of_their_own(write):
+    assert rows(load(write(SPOT), "alibaba-2026-spot")) == [
+        ("239255", "13", 0.0, 2764799.0, 1),
+        ("437260", "57 spot", 9589663.0, 41060.0, 16),
+        ("437261", "57 spot", 9589664.0, 71718.0, 2),  # 3 x 0.5
     ]
 
 
@@ -252,6 +360,11 @@ def malformed(format, old, new, line, field=None):
         malformed("itp", ",16", ",-1.5", 3, "num_gpu"),
         malformed("muri", "3000", "?", 3, "submit_time"),
         malformed("muri", "1,8,", "1,0.5,", 3, "num_gpu"),
+        malformed("helios", "2020-06-09 18:41:27,2020", "soon,2020", 3, "submit_time"),
+        malformed("alibaba-2020", "110.0", "soon", 2, "start_time"),
+        malformed("alibaba-2020", ",200.0,V", ",V", 3),
+        malformed("alibaba-2025", "1000.0", "-1", 3, "creation_time"),
+        malformed("alibaba-2026-spot", "9589664", "later", 4, "submit_time"),
         malformed("swf", "  2  130", "  2  soon", 4, "submit time"),
         malformed("swf", "  2  130", "  2  -1", 4, "submit time"),
         malformed("swf", "  0  30 16", "  0  nan 16", 4, "run time"),

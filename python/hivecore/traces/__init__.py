@@ -1,7 +1,8 @@
 """Loaders of public trace formats, and generators, into one column layout.
 
-`load` reads files of the formats "philly", "itp", "muri", "swf" and "csv" into a `Trace`: NumPy
-arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
+`load` reads files of the formats in `FORMATS`, such as "philly", "helios" and "csv", into a
+`Trace`: NumPy arrays of job id, tenant, submission time, duration and GPU count. `generate` makes
+one up.
 `load_training` and `generate_training` do the same for jobs that are a number of iterations,
 `load_storage` and `generate_storage` for jobs that read a dataset again and again; `with_datasets`
 gives datasets to the jobs of any other trace. `generate_tenants` makes up five tenants whose jobs

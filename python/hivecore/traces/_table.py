@@ -27,6 +27,7 @@ __all__ = [
     "DURATION",
     "GPUS",
     "LONGEST",
+    "MOMENT",
     "NAME",
     "SECONDS",
     "TIMESTAMP",
@@ -87,6 +88,13 @@ def _whole_measure(cells: list[str]) -> Column:
     return values
 
 
+def _moment(cells: list[str]) -> Column:
+    values = _measure(cells)
+    if (values < 0).any() or np.isinf(values).any():
+        raise ValueError
+    return values
+
+
 def _timestamp(cells: list[str]) -> Column:
     # NumPy would read "2017" or "NaT" too; all cells of the format have one length.
     if {*map(len, cells)} - {len("YYYY-MM-DD HH:MM:SS")}:
@@ -105,6 +113,7 @@ COUNT = Kind("a whole number that is not negative", _count)
 #: For jobs that may not have run: a cell without a number is nan, and a number may be negative.
 DURATION = Kind("a finite number", _measure)
 GPUS = Kind("a whole number", _whole_measure)
+MOMENT = Kind("nothing, or a finite number that is not negative", _moment)
 TIMESTAMP = Kind("a time of the form YYYY-MM-DD HH:MM:SS", _timestamp)
 NAME = Kind("a name", _name)
 
@@ -141,13 +150,23 @@ def read_header(path: Path) -> list[str]:
     return [name.strip() for row in _rows(path, read_text(path), 1) for name in row]
 
 
-def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-    """Return the named columns of a CSV file with a header line; other columns are ignored."""
+def read_columns(
+    path: Path, kinds: Mapping[str, Kind], names: Sequence[str] = ()
+) -> dict[str, Column]:
+    """Return the named columns of a CSV file with a header line; other columns are ignored.
+
+    :param names: of the columns of a file that has no header line.
+    """
     text = read_text(path)
     rows = _rows(path, text)
     if not rows:
         raise TraceFormatError("empty file, expected a header line", path)
-    header = [name.strip() for name in rows.pop(0)]
+    header = [name.strip() for name in rows[0]]
+    before = 0
+    if names and header[0] != names[0]:
+        header, before = list(names), 1
+    else:
+        rows.pop(0)
     for name in kinds:
         if header.count(name) != 1:
             has = "no" if name not in header else "more than one"
@@ -169,10 +188,10 @@ def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
     if faults:
         row, name = min(faults, key=lambda fault: fault[0])
         problem = _problem(rows[row][header.index(name)], kinds[name])
-        raise TraceFormatError(problem, path, line_of(text, row), name)
+        raise TraceFormatError(problem, path, line_of(text, row - before), name)
     if whole < len(rows):
         problem = f"{widths[whole]} fields, the header has {len(header)}"
-        raise TraceFormatError(problem, path, line_of(text, whole))
+        raise TraceFormatError(problem, path, line_of(text, whole - before))
     return columns
 
 

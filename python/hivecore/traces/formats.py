@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hivecore._arguments import as_choice
-from hivecore.traces import itp, muri, philly, plain, swf
+from hivecore.traces import alibaba, helios, itp, muri, philly, philly_json, plain, swf
 from hivecore.traces._part import Part, dropped_jobs, stem
 from hivecore.traces._table import LONGEST, line_of, read_text
 from hivecore.traces.errors import TraceFormatError
@@ -23,6 +23,18 @@ _READERS: dict[str, Callable[[Path], Part]] = {
     "muri": muri.read,
     "swf": swf.read,
     "csv": plain.read,
+    "philly-json": philly_json.read,
+    "helios": helios.read,
+    "alibaba-2020": alibaba.read_2020,
+    "alibaba-2025": alibaba.read_2025,
+    "alibaba-2026-spot": alibaba.read_2026_spot,
+}
+#: The column of jobs' names, where it is not "job_id"; "": a line is not of one job.
+_NAMES = {
+    "philly-json": "",
+    "alibaba-2020": "",
+    "alibaba-2025": "instance_sn",
+    "alibaba-2026-spot": "job_name",
 }
 _ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 
@@ -52,6 +64,9 @@ def _line_of_job(file: Path, job: str, format: str) -> int | None:
     """The first line with this job; philly counts its jobs, others name them."""
     if format == "swf":
         return swf.line_of_job(file, job)
+    name = _NAMES.get(format, "job_id")
+    if not name:
+        return None
     text = read_text(file)
     if format == "philly":
         return line_of(text, int(job))
@@ -59,7 +74,7 @@ def _line_of_job(file: Path, job: str, format: str) -> int | None:
     column: int | None = None
     for row in filter(None, reader):
         if column is None:
-            column = list(map(str.strip, row)).index("job_id")
+            column = list(map(str.strip, row)).index(name)
         elif row[column] == job:
             return reader.line_num
     return None
@@ -69,9 +84,10 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     r"""Return the jobs of one or more trace files as one trace.
 
     :param paths: a file or several; a name that ends in .gz is unpacked.
-    :param format: "philly", "itp", "muri", "swf" or "csv"; the modules of these names (`plain` for
-        "csv") describe the layouts and which column is the tenant. In "itp" and "muri" each
-        file is one tenant, named like the file; in the others equal names are one tenant.
+    :param format: one of `FORMATS`: "philly", "itp", "muri", "swf", "csv", "philly-json", "helios",
+        "alibaba-2020", "alibaba-2025" or "alibaba-2026-spot"; the modules of these names (`plain`
+        for "csv", `alibaba`) describe the layouts and which column is the tenant. In "itp" and
+        "muri" each file is one tenant, named like the file; in the others equal names are one.
     :raises ValueError: an unknown format, no file, or two one-tenant files of one name.
     :raises OSError: a file cannot be read.
     :raises TraceFormatError: a file that does not follow its format, with its line and field.

@@ -13,7 +13,7 @@ import numpy as np
 
 from hivecore.traces._table import (
     COUNT,
-    DURATION,
+    MOMENT,
     NAME,
     Column,
     Kind,
@@ -49,14 +49,6 @@ def _milli(cells: list[str]) -> Column:
     return values
 
 
-def _moment(cells: list[str]) -> Column:
-    values = DURATION.convert(cells)
-    if (values < 0).any() or np.isinf(values).any():
-        raise ValueError
-    return values
-
-
-_MOMENT = Kind("nothing, or a finite number that is not negative", _moment)
 _MODELS = Kind("nothing, a model, or models with '|' between them", _models)
 _TEXT = Kind("text", _text)
 _MILLI = Kind(f"a whole number from 0 to {MILLI}", _milli)
@@ -83,7 +75,7 @@ _POD_KINDS = {
     "num_gpu": _GPUS,
     "gpu_milli": _MILLI,
 }
-_OPTIONAL = {"gpu_spec": _MODELS, "creation_time": _MOMENT, "deletion_time": _MOMENT}
+_OPTIONAL = {"gpu_spec": _MODELS, "creation_time": MOMENT, "deletion_time": MOMENT}
 
 
 def load_openb_nodes(path: str | Path) -> GpuNodes:

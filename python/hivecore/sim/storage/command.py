@@ -43,7 +43,7 @@ def add_storage(kinds: Any) -> Any:
     what = "jobs that share GPUs, cache and remote IO: completion times and throughput"
     kind = replay_kind(kinds, "storage", "TRACE", what, _run)
     formats, systems = (*FORMATS, _FORMAT), STORAGE_SYSTEMS
-    of = f"of TRACE: {{}} (default {_FORMAT}); jobs of the others get random datasets"
+    of = "of TRACE: {} (the default); the others get random datasets"
     add(kind, "--format", "NAME", of, choices=formats, default=_FORMAT)
     what = "what caches what jobs read: {} (default: all of these)"
     add(kind, "--system", "NAME", what, choices=systems, nargs="+", default=systems)
