@@ -392,6 +392,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (CELLS + "tenants:\n  a:\n    cells: {c: {node: 5}}", 5, "level 'node': 1 cell too few"),
         (NODES + "tenants: {a: {weight: 2}}", 4, "weight: has no meaning unless queues.order is w"),
         (NODES + "tenants: {a: {weight: 0}}\nqueues:", 4, "integer from 1 to 2147483647, not '0'"),
+        (NODES + "tenants: {a: {blocking: fifo}}", 4, "blocking: has no meaning for the order"),
+        (NODES + "tenants: {a: {blocking: x}}\nqueues:", 4, "must be one of best-effort, fifo"),
         (NODES + "queues: {order: lifo}", 4, "one of weighted, gpu-time, round-robin, key, "),
         (NODES + "queues: {order: srsf, ageing: 1}", 4, "has no meaning for the order 'srsf'"),
         (NODES + "queues:\n  order: priority\n  ageing: 1", 6, "no meaning for the order priority"),

@@ -26,7 +26,10 @@ __all__ = [
     "read_storage",
 ]
 
-_ORDERS = ("weighted", "gpu-time", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
+_ORDERS = (
+    *("weighted", "gpu-time", "round-robin", "key", "priority"),
+    *("sjf", "srsf", "2d-las", "arrival"),
+)
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
@@ -58,6 +61,9 @@ def read_queues(
                 at = ((None, "tenants"), name), key
                 reader.add(at, f"has no meaning unless queues.order is {' or '.join(needed)}")
     if order == "priority":
+        for name in [name for name, fields_of in tenants.items() if "blocking" in fields_of]:
+            at = ((None, "tenants"), name), "blocking"
+            reader.add(at, "has no meaning for the order priority, which has one queue for all")
         for key in fields.keys() - {"order"}:
             reader.add((place, key), "has no meaning for the order priority")
         return None
@@ -81,6 +87,9 @@ def _weigh(queues: TenantQueues, name: str, fields: Mapping[str, Any], reader: R
     if "weight" in fields:
         weight = reader.integer(fields["weight"], (at, "weight"), 1, 2**31 - 1, 1)
         queues.set_weight(name, weight)
+    if "blocking" in fields:
+        blocking: Any = reader.choice(fields["blocking"], (at, "blocking"), _BLOCKING)
+        queues.set_blocking(name, blocking)
     if "key" in fields:
         queues.set_key(name, reader.number(fields["key"], (at, "key")))
 

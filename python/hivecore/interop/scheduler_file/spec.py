@@ -48,7 +48,7 @@ _SECTIONS = (
     "scheduler",
 )
 _OF_CLUSTER = ("models", "nodes", "cells", "network")
-_OF_TENANT = ("weight", "key", "cells", "pinned_cells", "quota")
+_OF_TENANT = ("weight", "key", "blocking", "cells", "pinned_cells", "quota")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
