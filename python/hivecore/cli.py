@@ -16,6 +16,7 @@ from hivecore.interop.scheduler_file.init_command import add_init_command
 from hivecore.interop.serve_command import add_serve_command
 from hivecore.interop.slurm.topology_command import add_topology_command
 from hivecore.interop.validate_command import add_validate_command
+from hivecore.interop.what_if_command import add_what_if_command
 from hivecore.sim.demo.command import add_demo_command
 from hivecore.sim.logs.command import add_log_command
 from hivecore.sim.quotas.command import add_quota_command
@@ -112,6 +113,14 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
     return f"{file}: {what}"
 
 
+def _read(path: Path) -> SchedulerSpec:
+    """Read the file of a scheduler, and print what in it is perhaps not meant."""
+    spec = SchedulerSpec.read(path)
+    for remark in spec.remarks:
+        print(remark, file=sys.stderr)
+    return spec
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
@@ -124,14 +133,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hivecore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    add_replay_command(commands, SchedulerSpec.read, **_NEEDS)
+    add_replay_command(commands, _read, **_NEEDS)
     add_demo_command(commands, **_NEEDS)
-    add_sweep_command(commands, SchedulerSpec.read, **_NEEDS)
+    add_sweep_command(commands, _read, **_NEEDS)
     add_quota_command(commands, read_quota_file)
-    add_log_command(commands, lambda path: SchedulerSpec.read(path).scheduler())
+    add_log_command(commands, lambda path: _read(path).scheduler())
     add_init_command(commands)
     add_validate_command(commands)
     add_explain_command(commands)
+    add_what_if_command(commands)
     add_topology_command(commands)
     add_serve_command(commands)
     return parser

@@ -29,7 +29,7 @@ class QuotaTree(QuotaAdmission):
     :param total: what the default tree has, by dimension; it has nothing of a dimension that is not
         named. Without a total no owner is admitted until ``set_total``, and refusals say so.
     :param limit: what a quota may use: its "runtime", or "max": then it may borrow what is unused
-        beyond its runtime, until another quota reclaims it.
+        beyond its runtime, until another quota reclaims it, also from quotas that do not lend.
     :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too. If
         not, no owner has to leave because of them.
     :param scale_min: whether the minimums of a quota's children are scaled down where they add up

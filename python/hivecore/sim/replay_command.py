@@ -42,7 +42,8 @@ def kind_of(given: Sequence[str]) -> str:
     if not given or given[0] in (*_KINDS, "-h", "--help"):
         return ""
     probe = argparse.ArgumentParser(add_help=False)
-    for options in (["--format"], ["--policy"], ["--storage"], ["--spec", "--compare"]):
+    specs = ["--spec", "--compare", "--cluster"]
+    for options in (["--format"], ["--policy"], ["--storage"], specs):
         probe.add_argument(*options, nargs="*", default=[])
     known, _ = probe.parse_known_args(given)
     if known.spec:

@@ -54,7 +54,10 @@ def read_scheduler(path: Path) -> Scheduler:
     """
     data = path.read_bytes()
     if not data.startswith(b"HVSC"):
-        return SchedulerSpec.read(path).scheduler()
+        spec = SchedulerSpec.read(path)
+        for remark in spec.remarks:
+            LOG.warning(remark)
+        return spec.scheduler()
     try:
         return Scheduler.from_bytes(data)
     except ValueError as error:

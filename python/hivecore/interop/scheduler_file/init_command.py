@@ -1,9 +1,10 @@
-"""`hivecore init`: a file to begin with."""
+"""`hivecore init`: a file to begin with, or the file of a cluster that kubectl has dumped."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
+from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.scheduler_file.shapes import SHAPES, shape_text
 
 __all__ = ["add_init_command"]
@@ -18,17 +19,30 @@ def add_init_command(commands: Any) -> None:
         "init",
         help="write a commented file for a cluster, to begin with",
         description="Writes commented YAML for a cluster of this shape: one node, a rack of 16, or "
-        "four of them. Edit it, then try `hivecore validate FILE`.",
+        "four of them; or for the cluster that a dump of kubectl shows. Edit it, then try "
+        "`hivecore validate FILE`.",
     )
     one.set_defaults(run=_init, needs=(), extra="hived")
-    one.add_argument("shape", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
+    what = one.add_mutually_exclusive_group(required=True)
+    what.add_argument("shape", nargs="?", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
+    dump = "nodes and queues (Kueue, Volcano, KAI-Scheduler, Koordinator) as kubectl prints them"
+    what.add_argument("--from", dest="dump", type=Path, metavar="DUMP", help=dump)
+    flavor = "with --from, of Kueue: count only quotas and nodes of this ResourceFlavor"
+    one.add_argument("--flavor", default="", metavar="NAME", help=flavor)
     one.add_argument(
         "--out", type=Path, metavar="FILE", help="a file that is not there yet (default: printed)"
     )
 
 
+def _text(arguments: argparse.Namespace) -> str:
+    if arguments.dump is None:
+        return shape_text(arguments.shape)
+    text = arguments.dump.read_text("utf-8", errors="replace")
+    return ClusterDump.of_yaml(text, str(arguments.dump), flavor=arguments.flavor).text
+
+
 def _init(arguments: argparse.Namespace) -> None:
-    text = shape_text(arguments.shape)
+    text = _text(arguments)
     if arguments.out is None:
         print(text, end="")
         return

@@ -11,6 +11,7 @@ from hivecore.cells import CellCluster
 from hivecore.cells.affinity_group import Evictions
 from hivecore.devices import DeviceCluster
 from hivecore.dra import DraCluster
+from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.kubernetes.messages import show
@@ -154,6 +155,10 @@ class SchedulerSpec:
         ...     print(error)
         cluster.yaml:2: cluster.nodes.n1: there is no model 'h100'; cluster.models has none
         """
+        dumped: tuple[str, ...] = ()
+        if ClusterDump.recognises(text):
+            dump = ClusterDump.of_yaml(text, name)
+            text, dumped = dump.text, tuple(f"{name}: {remark}" for remark in dump.remarks)
         reader = Reader(as_text(text, "text"), as_text(name, "name"))
         document = read_yaml(text, reader)
         reader.raise_if_any()
@@ -162,7 +167,7 @@ class SchedulerSpec:
             reader.raise_if_any()
         found = _read(document, reader)
         reader.raise_if_any()
-        return cls(**found, remarks=tuple(reader.remarks))
+        return cls(**found, remarks=(*dumped, *reader.remarks))
 
     @staticmethod
     def recognises(text: str) -> bool:
@@ -172,7 +177,7 @@ class SchedulerSpec:
         >>> SchedulerSpec.recognises("physicalCluster: {}"), SchedulerSpec.recognises("cluster: {}")
         (False, True)
         """
-        return any(key in _SECTIONS for key in first_keys(as_text(text, "text")))
+        return ClusterDump.recognises(text) or any(key in _SECTIONS for key in first_keys(text))
 
     def scheduler(self, **options: Any) -> Scheduler:
         """A scheduler of this cluster, with no job in it.

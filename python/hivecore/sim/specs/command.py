@@ -40,8 +40,9 @@ def add_spec(kinds: Any, read: Callable[[Path], Spec]) -> None:
 def add_specs(parser: argparse.ArgumentParser, required: bool = False) -> None:
     """Add the options that name specs, and whose jobs are whose."""
     many: dict[str, Any] = {"nargs": "+", "action": "extend"}
-    what = "run the jobs under the schedulers that these files describe (see hivecore init)"
-    names, metavar = ("--spec", "--compare"), "FILE"
+    what = "run the jobs under the schedulers that these files describe (see hivecore init), or in "
+    what += "the clusters that kubectl has dumped to them"
+    names, metavar = ("--spec", "--compare", "--cluster"), "FILE"
     parser.add_argument(
         *names, dest="spec", type=Path, metavar=metavar, help=what, required=required, **many
     )

@@ -1,0 +1,5 @@
+"""What kubectl prints of a cluster with Kueue, Volcano, KAI-Scheduler or Koordinator."""
+
+from hivecore.interop.cluster_dump.cluster_dump import ClusterDump
+
+__all__ = ["ClusterDump"]

@@ -1,0 +1,320 @@
+"""Jobs of a cluster, as drafts: Kueue's Workloads, or pods by the PodGroup that they are of."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from msgspec import field as default
+
+from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
+from hivecore.interop.cluster_dump._objects import Dump, Meta, Object, Schema
+from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
+from hivecore.interop.kubernetes.documents import named_object
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.job_names import job_name
+from hivecore.interop.kubernetes.pods import has_ended, pod_requests
+from hivecore.interop.kueue import read_assignment
+from hivecore.interop.kueue.names import GROUP, HOSTNAME
+from hivecore.scheduler import Job, Role, Where
+
+__all__ = ["Draft", "Priorities", "drafts_of"]
+
+_HIGHEST = 1000  # priority of a job
+_WORKLOAD = f"Workload.{GROUP}"
+_CLASSES = ("PriorityClass.scheduling.k8s.io", f"WorkloadPriorityClass.{GROUP}")
+_VOLCANO_GROUP, _KAI_GROUP = "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.run.ai"
+_GROUP_KEYS = (
+    "scheduling.k8s.io/group-name",
+    "pod-group-name",
+    "pod-group.scheduling.sigs.k8s.io/name",
+    "pod-group.scheduling.sigs.k8s.io",
+)
+_QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue", QUOTA_NAME)
+_FRACTION = "gpu-fraction"  # of KAI-Scheduler
+_KAI_STAYS = 100  # from this priority on pods of KAI-Scheduler are not preempted
+
+
+class _Condition(Schema, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Assigned(Schema, frozen=True):
+    name: str = "main"
+    count: int | None = None
+    flavors: dict[str, str] = default(default_factory=dict)
+    topology_assignment: dict[str, Any] | None = None
+
+
+class _Admission(Schema, frozen=True):
+    cluster_queue: str = ""
+    pod_set_assignments: tuple[_Assigned, ...] = ()
+
+    def may_be_on(self, flavor: str) -> bool:
+        flavors = [set(each.flavors.values()) for each in self.pod_set_assignments if each.flavors]
+        return not flavors or any(flavor in names for names in flavors)
+
+
+class _Status(Schema, frozen=True):
+    admission: _Admission | None = None
+    conditions: tuple[_Condition, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        return any(each.type == "Finished" and each.status == "True" for each in self.conditions)
+
+
+class _Request(Schema, frozen=True):
+    required: str = ""
+    preferred: str = ""
+
+
+class _PodSet(Schema, frozen=True):
+    name: str = "main"
+    count: int = 1
+    template: dict[str, Any] = default(default_factory=dict)
+    topology_request: _Request = _Request()
+
+
+class _Workload(Schema, frozen=True):
+    queue_name: str = ""
+    pod_sets: tuple[_PodSet, ...] = ()
+    priority: int = 0
+    active: bool = True
+
+
+class _Pod(Schema, frozen=True):
+    node_name: str = ""
+    priority: int = 0
+
+
+class _PodGroup(Schema, frozen=True):
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job with its priority as Kubernetes has it.
+
+    :param name: "namespace/name".
+    :param age: the time at which it was made.
+    :param pods: by role how many pods, and what each takes.
+    :param nodes: those that it is on, if they are known.
+    """
+
+    name: str
+    age: str
+    quota: str
+    pods: Mapping[str, tuple[int, Mapping[str, Fraction]]]
+    priority: int
+    running: bool
+    nodes: tuple[str, ...] = ()
+    must: str = ""
+    prefer: str = ""
+    preemptible: bool = True
+
+    def job(self, dump: Dump, priority: int, counted: Iterable[str], layers: Sequence[str]) -> Job:
+        """The job; resources that nothing counts are left out."""
+        kept = {*counted, "cpu", "memory"} - {"gpu"}
+        roles = []
+        for name, (pods, amounts) in self.pods.items():
+            units = dump.units(amounts)
+            resources = {key: units[key] for key in units if key in kept and units[key]}
+            roles.append(Role(name, pods, gpus=units.get("gpu", 0), resources=resources))
+        known = {layer: layer for layer in layers} | ({HOSTNAME: "node"} if layers else {})
+        if self.must and not self.running and self.must not in known:
+            dump.remark(
+                "Workload", self.name, f"{self.must} is no level that is read; it may span it"
+            )
+        where = Where(
+            nodes=self.nodes,
+            must="" if self.running else known.get(self.must, ""),
+            prefer="" if self.running else known.get(self.prefer, ""),
+        )
+        name, preemptible = job_name(self.name), self.preemptible
+        return Job(name, self.quota, roles, priority=priority, preemptible=preemptible, where=where)
+
+
+class Priorities:
+    """Priorities of jobs for those of Kubernetes, which may be much larger.
+
+    They stay as they are if all are from -1000 to 1000; else only their order stays.
+    """
+
+    def __init__(self, dump: Dump, drafts: Iterable[Draft]) -> None:
+        self.classes: dict[str, int] = {}
+        for kind in _CLASSES:
+            for item in dump.kinds[kind]:
+                value = Field(item.value)["value"]
+                self.classes[item.meta.name] = value.integer(-(2**31), 2**31 - 1)
+        values = sorted({0, *self.classes.values(), *(draft.priority for draft in drafts)})
+        self._ranks = {value: value for value in values}
+        if max(map(abs, values)) > _HIGHEST:
+            below = values.index(0)
+            self._ranks = {value: rank - below for rank, value in enumerate(values)}
+            dump.remark("Priorities", "", "keep their order, not their values, which exceed 1,000")
+
+    def __getitem__(self, value: int) -> int:
+        return max(-_HIGHEST, min(_HIGHEST, self._ranks[value]))
+
+
+def drafts_of(dump: Dump, queues: Mapping[str, str], flavor: str) -> list[Draft]:
+    """The jobs that have not ended: those that run, then those that wait, by age.
+
+    :param queues: by the queue that jobs name the quota.
+    :param flavor: of Kueue: what runs on others is left out; "": nothing is.
+    """
+    if dump.kinds[CLUSTER_QUEUE]:
+        drafts = list(_workloads(dump, queues, flavor))
+        _remark_strangers(dump)
+    else:
+        drafts = list(_pods(dump, queues))
+    return sorted(drafts, key=lambda draft: (not draft.running, draft.age))
+
+
+# --- Kueue
+
+
+def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[Draft]:
+    places = _Places(dump)
+    for item in dump.kinds[_WORKLOAD]:
+        spec = dump.read(item, _Workload, whole=False)
+        status = dump.read(item, _Status, "status", whole=False)
+        admission, name = status.admission or _Admission(), item.meta.full
+        if status.has_ended or not spec.active or not spec.pod_sets:
+            continue
+        quota = admission.cluster_queue or queues.get(
+            f"{item.meta.namespace}/{spec.queue_name}", ""
+        )
+        if quota not in queues:
+            dump.remark("Workload", name, "is of no queue that is read; it is left out")
+        elif flavor and not admission.may_be_on(flavor):
+            dump.remark("Workload", name, f"is not on the flavor {flavor}; it is left out")
+        else:
+            with named_object(Field(item.value), "Workload"):
+                pods, nodes = _of_pod_sets(spec, admission), places.of(item, admission)
+            wish, age = spec.pod_sets[0].topology_request, str(item.meta.creation_timestamp)
+            running, wishes = status.admission is not None, (wish.required, wish.preferred)
+            yield Draft(name, age, quota, pods, spec.priority, running, nodes, *wishes)
+
+
+def _of_pod_sets(
+    spec: _Workload, admission: _Admission
+) -> dict[str, tuple[int, Mapping[str, Fraction]]]:
+    """By pod set the pods that are admitted, or all, and what each takes."""
+    counts = {each.name: each.count for each in admission.pod_set_assignments}
+    return {
+        each.name: (
+            counts.get(each.name) or each.count,
+            pod_requests(Field(each.template, "spec.podSets.template")),
+        )
+        for each in spec.pod_sets
+        if each.count
+    }
+
+
+def _remark_strangers(dump: Dump) -> None:
+    """Name the pods that hold GPUs and are of no workload."""
+    owners = {owner.uid for item in dump.kinds[_WORKLOAD] for owner in item.meta.owner_references}
+    for item in dump.kinds["Pod"]:
+        meta, pod = item.meta, dump.read(item, _Pod, whole=False)
+        is_known = meta.uid in owners or any(owner.uid in owners for owner in meta.owner_references)
+        is_known |= any(GROUP in key for key in (*meta.labels, *meta.annotations))
+        is_there = pod.node_name and not has_ended(Field(item.value))
+        if is_there and not is_known and _requests(dump, item).get(dump.gpu):
+            dump.remark("Pod", meta.full, "holds GPUs, is of no Workload, and does not count")
+
+
+class _Places:
+    """Where workloads are: by their topology assignments, or by their pods."""
+
+    def __init__(self, dump: Dump) -> None:
+        nodes = dump.kinds["Node"]
+        self._hosts = {item.meta.labels.get(HOSTNAME, ""): item.meta.name for item in nodes}
+        self._by_owner: dict[str, dict[str, None]] = defaultdict(dict)
+        for item in dump.kinds["Pod"]:
+            pod = dump.read(item, _Pod, whole=False)
+            for owner in item.meta.owner_references if pod.node_name else ():
+                self._by_owner[owner.uid][pod.node_name] = None
+
+    def of(self, item: Object, admission: _Admission) -> tuple[str, ...]:
+        """The nodes; none: they are not known."""
+        nodes: dict[str, None] = {}
+        for each in admission.pod_set_assignments:
+            if each.topology_assignment:
+                assignment = read_assignment(each.topology_assignment)
+                if assignment.levels[-1] == HOSTNAME:
+                    names = [values[-1] for values, _ in assignment.domains]
+                    nodes |= {self._hosts[name]: None for name in names if name in self._hosts}
+        for owner in item.meta.owner_references if not nodes else ():
+            nodes |= self._by_owner.get(owner.uid, {})
+        return tuple(nodes)
+
+
+# --- pods of the others
+
+
+def _pods(dump: Dump, queues: Mapping[str, str]) -> Iterator[Draft]:
+    groups = {
+        item.meta.full: item for kind in (_VOLCANO_GROUP, _KAI_GROUP) for item in dump.kinds[kind]
+    }
+    members: dict[str, list[Object]] = defaultdict(list)
+    for item in dump.kinds["Pod"]:
+        if not has_ended(Field(item.value)):
+            name = _first(item.meta, _GROUP_KEYS)
+            members[f"{item.meta.namespace}/{name}" if name else item.meta.full].append(item)
+    for name, items in members.items():
+        head = groups.get(name, items[0])
+        if queue := _queue(dump, head, items[0], queues):
+            yield _draft(dump, name, queues[queue], items)
+        elif _requests(dump, items[0]).get(dump.gpu):
+            text = "asks for GPUs, is of no queue that is read, and is left out"
+            dump.remark("Pod", items[0].meta.full, text)
+
+
+def _queue(dump: Dump, head: Object, pod: Object, queues: Mapping[str, str]) -> str:
+    group = dump.read(head, _PodGroup, whole=False) if head is not pod else _PodGroup()
+    named = group.queue or _first(pod.meta, _QUEUE_KEYS) or pod.meta.namespace
+    return named if named in queues else ""
+
+
+def _first(meta: Meta, keys: Iterable[str]) -> str:
+    given = {**meta.labels, **meta.annotations}
+    return next((given[key] for key in keys if key in given), "")
+
+
+def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
+    specs = {item.meta.full: dump.read(item, _Pod, whole=False) for item in items}
+    placed = [item for item in items if specs[item.meta.full].node_name]
+    alike: dict[tuple[tuple[str, Fraction], ...], int] = defaultdict(int)
+    for item in placed or items:
+        alike[tuple(sorted(_requests(dump, item).items()))] += 1
+    pods = {
+        f"pods-{i}" if i else "pods": (count, dict(amounts))
+        for i, (amounts, count) in enumerate(alike.items())
+    }
+    priority = max(spec.priority for spec in specs.values())
+    stays = any("kai.scheduler/queue" in item.meta.labels for item in items)
+    nodes = dict.fromkeys(specs[item.meta.full].node_name for item in placed)
+    return Draft(
+        name,
+        min(str(item.meta.creation_timestamp) for item in items),
+        quota,
+        pods,
+        priority,
+        bool(placed),
+        tuple(nodes),
+        preemptible=not stays or priority < _KAI_STAYS,
+    )
+
+
+def _requests(dump: Dump, item: Object) -> dict[str, Fraction]:
+    with named_object(Field(item.value), "Pod"):
+        amounts = pod_requests(Field(item.value))
+    if _FRACTION in item.meta.annotations:
+        dump.remark("Pod", item.meta.full, "asks for a part of a GPU; it counts as a whole one")
+        amounts[dump.gpu] = Fraction(ceil(amounts.get(dump.gpu, Fraction(1))))
+    return amounts

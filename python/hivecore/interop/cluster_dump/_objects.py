@@ -1,0 +1,174 @@
+"""Objects of a cluster by kind, read by schema; what a schema does not have is named.
+
+A schema is a `msgspec.Struct` with the fields that mean something here. Null and absence are the
+same. Amounts are exact (`Fraction`), as Kubernetes writes them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import field as default
+
+from hivecore._quantities import read_exactly
+from hivecore.interop.koordinator.quotas.amounts import MOST, in_units
+from hivecore.interop.kubernetes.documents import Objects, objects_of
+from hivecore.interop.kubernetes.messages import show
+
+__all__ = ["Dump", "Meta", "Object", "Schema"]
+
+_Spec = TypeVar("_Spec", bound=Struct)
+_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_FEW = 3  # names in a remark
+
+
+class Schema(Struct, rename="camel", frozen=True):
+    """A part of an object, with its fields as Kubernetes spells them."""
+
+
+class Owner(Schema, frozen=True):
+    """The object that has made another one."""
+
+    uid: str = ""
+
+
+class Meta(Schema, frozen=True):
+    """What every object has."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = default(default_factory=dict)
+    annotations: dict[str, str] = default(default_factory=dict)
+    owner_references: tuple[Owner, ...] = ()
+    creation_timestamp: Any = ""
+
+    @property
+    def full(self) -> str:
+        """The name with the namespace, if there is one."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object of which the spec is not read yet."""
+
+    kind: str
+    meta: Meta
+    value: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Dump:
+    """The objects of a text by kind, and remarks on what of them has no counterpart.
+
+    :param gpu: the resource that is called "gpu" here.
+    :param kinds: the objects by kind and API group, such as "Queue.scheduling.run.ai".
+    """
+
+    gpu: str
+    kinds: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
+    _remarks: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, objects: Objects, gpu: str) -> "Dump":
+        """The objects of a text or a list.
+
+        :raises ValueError: an object is there twice, or its metadata has a mistake.
+        """
+        dump, seen = cls(gpu), set()
+        for document in objects_of(objects, "objects"):
+            group = document["apiVersion"].text().rpartition("/")[0]
+            kind, value = document["kind"].text(), _present(document.value)
+            meta = _read(value.get("metadata", {}), Meta, f"{kind or 'object'}: metadata")
+            key = f"{kind}.{group}" if group else kind
+            if (key, meta.full) in seen:
+                raise ValueError(f"{kind} {show(meta.full)} is there twice")
+            seen.add((key, meta.full))
+            dump.kinds[key].append(Object(kind, meta, value))
+        return dump
+
+    def read(
+        self, item: Object, schema: type[_Spec], part: str = "spec", *, whole: bool = True
+    ) -> _Spec:
+        """A part of an object.
+
+        :param whole: whether the schema should have all of it: a remark names what it has not.
+        :raises ValueError: the part has a mistake.
+        """
+        given = item.value.get(part, {})
+        spec = _read(given, schema, f"{item.kind} {show(item.meta.full)}: {part}")
+        if whole:
+            for path in dict.fromkeys(_unread(given, to_builtins(spec, enc_hook=str), part)):
+                self.remark(item.kind, item.meta.full, f"{path} has no counterpart here")
+        return spec
+
+    def remark(self, kind: str, name: str, text: str) -> None:
+        """Say of an object what is not as it is in the cluster."""
+        self._remarks[kind, text].append(name)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The remarks; objects of which the same is said share a sentence."""
+        return tuple(
+            f"{kind} {_some(names)}: {text}" if names[0] else f"{kind}: {text}"
+            for (kind, text), names in self._remarks.items()
+        )
+
+    def named(self, resource: str) -> str:
+        """What a resource is called here."""
+        return "gpu" if resource == self.gpu else resource
+
+    def units(self, amounts: Mapping[str, Fraction]) -> dict[str, int]:
+        """Amounts in whole units, as quotas count them."""
+        units = {name: min(in_units(name, amount), MOST) for name, amount in amounts.items()}
+        return {self.named(name): amount for name, amount in units.items()}
+
+
+def _some(names: Iterable[str]) -> str:
+    given = list(dict.fromkeys(names))
+    more = f" and {len(given) - _FEW} more" if len(given) > _FEW + 1 else ""
+    return ", ".join(given[: _FEW if more else _FEW + 1]) + more
+
+
+def _present(value: Any) -> Any:
+    """The value without what is null."""
+    if isinstance(value, Mapping):
+        return {key: _present(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [_present(entry) for entry in value]
+    return value
+
+
+def _amount(_: type, value: Any) -> Fraction:
+    amount = read_exactly(value, "amount")
+    if amount < 0:
+        raise ValueError(f"amount {show(value)} is negative")
+    return amount
+
+
+def _read(value: Any, schema: type[_Spec], name: str) -> _Spec:
+    try:
+        return convert(value, schema, dec_hook=_amount)
+    except ValidationError as error:
+        where = _WHERE.search(str(error))
+        place = f"{name}.{where[1]}" if where and where[1] else name
+        message = _WHERE.sub("", str(error))
+        raise ValueError(f"{place}: {message[:1].lower()}{message[1:]}") from None
+
+
+def _unread(given: Any, spec: Any, path: str) -> Iterator[str]:
+    """The paths of what was given and is not in the schema, without indices."""
+    if isinstance(given, Mapping) and isinstance(spec, Mapping):
+        for key, value in given.items():
+            if key in spec:
+                yield from _unread(value, spec[key], f"{path}.{key}")
+            elif value not in ("", {}, [], False):
+                yield f"{path}.{key}"
+    elif isinstance(given, list) and isinstance(spec, (list, tuple)):
+        for entry, other in zip(given, spec, strict=True):
+            yield from _unread(entry, other, path)

@@ -1,0 +1,224 @@
+"""A cluster as kubectl dumps it, as the file of a scheduler with the same queues and nodes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hivecore._arguments import as_name, as_text
+from hivecore.interop.cluster_dump._jobs import Priorities, drafts_of
+from hivecore.interop.cluster_dump._kai import KAI_QUEUE, read_kai
+from hivecore.interop.cluster_dump._koordinator import ELASTIC_QUOTA, read_koordinator
+from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE, read_kueue, used_flavors
+from hivecore.interop.cluster_dump._nodes import Hosts, read_hosts
+from hivecore.interop.cluster_dump._objects import Dump
+from hivecore.interop.cluster_dump._queues import Queues
+from hivecore.interop.cluster_dump._volcano import VOLCANO_QUEUE, read_volcano
+from hivecore.interop.kubernetes.documents import Objects
+from hivecore.interop.kubernetes.problems import ConfigError
+from hivecore.scheduler import Job, Reject, Scheduler, Wait, Where
+
+__all__ = ["ClusterDump"]
+
+_SYSTEMS = {
+    CLUSTER_QUEUE: "Kueue",
+    VOLCANO_QUEUE: "Volcano",
+    KAI_QUEUE: "KAI-Scheduler",
+    ELASTIC_QUOTA: "Koordinator",
+}
+#: Kinds of the systems' API groups: those of them that are not read are named.
+_OF_SCHEDULERS = re.compile(r"\w+\.(.*\.)?(kueue\.x-k8s\.io|volcano\.sh|run\.ai|kai\.scheduler)")
+_ARE_READ = re.compile(
+    "(ClusterQueue|Cohort|LocalQueue|ResourceFlavor|Topology|Workload|WorkloadPriorityClass|"
+    "Configuration|Queue|PodGroup|BindRequest)\\."
+)
+_FIRST = re.compile(r"\s*(?:(?:#[^\n]*|---[^\n]*)\n\s*)*\{?\s*[\"']?(?:apiVersion|kind|items)\b")
+_KIND = re.compile(r"[\"']?\bkind[\"']?\s*:\s*[\"']?(?:ClusterQueue|Queue|ElasticQuota|Node)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDump:
+    """Nodes and queues of a cluster.
+
+    :param system: the scheduler whose queues they are: "Kueue", "Volcano", "KAI-Scheduler" or
+        "Koordinator".
+    :param sections: those of a scheduler's file, as plain data.
+    :param queues: by the queue that jobs name ("namespace/name" of a LocalQueue, or the quota's own
+        name) the quota.
+    :param unhealthy: the nodes that are cordoned or not ready.
+    :param running: the jobs that run, oldest first, each with its nodes if they are known.
+    :param waiting: the jobs that wait, oldest first.
+    :param priorities: by class the priority of jobs.
+    :param remarks: what of the cluster is not the same here, a sentence each.
+
+    >>> from hivecore.interop.cluster_dump import ClusterDump
+    >>> dump = ClusterDump.read('''
+    ... apiVersion: v1
+    ... kind: Node
+    ... metadata: {name: n1}
+    ... status: {allocatable: {nvidia.com/gpu: 8}}
+    ... ---
+    ... apiVersion: scheduling.run.ai/v2
+    ... kind: Queue
+    ... metadata: {name: team-a}
+    ... spec: {priority: 200, resources: {gpu: {quota: 4, limit: -1, overQuotaWeight: 1}}}
+    ... ''')
+    >>> dump.system, dump.sections["tenants"]["team-a"]["quota"]["min"]["gpu"]
+    ('KAI-Scheduler', '4')
+    >>> dump.remarks
+    ('Queue team-a: priority does not count; what is spare is shared by weight',)
+    """
+
+    system: str
+    sections: Mapping[str, Any]
+    queues: Mapping[str, str]
+    unhealthy: tuple[str, ...]
+    running: tuple[Job, ...]
+    waiting: tuple[Job, ...]
+    priorities: Mapping[str, int]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def read(
+        cls,
+        objects: Objects,
+        *,
+        flavor: str = "",
+        gpu: str = "nvidia.com/gpu",
+        fair_sharing: bool | None = None,
+    ) -> Self:
+        """What objects say.
+
+        :param objects: Nodes, the queues of one system, and what runs and waits in them (Workloads;
+            or pods with their PodGroups), as ``kubectl get -A -o yaml`` prints
+            them, or as plain data: several documents, lists. Kinds that mean nothing here are
+            passed over.
+        :param flavor: of Kueue: only quotas and nodes of this ResourceFlavor count; "": all do, and
+            quotas of several flavors are added up.
+        :param gpu: the resource that stands for whole GPUs.
+        :param fair_sharing: whether Kueue has fair sharing on; ``None``: as its Configuration among
+            the objects says.
+        :raises ValueError: something is out of range, missing or there twice; there are no nodes,
+            or queues of no system or of several. The message has the object and the path.
+        :raises TypeError: something is of a wrong type.
+        :raises ImportError: it is text, and PyYAML is not there.
+
+        Cost: O(objects), and that of reading YAML, which takes much longer than JSON.
+        """
+        dump = Dump.of(objects, as_name(gpu, "gpu"))
+        system = _system(dump)
+        if as_text(flavor, "flavor") and system != "Kueue":
+            raise ValueError(f"flavor: {system} has no flavors")
+        hosts, queues = _read(dump, system, flavor, fair_sharing)
+        for kind in [kind for kind, items in dump.kinds.items() if items]:
+            if _OF_SCHEDULERS.match(kind) and not _ARE_READ.match(kind):
+                dump.remark(kind.partition(".")[0], "", "objects of this kind are not read")
+        counted = {name: None for quota in queues.quotas for name, _ in quota.max}
+        drafts = drafts_of(dump, queues.users, flavor)
+        priorities = Priorities(dump, drafts)
+        jobs = [
+            (draft.running, draft.job(dump, priorities[draft.priority], counted, hosts.layers))
+            for draft in drafts
+        ]
+        return cls(
+            system,
+            {"cluster": hosts.section(counted), **queues.sections(), "devices": {}},
+            dict(queues.users),
+            tuple(name for name, host in hosts.hosts.items() if not host.healthy),
+            tuple(job for running, job in jobs if running),
+            tuple(job for running, job in jobs if not running),
+            {name: priorities[value] for name, value in priorities.classes.items()},
+            dump.remarks,
+        )
+
+    @classmethod
+    def of_yaml(cls, text: str, name: str, **options: Any) -> Self:
+        """What a text says; else as `read`.
+
+        :param name: of the file that it is in, which messages name.
+        :param options: of `read`.
+        :raises ConfigError: it cannot be used.
+        """
+        try:
+            return cls.read(text, **options)
+        except (TypeError, ValueError) as error:
+            raise ConfigError([(name, str(error))]) from None
+
+    @staticmethod
+    def recognises(text: str) -> bool:
+        """Whether a text looks like such objects.
+
+        >>> from hivecore.interop.cluster_dump import ClusterDump
+        >>> ClusterDump.recognises("kind: Node"), ClusterDump.recognises("cluster: {}")
+        (True, False)
+        """
+        return bool(_FIRST.match(as_text(text, "text")) and _KIND.search(text))
+
+    @property
+    def text(self) -> str:
+        """The scheduler's file, with the remarks as comments.
+
+        :raises ImportError: PyYAML is not there.
+        """
+        import yaml
+
+        comments = [f"# {remark}\n" for remark in (f"Of {self.system}'s objects.", *self.remarks)]
+        return "".join(comments) + yaml.safe_dump(
+            dict(self.sections), sort_keys=False, default_flow_style=None, width=100
+        )
+
+    def fill(self, scheduler: Scheduler) -> tuple[str, ...]:
+        """Start in a scheduler what runs in the cluster, and submit what waits; returns remarks.
+
+        :param scheduler: of the same sections, without jobs; its time is 0.
+        :raises ValueError: as of `Scheduler.submit`.
+
+        A job is placed on its own nodes if they are known and it fits there, else anywhere. Then
+        unhealthy nodes are closed. Cost: a decision for each job that runs.
+        """
+        remarks = []
+        for job in self.running:
+            if _starts(scheduler, job) and _starts(scheduler, job.replace(where=Where())):
+                refusal = _starts(scheduler, job)
+                remarks.append(f"Job {job.name}: runs in the cluster, but not here: {refusal}")
+        for node in self.unhealthy:
+            scheduler.set_node(node, False, now=0.0)
+        for job in self.waiting:
+            scheduler.submit(job, now=0.0)
+        return tuple(remarks)
+
+
+def _starts(scheduler: Scheduler, job: Job) -> str:
+    """Why the job does not start, which it is forgotten then; "": it has."""
+    scheduler.submit(job, now=0.0)
+    reasons = [a.reason for a in scheduler.decide(now=0.0) if isinstance(a, Wait | Reject)]
+    if job.name in scheduler and scheduler.state(job.name) == "running":
+        return ""
+    if job.name in scheduler:
+        scheduler.cancel(job.name, now=0.0)
+    return reasons[-1] if reasons else "it waits"
+
+
+def _system(dump: Dump) -> str:
+    systems = [system for kind, system in _SYSTEMS.items() if dump.kinds.get(kind)]
+    if len(systems) > 1:
+        raise ValueError(f"there are queues of {' and '.join(systems)}: give those of one system")
+    if not systems:
+        raise ValueError(
+            "there is no ClusterQueue of Kueue, no Queue of Volcano or KAI-Scheduler, and no "
+            "ElasticQuota of Koordinator"
+        )
+    return systems[0]
+
+
+def _read(dump: Dump, system: str, flavor: str, fair_sharing: bool | None) -> tuple[Hosts, Queues]:
+    if system != "Kueue":
+        hosts = read_hosts(dump, ())
+        readers = {"Volcano": read_volcano, "KAI-Scheduler": read_kai}
+        return hosts, readers.get(system, read_koordinator)(dump, hosts.total)
+    flavors = used_flavors(dump)
+    if flavor and flavor not in flavors:
+        known = ", ".join(sorted(flavors))
+        raise ValueError(f"flavor: no queue has a quota of {flavor!r}, there are {known}")
+    queues = read_kueue(dump, flavor, fair_sharing)
+    return read_hosts(dump, [flavor] if flavor else sorted(flavors)), queues

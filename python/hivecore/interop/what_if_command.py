@@ -1,0 +1,103 @@
+"""`hivecore what-if`: would a job start in a cluster as it is, and which jobs would leave."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hivecore.interop.cluster_dump import ClusterDump
+from hivecore.interop.koordinator.quotas.amounts import read_resources
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.scheduler import Job, Preempt, Reject, Role, Scheduler, Start, Where
+
+__all__ = ["add_what_if_command"]
+
+
+def add_what_if_command(commands: Any) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    """
+    parser = commands.add_parser(
+        "what-if",
+        help="would a job start in this cluster now, and which jobs would have to leave",
+        description="Reads what `kubectl get -A -o yaml` prints of nodes, queues, workloads and "
+        "pods, or a file of hivecore init, which has no jobs. Says whether a job would start now, "
+        "on which nodes, and which jobs would have to leave, or why it would wait. The exit status "
+        "is 1 if it would wait.",
+    )
+    parser.set_defaults(run=_what_if, needs=("yaml",), extra="kubernetes")
+    parser.add_argument("file", type=Path, metavar="FILE", help="YAML or JSON")
+    what = "of the job: a queue or quota, or a LocalQueue as NAMESPACE/NAME"
+    parser.add_argument("--queue", required=True, metavar="NAME", help=what)
+    parser.add_argument("--pods", type=int, default=1, metavar="N", help="(default 1)")
+    parser.add_argument("--gpus", type=int, default=1, metavar="N", help="of a pod (default 1)")
+    more = "what else a pod takes, such as cpu=8 or memory=64Gi; as often as needed"
+    parser.add_argument("--resource", action="append", default=[], metavar="NAME=N", help=more)
+    urgent = "a number as in the cluster, or the name of a class (default 0)"
+    parser.add_argument("--priority", default="0", metavar="P", help=urgent)
+    parser.add_argument("--must", default="", metavar="LAYER", help="one domain has to hold it")
+    flavor = "of Kueue: count only quotas and nodes of this ResourceFlavor"
+    parser.add_argument("--flavor", default="", metavar="NAME", help=flavor)
+
+
+def _what_if(arguments: argparse.Namespace) -> int:
+    text, name = arguments.file.read_text("utf-8", errors="replace"), str(arguments.file)
+    classes: Mapping[str, int] = {}
+    if ClusterDump.recognises(text):
+        dump = ClusterDump.of_yaml(text, name, flavor=arguments.flavor)
+        scheduler = SchedulerSpec.of_yaml(dump.text).scheduler(immediate=True)
+        for remark in (*dump.remarks, *dump.fill(scheduler)):
+            print(remark, file=sys.stderr)
+        queues, classes = dict(dump.queues), dump.priorities
+    else:
+        spec = SchedulerSpec.of_yaml(text, name)
+        scheduler = spec.scheduler(immediate=True)
+        queues = {name: name for name in spec.tenants or (arguments.queue,)}
+    job = _job(arguments, queues, classes)
+    scheduler.submit(job, now=1.0)
+    return _answer(scheduler, job)
+
+
+def _job(
+    arguments: argparse.Namespace, queues: Mapping[str, str], classes: Mapping[str, int]
+) -> Job:
+    if arguments.queue not in queues:
+        known = ", ".join(sorted(queues))
+        raise ValueError(f"--queue: there is no queue {arguments.queue!r}, there are {known}")
+    try:
+        priority = int(classes.get(arguments.priority, arguments.priority))
+    except ValueError:
+        known = ", ".join(sorted(classes)) or "none"
+        what = f"{arguments.priority!r} is no number and no class; classes: {known}"
+        raise ValueError(f"--priority: {what}") from None
+    amounts = dict(text.partition("=")[::2] for text in arguments.resource)
+    resources = read_resources(Field(amounts, "--resource"))
+    role = Role("pod", arguments.pods, gpus=arguments.gpus, resources=resources)
+    where = Where(must=arguments.must)
+    return Job("it", queues[arguments.queue], [role], priority=priority, where=where)
+
+
+def _answer(scheduler: Scheduler, job: Job) -> int:
+    """Print what becomes of the job; returns the exit status."""
+    jobs = {name: scheduler.job(name) for name in scheduler}
+    actions = scheduler.decide(now=1.0)
+    for action in actions:
+        if isinstance(action, Reject) and action.job == job.name:
+            print(f"It could never start: {action.reason}")
+            return 1
+    starts = [each for each in actions if isinstance(each, Start) and each.job == job.name]
+    if not starts:
+        why = scheduler.explain(job.name)
+        print(why.text.replace(f"{job.name} is pending", "It would wait", 1))
+        return 1
+    nodes = ", ".join(dict.fromkeys(pod.node for pod in starts[-1].pods))
+    victims = [a.job for a in actions if isinstance(a, Preempt) and a.for_job == job.name]
+    where, condition = f" on {nodes}" if nodes else "", ", if these left:" if victims else ""
+    print(f"It would start now{where}{condition}")
+    for name in victims:
+        left = jobs[name]
+        print(f"  {name}: queue {left.quota}, priority {left.priority}, {left.gpus} GPUs")
+    return 0
