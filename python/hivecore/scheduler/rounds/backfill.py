@@ -172,11 +172,11 @@ def _broken(
 
 def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
     """Let a unit wait that would delay a promised job, with all that are like it, but for those
-    that are promised themselves, or end before all promised starts: these get their turns.
+    that are promised themselves, or end before that job is to start: these get their turns.
     """
     refusal = Refusal("scheduler", "backfill", f"would delay {name!r}", name)
     if unit is live.units[0] and not unit.kind.is_alone:
-        until = min(_promises_beside(state, live))[0]
+        until = state.promised[name]
         likes = (state.jobs[name] for name in state.waiting.names(unit.kind) if name != unit.name)
         able = [
             like
