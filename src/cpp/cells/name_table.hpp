@@ -38,32 +38,49 @@ class NameTable {
     // The number of a name; -1: it has none.
     std::int64_t find(std::string_view name) const { return find(name, hash_of(name)); }
 
-    // Marks the names in a text such as "a","b".
-    void mark(std::string_view text, std::uint8_t* marks) const {
-        constexpr int kTogether = 16;
-        std::string_view names[kTogether];
-        std::uint64_t hashes[kTogether];
-        int many = 0;
-        const auto look_up = [&] {
-            for (int i = 0; i < many; ++i) {
-                const std::int64_t number = find(names[i], hashes[i]);
+    // Marks names by their numbers, those of the table among those that are added.
+    class Marker {
+      public:
+        Marker() = default;
+        Marker(const NameTable& table, std::uint8_t* marks) : table_(&table), marks_(marks) {}
+
+        // The letters must stay where they are until the end.
+        void add(std::string_view name) {
+            names_[many_] = name;
+            hashes_[many_] = hash_of(name);
+#ifdef __GNUC__
+            __builtin_prefetch(&table_->slots_[hashes_[many_] & table_->mask_]);
+#endif
+            if (++many_ == kTogether) {
+                finish();
+            }
+        }
+
+        void finish() {
+            for (int i = 0; i < many_; ++i) {
+                const std::int64_t number = table_->find(names_[i], hashes_[i]);
                 if (number >= 0) {
-                    marks[number] = 1;
+                    marks_[number] = 1;
                 }
             }
-            many = 0;
-        };
-        for_each_name(text, [&](std::string_view name) {
-            names[many] = name;
-            hashes[many] = hash_of(name);
-#ifdef __GNUC__
-            __builtin_prefetch(&slots_[hashes[many] & mask_]);
-#endif
-            if (++many == kTogether) {
-                look_up();
-            }
-        });
-        look_up();
+            many_ = 0;
+        }
+
+      private:
+        static constexpr int kTogether = 16;
+
+        const NameTable* table_ = nullptr;
+        std::uint8_t* marks_ = nullptr;
+        std::string_view names_[kTogether];
+        std::uint64_t hashes_[kTogether];
+        int many_ = 0;
+    };
+
+    // Marks the names in a text such as "a","b".
+    void mark(std::string_view text, std::uint8_t* marks) const {
+        Marker marker(*this, marks);
+        for_each_name(text, [&](std::string_view name) { marker.add(name); });
+        marker.finish();
     }
 
     // Whether a text is such a one: printable ASCII without a backslash, and nothing between names

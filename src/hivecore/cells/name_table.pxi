@@ -11,11 +11,16 @@ cdef extern from "cells/name_table.hpp" namespace "hivecore::cells" nogil:
         int64_t find(string_view) noexcept
         void mark(string_view, uint8_t*) noexcept
 
+    cdef cppclass Marker "hivecore::cells::NameTable::Marker":
+        Marker()
+        Marker(const Table&, uint8_t*)
+        void add(string_view) noexcept
+        void finish() noexcept
+
     bint has_names "hivecore::cells::NameTable::has_names"(string_view) noexcept
 
 
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*)
     int PyUnicode_Compare(object, object) except? -1
     void* PyList_GET_ITEM(object, Py_ssize_t) noexcept
     void* PyTuple_GET_ITEM(object, Py_ssize_t) noexcept
@@ -33,9 +38,22 @@ cdef extern from *:
         }
     #endif
     }
+    // The letters of a string; none, without an error: it is none, or UTF-8 cannot tell it.
+    static inline std::string_view letters_of(PyObject* name) {
+        if (PyUnicode_CheckExact(name) && PyUnicode_IS_COMPACT_ASCII(name)) {
+            return {(const char*) PyUnicode_DATA(name), (size_t) PyUnicode_GET_LENGTH(name)};
+        }
+        Py_ssize_t length = 0;
+        const char* start = PyUnicode_AsUTF8AndSize(name, &length);
+        if (!start) {
+            PyErr_Clear();
+            return {};
+        }
+        return {start, (size_t) length};
+    }
     """
     void fetch_ahead(tuple, Py_ssize_t) noexcept
-    void PyErr_Clear()
+    string_view letters_of(object) noexcept
 
 
 @cython.final
@@ -70,25 +88,27 @@ cdef class NameTable:
         cdef uint8_t* marks = <uint8_t*> cnp.PyArray_DATA(found)
         cdef int64_t number
         cdef Py_ssize_t i
+        cdef string_view letters
         memset(marks, 0, self.many)
         if isinstance(names, bytes):
             self.table.mark(inside_of(names), marks)
             return found
+        cdef Marker marker = Marker(self.table[0], marks)
         for i, name in enumerate(<tuple?> names):
             fetch_ahead(<tuple> names, i)
+            letters = letters_of(name)
+            if letters.data() is not NULL:
+                marker.add(letters)
+                continue
             number = self.number_of(name)
             if number >= 0:
                 marks[number] = 1
+        marker.finish()
         return found
 
     cdef int64_t number_of(self, object name) except -2:
-        cdef Py_ssize_t length = 0
-        cdef const char* start = PyUnicode_AsUTF8AndSize(name, &length)
-        if start is NULL:
-            PyErr_Clear()
-            plain = encoded(name)
-            return self.table.find(string_view(plain, len(plain)))
-        return self.table.find(string_view(start, length))
+        plain = encoded(name)
+        return self.table.find(string_view(plain, len(plain)))
 
     cdef int add(self, object name) except -1:
         plain = encoded(name)
@@ -146,6 +166,8 @@ def are_same_names(given, tuple known not None, /):
                     break
             else:
                 return True  # without a look at a string: that may cost more than all else
+            if i == 0 and not is_same(<object> PyList_GET_ITEM(given, 0), known[0]):
+                return False  # another order: copied for nothing
             names = tuple(<list> given)
     elif type(given) is tuple:
         names = given
@@ -153,11 +175,14 @@ def are_same_names(given, tuple known not None, /):
         return False
     if len(<tuple> names) != len(known):
         return False
-    for i, one in enumerate(<tuple> names):
+    for i, name in enumerate(<tuple> names):
         fetch_ahead(<tuple> names, i)
-        other = known[i]
-        if one is not other and not (
-            type(one) is str and type(other) is str and PyUnicode_Compare(one, other) == 0
-        ):
+        if not is_same(name, known[i]):
             return False
     return True
+
+
+cdef bint is_same(object name, object known) except -1:
+    if name is known:
+        return True
+    return type(name) is str and type(known) is str and PyUnicode_Compare(name, known) == 0
