@@ -10,6 +10,7 @@ of eight pods of 8 GPUs, a quarter of them opportunistic, until two thirds of th
 group      a random live group of 1 to 8 GPUs is released, another one of the same size is
            scheduled and committed: one sample, all three calls through Python; its median and 99th
            percentile, also of the parts
+read       the same, and the placement is read before the commit
 gang       the same for gangs of 8 pods of 8 GPUs
 wait       a decision that a group of 8 GPUs has to wait, for the tenant's nodes are all in use
 node event a node gets bad, or healthy again
@@ -94,8 +95,13 @@ class Filled:
             self.live[group.name] = group
         return decision.outcome == "bind"
 
-    def churn(self, live: list[AffinityGroup], samples: int) -> dict[str, float]:
-        """Nanoseconds of release, schedule and commit; a group that finds no place is replaced."""
+    def churn(
+        self, live: list[AffinityGroup], samples: int, reads: bool = False
+    ) -> dict[str, float]:
+        """Nanoseconds of release, schedule and commit; a group that finds no place is replaced.
+
+        :param reads: the placement is read, within the time of schedule.
+        """
         cluster, clock = self.cluster, perf_counter_ns
         parts = np.zeros((samples, 3))
         done = 0
@@ -111,6 +117,8 @@ class Filled:
             cluster.release(gone.name)
             released = clock()
             decision = cluster.schedule(group)
+            if reads:
+                assert decision.outcome != "bind" or decision.placement
             decided = clock()
             if decision.outcome != "bind":
                 live.pop(picked)
@@ -256,6 +264,7 @@ def measure(racks: int, samples: int) -> dict[str, Any]:
         "used": status["used"] / status["leaves"],
         "groups": len(filled.cluster.groups()),
         "group": filled.churn(filled.small, samples),
+        "read": filled.churn(filled.small, samples, reads=True),
     }
     if filled.gangs:
         figures["gang"] = filled.churn(filled.gangs, max(50, samples // 20))
@@ -326,7 +335,7 @@ def main() -> int:
         group, gang = point["group"], point.get("gang", {"p50": float("nan")})
         print(
             f"{point['gpus']:>9,} GPUs: group {group['p50'] / 1e3:.1f} us (p99 "
-            f"{group['p99'] / 1e3:.1f}), gang {gang['p50'] / 1e3:.0f} us, "
+            f"{group['p99'] / 1e3:.1f}), read {point['read']['p50'] / 1e3:.1f} us, gang {gang['p50'] / 1e3:.0f} us, "
             f"wait {point['wait']['p50'] / 1e3:.1f} us, "
             f"node event {point['node_event']['p50'] / 1e3:.1f} us, "
             f"copy {point['copy']['p50'] / 1e6:.2f} ms, "

@@ -130,6 +130,7 @@ def _cell_cluster(results: Results) -> str:
     seconds: dict[str, Callable[[Any], float]] = {
         "release + schedule + commit, 1 to 8 GPUs, median": lambda p: p["group"]["p50"],
         "the same, 99th percentile": lambda p: p["group"]["p99"],
+        "the same where the placement is read, median": lambda p: p["read"]["p50"],
         "the same for a gang of 8 pods of 8 GPUs, median": lambda p: p["gang"]["p50"],
         **{said: lambda p, key=key: p[key]["p50"] for said, key in medians.items()},
         "recovery, per group": lambda p: p["recovery"]["ns"] / p["recovery"]["groups"],
