@@ -13,6 +13,13 @@
 #define HIVECORE_INLINE inline
 #endif
 
+// The version of a function for processors that have not even AVX2: few, so it is compiled sooner.
+#if defined(HIVECORE_X86) && !defined(__clang__)
+#define HIVECORE_FALLBACK __attribute__((optimize("O2")))
+#else
+#define HIVECORE_FALLBACK
+#endif
+
 namespace hivecore {
 
 #ifdef HIVECORE_X86

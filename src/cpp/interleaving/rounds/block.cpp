@@ -321,7 +321,7 @@ __attribute__((target("avx2"))) void search_avx2(const Rule& rule, Block& block)
 }
 #endif
 
-void search_portable(const Rule& rule, Block& block) {
+HIVECORE_FALLBACK void search_portable(const Rule& rule, Block& block) {
     rule.best ? search<true>(rule, block) : search<false>(rule, block);
 }
 

@@ -126,7 +126,8 @@ __attribute__((target("avx2"))) void barrier_avx2(const Rule& rule, const Column
 }
 #endif
 
-void barrier_portable(const Rule& rule, const Columns& columns, Job first, Job second, Tile& tile) {
+HIVECORE_FALLBACK void barrier_portable(const Rule& rule, const Columns& columns, Job first,
+                                        Job second, Tile& tile) {
     barrier_any(rule, columns, first, second, tile);
 }
 
