@@ -26,6 +26,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Most modules of what is installed are never imported.
+export PIP_COMPILE := 0
 
 demo: modules $(VENV)/installed
 	$(BIN)/hivecore demo --out demo
@@ -66,6 +68,11 @@ $(VENV)/installed: pyproject.toml | modules
 # What tests and checks need as well.
 $(VENV)/dev: pyproject.toml | $(VENV)/installed
 	$(INSTALL) '.[sim,kubernetes]' --group dev
+	@touch $@
+
+# What it takes to make packages.
+$(VENV)/packaging: pyproject.toml | $(VENV)/tools
+	$(BIN)/python -m pip install -qq --group packaging
 	@touch $@
 
 # What it takes to compile.
@@ -139,7 +146,7 @@ test-all: NONE = no CPython >= 3.11 found
 test-free-threaded: KIND = *t
 test-free-threaded: INTERPRETERS = $(PYTHON_FREE_THREADED)
 test-free-threaded: NONE = no CPython without the GIL found, nothing was tested; PYTHON_FREE_THREADED=python3.13t names one
-test-all test-free-threaded: $(VENV)/tools
+test-all test-free-threaded: $(VENV)/packaging
 	rm -rf build/sdist build/venvs
 	$(BIN)/python -m build -q --sdist --outdir build/sdist
 	@code=0; for python in $(INTERPRETERS); do \
@@ -200,7 +207,7 @@ figures: build
 
 # --- packages ----------------------------------------------------------------------------------
 
-wheel: $(VENV)/tools
+wheel: $(VENV)/packaging
 	rm -rf dist
 	$(BIN)/python -m build -q
 	$(if $(filter Linux,$(shell uname)),PATH=$(BIN):$$PATH auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl)
