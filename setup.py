@@ -128,9 +128,9 @@ def longest_first(source: str) -> tuple[bool, int]:
 
 # The standard headers that most sources include are read once, before all sources. Each source
 # still names what it needs: `make check` and CMake compile it without these.
-STANDARD = """algorithm array atomic bit cmath compare cstddef cstdint cstdlib cstring deque functional
-limits map memory mutex numeric optional queue set span stdexcept string string_view tuple
-type_traits unordered_map unordered_set utility variant vector"""
+STANDARD = """algorithm array atomic bit cmath compare cstddef cstdint cstdlib cstring deque
+functional limits map memory mutex numeric optional queue set span stdexcept string string_view
+tuple type_traits unordered_map unordered_set utility variant vector"""
 
 
 class BuildExt(build_ext):

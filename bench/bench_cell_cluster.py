@@ -335,7 +335,8 @@ def main() -> int:
         group, gang = point["group"], point.get("gang", {"p50": float("nan")})
         print(
             f"{point['gpus']:>9,} GPUs: group {group['p50'] / 1e3:.1f} us (p99 "
-            f"{group['p99'] / 1e3:.1f}), read {point['read']['p50'] / 1e3:.1f} us, gang {gang['p50'] / 1e3:.0f} us, "
+            f"{group['p99'] / 1e3:.1f}), read {point['read']['p50'] / 1e3:.1f} us, "
+            f"gang {gang['p50'] / 1e3:.0f} us, "
             f"wait {point['wait']['p50'] / 1e3:.1f} us, "
             f"node event {point['node_event']['p50'] / 1e3:.1f} us, "
             f"copy {point['copy']['p50'] / 1e6:.2f} ms, "
