@@ -47,10 +47,9 @@ class AffinityGroup:
         with the fewest leaves in use, pod by pod.
     :param merge_siblings: a pod may use several cells below node level that the tenant owns, if
         they can be had on one node. It needs luck: the tenant owns no such cells together.
-    :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only
-        among choices that pack equally well the one that evicts the fewest leaves is taken.
-        "least": it evicts no group if it finds a place without, and otherwise as few as it can,
-        even if that opens nodes. "private": it gets the very virtual nodes that it would get in a
+    :param evictions: "packing": it evicts no group if it finds a place without, and otherwise the
+        fewest leaves that it can without opening more idle nodes than it has to. "least": the same,
+        even if that opens more. "private": it gets the very virtual nodes that it would get in a
         private cluster of its tenant, so that borrowers never change what runs later (as long as no
         group is preempted by priority, or confined to less than a node); only the cells that
         nothing is bound to are chosen for few evictions. ``None``: what the cluster says.

@@ -49,8 +49,8 @@ class CellCluster(CellLedger):
     fewest leaves left, of these the largest, then the idle ones, the smallest first and those in
     the most used cell around them, then by level and index; a gang in the lowest cell above nodes
     that takes it, where it opens the fewest idle nodes. A choice that evicts groups gives way to
-    one that packs as well and harms others less: a pod on another node with as many leaves left, a
-    gang wherever it opens no more idle nodes. The harm is the guaranteed leaves lost, then the
+    one that evicts none, and otherwise to one that opens no more idle nodes and harms others less.
+    The harm is the guaranteed leaves lost, then the
     leaves evicted, of whole groups, then the groups; for a single pod it is the least there can be,
     unless lazy groups are preempted, for a gang the least that was found. What may be preempted
     counts as idle, but is taken last. Asked again when its victims have gone, in the order named, a
@@ -59,8 +59,8 @@ class CellCluster(CellLedger):
     No group is evicted for one that would have to wait even then, since downgraded ones would be
     promoted to all that is left. Physical cells by fewest bad leaves, fewest opportunistic leaves,
     index. Opportunistic groups go into cells above nodes that no tenant is promised, then into
-    promised ones that are idle, at last where guaranteed work is; of these by most opportunistic
-    leaves and the highest index.
+    promised ones that are idle, at last where guaranteed work is; of these into the tenant's cell
+    of which the fewest quarters are taken, then by most opportunistic leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does

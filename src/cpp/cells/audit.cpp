@@ -369,7 +369,7 @@ class GroupsAudit {
             const bool is_node = level == physical.node_level();
             const CellIndex row =
                 is_node ? rest * (rest + 1) / 2 + held
-                        : promised(physical, level, index, held) * (leaves + 1) + rest;
+                        : nearness(physical, level, index, held) * (leaves + 1) + rest;
             if (physical.held(level, index) != held || ranked.available(place) != idle ||
                 ((!is_node || physical.ranks_nodes()) &&
                  !filed(ranked, place, row, idle, is_node ? rest - held : 0))) {
@@ -394,6 +394,29 @@ class GroupsAudit {
             return "idle leaves or owed cells are miscounted";
         }
         return "";
+    }
+
+    static CellIndex nearness(const PhysicalCells& physical, int level, CellIndex index,
+                              CellIndex held) {
+        return promised(physical, level, index, held) * 5 + taken_around(physical, level, index);
+    }
+
+    // Quarters of the root around that are not idle.
+    static CellIndex taken_around(const PhysicalCells& physical, int level, CellIndex index) {
+        const Shape& shape = physical.shape();
+        for (int above = level; above < shape.levels; ++above) {
+            const CellIndex root = shape.ancestor(level, index, above);
+            if (physical.state(above, root) == CellState::root) {
+                const std::uint64_t leaves = shape.leaves[above];
+                std::uint64_t idle = 0;
+                for (std::uint64_t leaf = root * leaves; leaf < (root + 1) * leaves; ++leaf) {
+                    const auto at = static_cast<CellIndex>(leaf);
+                    idle += physical.healthy(at) && physical.holding(at) == Holding::nobody;
+                }
+                return static_cast<CellIndex>(4 - 4 * idle / leaves);
+            }
+        }
+        return 0;
     }
 
     static CellIndex promised(const PhysicalCells& physical, int level, CellIndex index,

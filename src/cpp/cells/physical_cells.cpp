@@ -29,7 +29,8 @@ PhysicalCells::PhysicalCells(const Shape& shape, int node_level)
     for (int level = node_level; level < shape_.levels; ++level) {
         const std::uint64_t leaves = shape_.leaves[level];
         const std::uint64_t pairs = ranks_nodes() ? (leaves + 1) * (leaves + 2) / 2 : 0;
-        ranked_.emplace_back(level == node_level ? pairs : 3 * (leaves + 1), shape_.size[level]);
+        ranked_.emplace_back(level == node_level ? pairs : kNearness * (leaves + 1),
+                             shape_.size[level]);
         held_.emplace_back(shape_.size[level], 0);
         for (CellIndex index = 0; index < shape_.size[level]; ++index) {
             file(level, index, shape_.leaves[level]);
@@ -213,11 +214,23 @@ void PhysicalCells::set_healthy(CellIndex leaf, bool good) {
 
 // --- opportunistic work
 
+// The same of the root that the cell is or lies in, as it is ranked; 0: there is none.
+CellIndex PhysicalCells::taken_around(int level, CellIndex index) const {
+    while (state(level, index) != CellState::root) {
+        if (level == shape_.top()) {
+            return 0;
+        }
+        index = shape_.parent(level, index);
+        ++level;
+    }
+    return taken(level, ranked(level).available(mirrored(level, index)));
+}
+
 CellIndex PhysicalCells::row_of(int level, CellIndex index) const {
     const CellIndex leaves = shape_.leaves[level];
     const CellIndex rest = leaves - cell(level, index).load;
     if (level > node_level_) {
-        return promised(level, index) * (leaves + 1) + rest;
+        return nearness(level, index) * (leaves + 1) + rest;
     }
     return ranks_nodes() ? rest * (rest + 1) / 2 + held(level, index) : 0;
 }
@@ -242,7 +255,12 @@ void PhysicalCells::refile() {
         CellIndex upper = index;
         for (int level = node_level_;; ++level) {
             held_[static_cast<std::size_t>(level - node_level_)][upper] += held;
-            file(level, upper, ranked(level).available(mirrored(level, upper)) + idle);
+            const CellIndex before = ranked(level).available(mirrored(level, upper));
+            file(level, upper, before + idle);
+            if (level > node_level_ && state(level, upper) == CellState::root &&
+                taken(level, before) != taken(level, before + idle)) {
+                rebound_.emplace_back(level, upper);
+            }
             if (level == shape_.top()) {
                 break;
             }

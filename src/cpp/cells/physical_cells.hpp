@@ -26,9 +26,11 @@
 //
 // For opportunistic work nodes are ranked by load (most first), held (least first) and index (the
 // highest first, for roots are bound from the low end); nodes of many leaves are not, as it takes a
-// row for each pair. The cells above are ranked by what they are promised (nothing; to a tenant;
-// guaranteed work is there), load and index. Rankings count cells from the high end (`mirrored`),
-// and are brought up to date by `refile`, so that a change that is taken back costs them nothing.
+// row for each pair. The cells above are ranked by how soon guaranteed work is likely to come: by
+// what they are promised (nothing; to a tenant; guaranteed work is there) and how many quarters of
+// the root around them are taken; then by load and index. Rankings count cells from the high end
+// (`mirrored`), and are brought up to date by `refile`, so that a change that is taken back costs
+// them nothing.
 //
 // Cost: O(levels) per leaf, and the fan-outs on the way where a cell is split or merged.
 #pragma once
@@ -125,9 +127,9 @@ class PhysicalCells {
     CellIndex held(int level, CellIndex index) const {
         return held_[static_cast<std::size_t>(level - node_level_)][index];
     }
-    // 0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it.
-    CellIndex promised(int level, CellIndex index) const {
-        return held(level, index) != 0 ? 2 : listed_level(level, index) >= 0 ? 0 : 1;
+    // What comes later is nearer to guaranteed work.
+    CellIndex nearness(int level, CellIndex index) const {
+        return promised(level, index) * (kQuarters + 1) + taken_around(level, index);
     }
     CellIndex row_of(int level, CellIndex index) const;
     CellIndex idle_total() const { return idle_total_; }
@@ -135,6 +137,9 @@ class PhysicalCells {
     std::uint64_t bytes() const;
 
   private:
+    static constexpr CellIndex kQuarters = 4;
+    static constexpr std::uint64_t kNearness = 3 * (kQuarters + 1);
+
     void list(int level, CellIndex index);
     void unlist(int level, CellIndex index, CellState state);
     std::uint64_t key(int level, CellIndex index) const {
@@ -143,6 +148,16 @@ class PhysicalCells {
     void shift(CellIndex leaf, int end_level, int load, int bad, int open);
     void touch(CellIndex node);
     void file(int level, CellIndex index, CellIndex available);
+    // 0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it.
+    CellIndex promised(int level, CellIndex index) const {
+        return held(level, index) != 0 ? 2 : listed_level(level, index) >= 0 ? 0 : 1;
+    }
+    // Quarters of a cell in which leaves are held or bad, when so many can be had.
+    CellIndex taken(int level, CellIndex available) const {
+        return kQuarters -
+               static_cast<CellIndex>(std::uint64_t{kQuarters} * available / shape_.leaves[level]);
+    }
+    CellIndex taken_around(int level, CellIndex index) const;
 
     Shape shape_;
     int node_level_;
@@ -155,7 +170,8 @@ class PhysicalCells {
     std::vector<Holding> holdings_;
     std::vector<Node> nodes_;
     std::vector<CellIndex> stale_;
-    std::vector<std::pair<int, CellIndex>> rebound_;  // roots with ranked cells inside
+    // Roots inside which ranked cells come nearer to guaranteed work, or farther from it.
+    std::vector<std::pair<int, CellIndex>> rebound_;
     std::vector<IndexSet> clean_;
     std::vector<IndexSet> impaired_;
     std::vector<RankedCells> ranked_;

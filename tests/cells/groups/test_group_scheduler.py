@@ -13,7 +13,6 @@ from cells.groups.group_schedulers import (
     FITS,
     FRAGMENTED,
     IMPLEMENTATIONS,
-    LEAST,
     MAPPING,
     POLICY,
     PREEMPT,
@@ -342,10 +341,10 @@ def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
     plan = ask(scheduler, [1])
     assert (plan.outcome, plan.pods, plan.victims) == (BIND, [[7]], [])
     scheduler.release(second)
-    plan = ask(scheduler, [1])  # a unit that is used comes before an idle one
+    plan = ask(scheduler, [1])  # an idle one is opened before a group is evicted
+    assert (plan.outcome, plan.pods, plan.victims) == (BIND, [[4]], [])
+    plan = ask(scheduler, [1], suggested=[0])
     assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[3]], [guest])
-    plan = ask(scheduler, [1], evictions=LEAST)  # unless an eviction is worse
-    assert (plan.outcome, plan.pods) == (BIND, [[4]])
 
 
 def test_of_equal_evictions_those_leave_the_fewest_idle_leaves_beside_the_pod(make_kernel):

@@ -271,8 +271,8 @@ def test_one_of_two_racks_is_bound_whenever_one_can_host_all_nodes(healthy, sugg
 
 @examples(200)
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_evictions_come_after_packing_or_before_it(data, seed):
-    """Nodes without racks, of which two tenants own some: who can be placed without evictions."""
+def test_a_group_is_evicted_only_if_there_is_no_place_without(data, seed):
+    """Nodes without racks, of which two tenants own some: who has a place without evictions."""
     chance = random.Random(seed)
     width, many = data.draw(st.integers(2, 8), "width"), data.draw(st.integers(2, 8), "nodes")
     owned = data.draw(st.integers(1, many), "owned")
@@ -298,14 +298,11 @@ def test_evictions_come_after_packing_or_before_it(data, seed):
             free, roots = scheduler.free_cells(0, 1).tolist(), scheduler.unbound_roots(pool)
             rooms = [idle[n] // size for n in bound]
             rooms += sorted((idle[n] // size for n in free), reverse=True)[:roots]
-            if evictions == LEAST:
-                assert (plan.outcome == BIND) == (sum(rooms) >= pods)
-            elif pods == 1:  # only nodes with as few leaves left as the fullest one with room
-                used = {n: held[n] for n in bound} | dict.fromkeys(free if roots else [], 0)
-                most = max(used[n] for n in used if width - used[n] >= size)
-                alike = [n for n in used if used[n] == most]
-                assert held[plan.pods[0][0] // width] == most
-                assert (plan.outcome == BIND) == any(idle[n] >= size for n in alike)
+            assert (plan.outcome == BIND) == (sum(rooms) >= pods)
+            if evictions == PACKING and pods == 1:  # a node is opened only if no other will do
+                leaves = [width - held[n] if plan.outcome == PREEMPT else idle[n] for n in bound]
+                in_use = any(left >= size for left in leaves)
+                assert (held[plan.pods[0][0] // width] > 0) == in_use
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.victims:

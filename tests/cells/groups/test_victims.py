@@ -1,7 +1,7 @@
 """Who is evicted, against all sets of victims: none does less harm.
 
-The oracle tries every set of groups. A single pod may go to every unit that packs as well as the
-fullest that takes it, and there to every cell that the unit can be bound to; a gang that wants the
+The oracle tries every set of groups. A single pod may go to every unit that opens no more idle ones
+than it has to, and there to every cell that the unit can be bound to; a gang that wants the
 least evictions may go wherever it can be placed when the set has left.
 """
 
@@ -65,7 +65,7 @@ class Crowd:
 
 
 def least_harm_of_a_pod(crowd, vc, priority, size):
-    """Over units of equal packing, the cells of each, and all sets of guests in the cell."""
+    """Over all units, those in use alone if one of these takes it and groups have to leave."""
     scheduler, ways = crowd.scheduler, crowd.ways
     users = scheduler.leaf_users(0).tolist()
     bad = set(scheduler.bad_leaves(0).tolist())
@@ -90,10 +90,12 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
             unit = min(crowd.pools[pool][2], ways.node)
             offers += [(used, cell) for used, cell in cells_of(pool, unit, takes)]
         offers = [(used, cell) for used, cell in offers if len(room(cell, takes)) >= size]
-        fullest = max((used for used, _ in offers), default=None)
+        if any(len(room(cell, lambda leaf: False)) >= size for _, cell in offers):
+            return (0, 0, 0)
+        opens = not any(used for used, _ in offers)
         best = None
         for used, cell in offers:
-            if used < fullest:
+            if not (used or opens):
                 continue
             free = room(cell, lambda leaf: False)
             guests = {users[leaf] for leaf in room(cell, takes)} - {-1}

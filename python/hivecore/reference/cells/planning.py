@@ -10,7 +10,7 @@ reserves its leaves, so that nothing has to be undone.
 
 **What is fixed and what is free.** The first choice that can be mapped is taken if no other group
 loses anything by it; a single pod whose first choice evicts others takes the first one on idle
-leaves alone that packs as well. These moves, and when and why a group waits, follow from the paper
+leaves alone. These moves, and when and why a group waits, follow from the paper
 and from the tie-breaking in the docstring of `CellCluster`, and `Plan.is_fixed` is set. Otherwise
 several answers are right, and an implementation may look for a better one than the twin's:
 
@@ -34,7 +34,7 @@ from hivecore.reference.cells.leaf_choice import (
     choose_leaves,
 )
 from hivecore.reference.cells.packing import Choice, Unit
-from hivecore.reference.cells.requests import ALONE, LEAST, Request, class_of_leaves, is_lower
+from hivecore.reference.cells.requests import ALONE, Request, class_of_leaves, is_lower
 from hivecore.reference.cells.state import State
 from hivecore.reference.cells.unit_choice import Chooser
 
@@ -44,11 +44,10 @@ _NEW = -1  # the handle of the group that is planned
 
 
 class _Way(NamedTuple):
-    """Where all pods go, the groups that it downgrades, and how well it packs: less is better."""
+    """Where all pods go, and the groups that it downgrades."""
 
     placed: Placed
     downgrades: list[int]
-    packing: int
 
     @property
     def leaves(self) -> list[int]:
@@ -79,14 +78,14 @@ class Planner:
         is_free |= self._may_merge() or (self.failures > 0 and not one_by_one)
         return Plan("wait", self._reason(), request.vc, request.priority, is_fixed=not is_free)
 
-    def _first(self, reach: int, at_most: int | None = None) -> _Way | None:
-        """The first choice that can be mapped, and packs so well."""
+    def _first(self, reach: int) -> _Way | None:
+        """The first choice that can be mapped."""
         chooser = Chooser(self.state, self.request, reach)
         for choice in chooser.choices():
             way = self._mapped(chooser, choice)
             if way is None:
                 self.failures += 1
-            elif at_most is None or way.packing <= at_most:
+            else:
                 return way
         return None
 
@@ -97,15 +96,14 @@ class Planner:
             return way
         if request.evictions == ALONE:
             return way
-        at_most = None if request.evictions == LEAST else way.packing
-        return self._first(IDLE, at_most) or way
+        return self._first(IDLE) or way
 
     # From a choice to leaves
 
     def _mapped(self, chooser: Chooser, choice: Choice) -> _Way | None:
         request, downgrades = self.request, self._downgraded(chooser, choice)
         if request.priority < 0:
-            return _Way(self._in_nodes(chooser, choice), [], 0)
+            return _Way(self._in_nodes(chooser, choice), [])
         trial = self.state.copy()
         trial.groups[_NEW] = Group(request.vc, request.priority, False, True, [], [])
         for handle in downgrades:
@@ -114,10 +112,7 @@ class Planner:
         placed = CellMapping(trial, request, leaf_class, _NEW).map(choice)
         if placed is None or self._has_too_many(placed):
             return None
-        first = next(iter(choice))
-        tight = chooser.packing(first.leaves, first.used)
-        packing = tight if request.is_single else chooser.opened(choice)
-        return _Way(placed, downgrades, packing)
+        return _Way(placed, downgrades)
 
     def _in_nodes(self, chooser: Chooser, choice: Choice) -> Placed:
         """Opportunistic pods: their units are nodes already."""

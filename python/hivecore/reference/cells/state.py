@@ -112,6 +112,11 @@ class State:
         held = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is not None)
         return sum(leaf not in self.pair for leaf in held)
 
+    def idle(self, cell: PhysicalCell) -> int:
+        """Healthy leaves that nobody holds."""
+        free = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is None)
+        return sum(leaf not in self.bad for leaf in free)
+
     def held(self, cell: PhysicalCell) -> int:
         """Leaves whose holder has a right to them."""
         return sum(leaf in self.pair for leaf in self._leaves(cell))

@@ -18,8 +18,8 @@ differ in size, the largest pod and the tightest unit first, until a placement i
 
 **Opportunistic work** goes where guaranteed work comes last: into racks that no tenant is promised,
 then into promised ones that are idle, last of all where guaranteed work runs; of these into the
-ones with most opportunistic work, and from the far end, for guaranteed work is bound from the near
-one.
+tenant's cell of which the fewest quarters are taken, the ones with most opportunistic work, and
+from the far end, for guaranteed work is bound from the near one.
 """
 
 from collections.abc import Iterator
@@ -153,7 +153,14 @@ class Chooser:
         if cell.level == self.forest.node_level:
             return packing, held, -cell.number
         promised = 2 if held else 1 - self.state.is_free(physical)
-        return promised, packing, -cell.number
+        return promised, self._taken_around(physical), packing, -cell.number
+
+    def _taken_around(self, cell: PhysicalCell) -> int:
+        """Quarters of the tenant's cell around it that are taken or bad."""
+        root = next(filter(self.state.is_root, self.state.around(cell)), None)
+        if root is None:
+            return 0
+        return 4 - 4 * self.state.idle(root) // self.forest.widths[root.level]
 
     # Choices
 

@@ -6,12 +6,11 @@
 // known how few a domain can open, those that do are tried at once, without a look at the others.
 //
 // A way that harms nobody is taken. If the first one harms somebody, a way on idle leaves alone is
-// sought, then the one of the least harm; neither may pack worse than the first, unless the request
-// wants the least evictions. So a tenant's nodes are packed as well as in a cluster of its own,
-// whoever else is there. A request as if alone stays in the very units of the first way: only where
-// those that are bound to nothing go is up to who is there. For a single pod this looks at every
-// cell; for a gang the victims of the best way are spared one by one, and then cheaper sets of
-// victims are tried, within limits.
+// sought, at first one that packs as well, which is to open no more idle units; then the way of the
+// least harm, which has to pack as well unless the request wants the least evictions. A request as
+// if alone stays in the very units of the first way: only where those that are bound to nothing go
+// is up to who is there. For a single pod this looks at every cell; for a gang the victims of the
+// best way are spared one by one, and then cheaper sets of victims are tried, within limits.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -43,8 +42,8 @@ bool GroupScheduler::attempt(Reach reach) {
     if (least == Harm{}) {
         return true;
     }
-    limit_ =
-        task_.evictions == Evictions::least ? std::numeric_limits<std::int64_t>::max() : packing_;
+    constexpr auto kAny = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t as_well = task_.evictions == Evictions::least ? kAny : packing_;
     Way best = way();
     if (task_.evictions == Evictions::alone && reach == Reach::opportunistic) {
         keeps_ = true;
@@ -53,11 +52,15 @@ bool GroupScheduler::attempt(Reach reach) {
     }
     std::uint64_t idle = idle_beside();
     if (reach == Reach::opportunistic) {
-        start_ways(Reach::idle);
-        if (next_packing()) {
-            return true;
+        for (const std::int64_t limit : {as_well, kAny}) {
+            limit_ = limit;
+            start_ways(Reach::idle);
+            if (next_packing()) {
+                return true;
+            }
         }
     }
+    limit_ = as_well;
     start_ways(reach, nullptr, &least);
     while (next_packing()) {
         if (const auto now = std::tuple(harm(), idle_beside()); now < std::tie(least, idle)) {
@@ -559,8 +562,7 @@ bool GroupScheduler::maps() {
     if (is_refused()) {
         return false;
     }
-    const Unit& unit = choice_.units.front();
-    packing_ = !single_ ? opened() : unit_choice_.packing(unit.pool, 1, unit.used);
+    packing_ = opened();
     return true;
 }
 

@@ -339,7 +339,7 @@ Domain UnitChoice::domain_of(std::int32_t pool, int level, CellIndex cell) const
         if (level == physical_->node_level()) {
             domain.held = physical_->held(level, cell);
         } else {
-            domain.promised = physical_->promised(level, cell);
+            domain.nearness = physical_->nearness(level, cell);
         }
     }
     const CellIndex many = shape.leaves[level] / width(pool);
@@ -394,8 +394,8 @@ void UnitChoice::list_domains() {
         }
     }
     std::sort(domains_.begin(), domains_.end(), [&](const Domain& a, const Domain& b) {
-        if (a.promised != b.promised) {
-            return a.promised < b.promised;
+        if (a.nearness != b.nearness) {
+            return a.nearness < b.nearness;
         }
         const auto left =
             packing(a.pool, a.end - a.begin, a.used) <=> packing(b.pool, b.end - b.begin, b.used);

@@ -8,7 +8,8 @@
 // over the cells in them that pods are confined to (planning/confined.cpp).
 //
 // Opportunistic work goes where guaranteed work will come last: into racks that are promised to
-// nobody, then into idle ones that are promised, last of all to where guaranteed work is.
+// nobody, then into idle ones that are promised, last of all to where guaranteed work is; of these
+// into the tenant's cell of which the fewest quarters are taken.
 //
 // What may be preempted is not in use, but comes after what is idle.
 //
@@ -73,7 +74,7 @@ struct Domain {
     CellIndex end = 0;
     CellIndex used = 0;
     CellIndex held = 0;      // of nodes
-    CellIndex promised = 0;  // of cells above
+    CellIndex nearness = 0;  // of cells above: to guaranteed work
     CellIndex cell = 0;
     bool contains(const Unit& unit) const {
         return whole || (unit.pool == pool && unit.index >= begin && unit.index < end);

@@ -7,7 +7,7 @@
 // with at least as many available leaves as asked are visited; whole rows without them are passed
 // over, so a step costs O(pools * levels of the bitmap).
 //
-// `PhysicalWalk` visits physical cells above node level: those that are promised least first, of
+// `PhysicalWalk` visits physical cells above node level: those farthest from guaranteed work, of
 // them packing or spreading by load, then from the high end.
 #pragma once
 
