@@ -20,6 +20,7 @@ SAYS = {
     "group_muri_jobs.py": "6 jobs in 2 groups; gap to the best: 0%",
     "hived_decisions.py": "default/asr-0: preempts default/sweep-0",
     "networkx_backend.py": "hivecore: 40 pairs of weight 3903",
+    "replace_failed_pods.py": "  TakeOver: worker/0 on n2",
     "scheduler_loop.py": " 2 h  sweep is evicted by bert",
 }
 

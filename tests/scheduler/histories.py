@@ -137,9 +137,13 @@ class History:
             job = job.replace(quota=self.quotas.choice("ab"))
         if self.shares is not None and self.shares.random() < 0.5:
             job = job.replace(roles=self.shares.choice(SHARING_ROLES))
-        job = enforced(self.scheduler, job)
+        job = enforced(self.scheduler, self.varied(job))
         self.scheduler.submit(job, self.now)
         self.jobs[name] = job
+
+    def varied(self, job):
+        """What a history of its own kind makes of a job."""
+        return job
 
     def come(self):
         others = list(self.scheduler)[-1:] if self.rng.random() < 0.1 else []

@@ -227,7 +227,7 @@ def enforced(scheduler, job):
         where = where.replace(within="")
     roles = job.roles
     if scheduler.devices is None:
-        roles = [Role(one.name, one.pods, one.gpus, min_pods=one.min_pods) for one in roles]
+        roles = [one.replace(devices=None) for one in roles]
     return job.replace(where=where, roles=roles)
 
 

@@ -29,6 +29,7 @@ from hivecore.scheduler import (
     Start,
     Stop,
     StoragePool,
+    TakeOver,
     TenantSummary,
     Wait,
     Where,
@@ -69,6 +70,7 @@ record(FreeNodes, tuples(names, least=1))
 record(StoragePool, pairs(names, positive), floats, floats, st.sampled_from(["greedy", "sjf"]))
 record(Preempt, names, names, texts)
 record(Stop, names, pods, names)
+record(TakeOver, names, pods, pods)
 record(Wait, names, refusal)
 record(Reject, names, texts)
 record(SetCache, names, integers)
@@ -140,7 +142,14 @@ job = record(
     preemptible=st.booleans(),
     where=where,
     data=st.none() | data,
-) | st.builds(Job, names, names, st.integers(1, 8), guaranteed=st.booleans())
+) | st.builds(
+    Job,
+    names,
+    names,
+    tuples(st.builds(Role, names, spares=st.integers(0, 2)), 1, unique_by=lambda one: one.name),
+    guaranteed=st.booleans(),
+    on_failure=st.sampled_from(["pod", "pod-then-job"]),
+)
 record(
     Sharing,
     st.integers(4, 8),
@@ -162,6 +171,7 @@ record(
     st.booleans(),
     tuples(texts),
     st.none() | refusal,
+    tuples(texts),
 )
 tenant = record(TenantSummary, texts, *[integers] * 5)
 counts = pairs(names, integers)

@@ -11,6 +11,7 @@ from hivecore.scheduler.actions import (
     SetRemoteIO,
     Start,
     Stop,
+    TakeOver,
     Wait,
 )
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
@@ -60,6 +61,7 @@ __all__ = [
     "Start",
     "Stop",
     "StoragePool",
+    "TakeOver",
     "TenantSummary",
     "Wait",
     "Where",

@@ -18,6 +18,7 @@ __all__ = [
     "SetRemoteIO",
     "Start",
     "Stop",
+    "TakeOver",
     "Wait",
 ]
 
@@ -139,8 +140,8 @@ class Move(Record, frozen=True):
     """Stop a running job, and start it again elsewhere; it is in no queue between.
 
     :param job: its name.
-    :param pods: the new places of all of its running pods.
-    :param before: their present places.
+    :param pods: the new places of all of its running pods, and of those that have failed.
+    :param before: the present places of those that run.
     :param shares_with: the jobs that share its GPUs there.
     :param offsets: as of `Start`.
 
@@ -177,8 +178,8 @@ class Stop(Record, frozen=True):
     """Stop these pods of a job, as their node is gone; they wait in their queue again.
 
     :param job: its name.
-    :param pods: all of its running pods, on other nodes too; or, if only pods that had joined it
-        were on that node, these.
+    :param pods: all of its running pods, on other nodes too; or, if the others run on, those that
+        were on that node: such as had joined it, or see `Job.on_failure`.
     :param node: the node that is gone.
 
     Their resources are free already, and `Scheduler.stopped` is not to be called for them.
@@ -189,8 +190,22 @@ class Stop(Record, frozen=True):
     node: Name
 
 
+class TakeOver(Record, frozen=True):
+    """Spare pods of a running job take the numbers of pods that have failed, where they are.
+
+    :param job: its name.
+    :param pods: the spare pods under their new numbers.
+    :param before: the same pods as they were until now.
+    """
+
+    job: Name
+    pods: tuple[PlacedPod, ...]
+    before: tuple[PlacedPod, ...]
+
+
 class Wait(Record, frozen=True):
-    """A job has to wait. There is another one when the reason has changed.
+    """A job has to wait, or, if it runs, pods of it that have failed. There is another one when the
+    reason has changed.
 
     :param refusal: the refusal of the first stage that refuses.
     """
@@ -236,4 +251,4 @@ class SetRemoteIO(Record, frozen=True):
     rate_mbps: float
 
 
-Action = Start | Promote | Move | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO
+Action = Start | Promote | Move | TakeOver | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO

@@ -15,6 +15,7 @@ from hivecore._record import (
     between,
     distinct,
     force_setattr,
+    one_of,
     positive,
     within,
 )
@@ -29,6 +30,7 @@ _MOST_AMOUNT = 2**40
 #: What may change in a job without a look at its other fields.
 _LONE = frozenset(("name", "run_time"))
 _LONGEST = 2.0**40  # seconds
+_ON_FAILURE = "job", "pod", "pod-then-job"
 
 
 def _without_slash(value: Any, name: str) -> str:
@@ -71,6 +73,8 @@ class Role(_Pods, frozen=True, kw_only=True):
         ``claims`` 0.
     :param min_pods: with how many the job can start; the others join one by one when they fit. 0 to
         ``pods``; ``None``: all.
+    :param spares: further pods that start with the job and wait. If a pod fails, a spare takes its
+        number where the spare is, see `Job.on_failure`. Their own numbers follow those of the pods.
     :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
         ``None``: ``gpus`` whole GPUs. Of GPUs that it shares, quotas and a topology count the
         share: the larger part of core and memory, in thousandths; see `Scheduler.gpu_memory` for
@@ -91,6 +95,7 @@ class Role(_Pods, frozen=True, kw_only=True):
     """
 
     min_pods: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
+    spares: Annotated[int, within(0, _MOST_PODS)] = 0
     devices: DeviceRequest | None = None
     resources: Annotated[_Amounts, amounts(0, _MOST_AMOUNT)] = ()
     claims: Annotated[tuple[ResourceClaim, ...], _templates] = ()
@@ -104,6 +109,7 @@ class Role(_Pods, frozen=True, kw_only=True):
             gpus: int | None = None,
             *,
             min_pods: int | None = None,
+            spares: int = 0,
             devices: DeviceRequest | None = None,
             resources: Any = (),
             claims: Iterable[ResourceClaim | Mapping[str, Any]] = (),
@@ -126,8 +132,20 @@ class Role(_Pods, frozen=True, kw_only=True):
             force_setattr(self, "min_pods", self.pods)
         elif self.min_pods > self.pods:
             as_int(self.min_pods, "min_pods", 0, self.pods)
+        if self.spares and not self.min_pods:
+            raise ValueError(f"spares={self.spares}: with min_pods=0 a role starts without pods")
         if self.resources and any(resource == "gpu" for resource, _ in self.resources):
             raise ValueError("resources: 'gpu' is what gpus says")
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of all pods, the spares last."""
+        return range(self.pods + self.spares)
+
+    @property
+    def first_numbers(self) -> "tuple[int, ...]":
+        """The numbers of the pods with which the role starts, the spares last."""
+        return (*range(self.min_pods), *self.numbers[self.pods :])
 
 
 class Where(Record, frozen=True, kw_only=True):
@@ -200,8 +218,8 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
     for role in given:
         if not isinstance(role, Role):
             raise TypeError(f"roles must hold Roles, not {type(role).__name__}")
-        pods += role.pods
-        total += role.pods * role.gpus
+        pods += len(role.numbers)
+        total += len(role.numbers) * role.gpus
     if not given:
         raise ValueError("roles must not be empty")
     if len(given) > 1 and len({role.name for role in given}) < len(given):
@@ -234,6 +252,11 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         what is idle, and leaves for guaranteed jobs.
     :param quota: where it counts; "": the quota with the tenant's name.
     :param where: where its pods may be.
+    :param on_failure: which pods are placed again when a pod fails or its node is removed. "job":
+        all of them; the job waits in its queue again. "pod": those pods, near the others as `where`
+        says; the others run on, and if there is no room the pods wait. "pod-then-job": the same,
+        but if there is no room the whole job moves to where there is. Not together with `stages`,
+        `Where.multiple` or `Role.claims`.
     :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
     :param stages: seconds of each resource that an iteration takes, one after the other, such as
         (storage and CPU, GPU, network): it may share its GPUs. None: it does not.
@@ -256,6 +279,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     priority: Annotated[int, within(-1000, 1000)] = 0
     preemptible: bool = True
     guaranteed: bool = True
+    on_failure: Annotated[str, one_of(_ON_FAILURE)] = "job"
     run_time: Annotated[float | None, positive(_LONGEST)] = None
     stages: tuple[Annotated[float, between(0.0, 1e15)], ...] = ()
     after: Names = ()
@@ -277,6 +301,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             guaranteed: bool = True,
             quota: str = "",
             where: Where = ANYWHERE,
+            on_failure: str = "job",
             run_time: float | None = None,
             stages: Iterable[float] = (),
             data: Data | None = None,
@@ -294,6 +319,20 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             raise ValueError("stages: all are 0")
         if not self.preemptible and not self.guaranteed:
             raise ValueError("preemptible: an opportunistic job has to leave for others")
+        if self.on_failure != "job":
+            self._check_parts()
+        elif any(role.spares for role in self.roles):
+            raise ValueError("spares: with on_failure='job' all pods start again")
+
+    def _check_parts(self) -> None:
+        """See that pods can be placed again without the others."""
+        for name, given in (
+            ("stages", self.stages),
+            ("where.multiple", self.where.multiple),
+            ("claims", any(role.claims for role in self.roles)),
+        ):
+            if given:
+                raise ValueError(f"on_failure={self.on_failure!r}: not together with {name}")
 
     def _check_others(self) -> None:
         if self.name in self.after:
@@ -303,8 +342,12 @@ class Job(_OfTenant, frozen=True, kw_only=True):
 
     @property
     def gpus(self) -> int:
-        """Of all pods together."""
-        return sum([role.pods * role.gpus for role in self.roles])
+        """Of all pods together, spares included."""
+        return sum([len(role.numbers) * role.gpus for role in self.roles])
+
+    def is_spare(self, role: str, number: int) -> bool:
+        """Whether a pod of this number is a spare."""
+        return any(number in one.numbers[one.pods :] for one in self.roles if one.name == role)
 
     def replace(self, **changes: Any) -> Self:
         """The same job with other arguments.

@@ -11,6 +11,7 @@ from hivecore.scheduler.ledger.amending import amend, estimate
 from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
 from hivecore.scheduler.ledger.lines import offer_idle_cells, push, requeue, tell_if_parked
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.lost import lose, may_lose
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.plain import plain_fields, plain_record
@@ -218,8 +219,9 @@ class JobEvents(ClusterEvents):
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
         """A running job has failed: it waits again, at its old place in the queue.
 
-        :param pod: "role/index" of a pod that has failed. If it has joined its job later, it alone
-            waits again, and the others run on. ``None``: the whole job.
+        :param pod: "role/index" of a pod that has failed. If it has joined its job later, or
+            `Job.on_failure` says so, it alone waits again, and the others run on. ``None``: the
+            whole job.
         :raises KeyError: there is no such job, or it has no such pod.
         :raises ValueError: it does not run, or the time goes back.
         """
@@ -232,10 +234,13 @@ class JobEvents(ClusterEvents):
                 unit = live.unit_of(name)
                 if unit is None:
                     raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
+                gone = [one for one in unit.placed if f"{one.role}/{one.index}" == name]
             with self._state.transaction():
                 self._state.happens(moment)
                 if live.for_job:
                     has_stopped(self._state, live)
+                elif unit is live.units[0] and may_lose(self._state, live, gone):
+                    lose(self._state, live, gone)
                 elif unit is None or unit in (live.units[0], live.lent):
                     stop(self._state, live)
                 else:

@@ -284,6 +284,7 @@ class SchedulerLedger(Stateful):
                 live.is_ending,
                 shares if len(shares) > 1 else (),
                 live.told,
+                tuple(f"{role}/{i}" for unit in live.lost for role, i in unit.pods),
             )
 
     def job(self, name: str) -> Job:

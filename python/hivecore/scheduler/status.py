@@ -23,6 +23,8 @@ class JobStatus(Record, frozen=True):
     :param is_ending: whether the scheduler forgets it when its resources are freed.
     :param refusal: why it waits, as in the last `Wait`; ``None``: there was none since it came or
         stopped.
+    :param lost: the pods that have failed, as "role/index", and wait to be placed again while the
+        others run.
     """
 
     state: str
@@ -34,3 +36,4 @@ class JobStatus(Record, frozen=True):
     is_ending: bool = False
     shares: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    lost: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[Tena
         of = counts[live.job.tenant]
         of[live.state] += 1
         if live.runs and holds(live.job.name):
-            of["gpus"] += sum(unit.kind.gpus for unit in live.placed)
+            of["gpus"] += sum(unit.gpus for unit in live.placed)
     return tuple(
         TenantSummary(tenant, *[of[name] for name in _COUNTS])
         for tenant, of in sorted(counts.items())

@@ -155,12 +155,15 @@ class Free:
         found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
         return found
 
-    def has_room(self, owner: Owner) -> bool:
-        """Whether there is what it takes."""
+    def has_room(self, owner: Owner, *, on_healthy: bool = True) -> bool:
+        """Whether there is what it takes.
+
+        :param on_healthy: whether unhealthy nodes have nothing.
+        """
         return all(
             resource in self.amounts
             and amount <= int(self.amounts[resource][node])
-            and (self.usable is None or bool(self.usable[node]))
+            and (not on_healthy or self.usable is None or bool(self.usable[node]))
             for node, taken in (self._counted(owner) if self.fine else owner).by_node()
             for resource, amount in taken.items()
             if amount

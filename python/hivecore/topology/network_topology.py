@@ -229,6 +229,25 @@ class NetworkTopology(NetworkLedger):
         A decision that was copied or pickled, or that the caller has made, means the nodes that
         have its names now.
         """
+        self._commit(decision, on_healthy=True)
+
+    def recover(self, decision: TopologyDecision) -> None:
+        """The same for a gang that runs there already: on unhealthy nodes, too.
+
+        >>> from hivecore.topology import (
+        ...     NetworkTopology, NodePods, TopologyDecision, TopologyRequest
+        ... )
+        >>> network = NetworkTopology([], {"n0": {}})
+        >>> network.set_slots([2])
+        >>> network.set_health("n0", False)
+        >>> gang = TopologyRequest("train", 1)
+        >>> network.recover(TopologyDecision(gang, "bind", (NodePods("n0", 1),)))
+        >>> network.owners
+        ('train',)
+        """
+        self._commit(decision, on_healthy=False)
+
+    def _commit(self, decision: TopologyDecision, *, on_healthy: bool) -> None:
         placed = placement_to_commit(decision)
         request = decision.request
         more = request.role.amounts if request.role else ()
@@ -240,7 +259,7 @@ class NetworkTopology(NetworkLedger):
             self._refine(request.amounts)
             self._refine(more)
             owner = Owner(request.amounts, more, pods)
-            if not self._free.has_room(owner):
+            if not self._free.has_room(owner, on_healthy=on_healthy):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
             if self._undo.is_on:

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from hivecore.scheduler import Job, Promote, Start
-from hivecore.topology import NetworkTopology
 from hivecore.verify._state import Has, State, amounts_of, hold, pod_name
 
 __all__ = ["check_gang", "check_nodes", "check_sharing", "check_topology"]
@@ -18,13 +17,14 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
     there = Counter((pod.role, pod.index) for pod in (*action.pods, *(runs.pods if runs else ())))
     for pod in action.pods:
         name = pod_name(job, pod)
-        right = pod.role in known and 0 <= pod.index < known[pod.role].pods
+        right = pod.role in known and pod.index in known[pod.role].numbers
         hold(right, "gang", f"there is no pod {name!r}")
         hold(there[pod.role, pod.index] == 1, "gang", f"pod {name!r} starts twice")
     for role in job.roles if not runs or not runs.pods else ():
         count = sum(pod.role == role.name for pod in action.pods)
-        what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {role.min_pods}"
-        hold(count >= role.min_pods, "gang", what)
+        least = len(role.first_numbers)
+        what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {least}"
+        hold(count >= least, "gang", what)
     has_begun = isinstance(action, Promote) or bool(runs and runs.pods)
     for other in () if has_begun else job.after:
         started = other not in state.known or bool(other in state.has and state.has[other].pods)
@@ -50,13 +50,16 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
                 hold(taken <= free, "nodes", what)
 
 
-def check_topology(action: Start | Promote, job: Job, network: NetworkTopology) -> None:
-    """One domain holds all pods that start together, and those in use get multiples."""
+def check_topology(action: Start | Promote, job: Job, state: State) -> None:
+    """One domain holds all pods of a job, and those that start get multiples in each."""
+    network, must = state.before.topology, job.where.must
+    assert network is not None
+    nodes = {pod.node for pod in state.has[job.name].pods if pod.node}
+    inside = any(nodes <= {*domain} for domain in network.domains(must))
+    hold(inside, "topology", f"no {must!r} holds all of {job.name!r}")
     pods = Counter(pod.node for pod in action.pods if pod.node)
     layers = ["", *network.layers, "node"]
     holding = [one for one in layers if any(pods.keys() <= {*d} for d in network.domains(one))]
-    must = job.where.must
-    hold(must in holding, "topology", f"no {must!r} holds all of {job.name!r}")
     for layer, multiple in job.where.multiple:
         if layers.index(layer) >= layers.index(holding[-1]):
             for domain in network.domains(layer):

@@ -59,12 +59,13 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
         that time.
     :raises InvariantError: see `verify_start`.
     :raises KeyError: one that starts is not in ``jobs``.
-    :raises ValueError: see `verify_start`; or jobs that share GPUs change places, which has no
-        rules here.
+    :raises ValueError: see `verify_start`; or jobs move that share GPUs or are on cells, which has
+        no rules here.
     """
     actions = list(actions)
-    if any(isinstance(action, Move) for action in actions):
-        raise ValueError("actions: jobs that share GPUs change places, which is not verified")
+    moves = [action for action in actions if isinstance(action, Move)]
+    if moves and (before.cells is not None or any(before.status(one.job).shares for one in moves)):
+        raise ValueError("actions: jobs on cells, or that share GPUs, move, which is not verified")
     state = State(before)
     for action in actions:
         if isinstance(action, Preempt):
@@ -75,13 +76,28 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                 state.told[action.for_job].append(action.job)
         elif isinstance(action, Reject):
             state.reject(action.job)
+        elif isinstance(action, Move):
+            job, _ = state.has[action.job]
+            state.vacate(action.job)
+            state.has[action.job].pods.clear()
+            _check(Start(action.job, action.pods), job, state, is_charged=True)
         elif isinstance(action, Start | Promote):
             for name in state.told.pop(action.job, ()):
                 state.leave(name, ends=name in state.rejected)
-            _check(action, jobs[action.job], state)
+            job = jobs[action.job]
+            _check(action, job, state, is_charged=_runs_again(action, job, state))
 
 
-def _check(action: Start | Promote, job: Job, state: State) -> None:
+def _runs_again(action: Start | Promote, job: Job, state: State) -> bool:
+    """Whether pods start that had failed, while the others of their job ran on."""
+    has = state.has.get(job.name)
+    first = {(role.name, number) for role in job.roles for number in role.first_numbers}
+    is_first = all((pod.role, pod.index) in first for pod in action.pods)
+    return isinstance(action, Start) and has is not None and bool(has.pods) and is_first
+
+
+def _check(action: Start | Promote, job: Job, state: State, *, is_charged: bool) -> None:
+    """:param is_charged: its quota counts what starts already."""
     before = state.before
     if isinstance(action, Promote):
         state.vacate(job.name)
@@ -94,7 +110,7 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
     state.count(job, action.pods, 1)
     check_nodes(action, job, state)
     if before.topology is not None:
-        check_topology(action, job, before.topology)
+        check_topology(action, job, state)
     if before.devices is not None:
         check_devices(action, job, state, before.devices)
     if before.claims is not None:
@@ -105,7 +121,7 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
         state.groups.append(group)
         for chain in {chain for chain, *_ in group.gpus}:
             check_chain(chain, before.cells.spec, state.groups)
-    if state.tree is None:
+    if state.tree is None or is_charged:
         return
     state.ask_for_devices(job, action.pods)
     if isinstance(action, Promote):

@@ -8,7 +8,7 @@ from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Star
 
 __all__ = ["plain_explanation", "plain_job_status", "plain_status"]
 
-_FIELDS = ("state", "since", "victims", "for_job", "has_stopped", "is_ending", "shares")
+_FIELDS = ("state", "since", "victims", "for_job", "has_stopped", "is_ending", "shares", "lost")
 _STATES = ("pending", "reserved", "lent", "running")
 
 

@@ -52,6 +52,11 @@ def _check_units(ledger: State) -> None:
         _require(state != "running" or bool(first.placed), f"job {name!r} runs nowhere")
         _require(not live.for_job or live.runs, f"job {name!r} has to stop, and waits")
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
+        if state == "running" and not live.for_job:
+            lost = [pod for unit in live.lost for pod in unit.pods]
+            there = [(pod.role, pod.index) for pod in first.placed]
+            are_all = sorted([*there, *lost]) == sorted(first.pods)
+            _require(are_all, f"job {name!r}: pods that have failed")
         if live.job.data is not None:
             reading[name] = live.runs and not live.has_stopped
         for unit in live.all_units:

@@ -12,6 +12,7 @@ from hivecore.scheduler.ledger.ends import (
     stop,
 )
 from hivecore.scheduler.ledger.lines import requeue, wait_again
+from hivecore.scheduler.ledger.lost import lose, may_lose
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.stages.units import Unit
 
@@ -43,18 +44,27 @@ def stop_on(state: State, node: str) -> None:
         units = _on(live.placed, node)
         if not units or state.jobs.get(live.job.name) is not live:
             continue  # it had stopped already, for a reserved job
-        is_all = live.for_job or any(unit in (live.units[0], live.lent) for unit in units)
+        first = live.units[0]
+        failed = [pod for pod in first.placed if pod.node == node]
+        is_all = (
+            live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
+        )
         units = list(live.placed) if is_all else units
-        pods = tuple(pod for unit in units for pod in unit.placed)
-        state.outbox.append(Stop(live.job.name, pods, node))
+        placed = [pod for unit in units for pod in unit.placed]
+        if not is_all:
+            placed = [pod for pod in placed if pod.node == node]
+        state.outbox.append(Stop(live.job.name, tuple(placed), node))
         if live.for_job:
             has_stopped(state, live)
         elif is_all:
             stop(state, live)
         else:
+            if failed:
+                lose(state, live, failed)
             for unit in units:
-                give_back(state, unit, end=False)
-                requeue(state, unit)
+                if unit is not first:
+                    give_back(state, unit, end=False)
+                    requeue(state, unit)
 
 
 def hold_on_good_nodes(state: State, bad: Container[str]) -> None:

@@ -1,6 +1,6 @@
 """Jobs end, or stop and wait again, and free their resources."""
 
-from hivecore.scheduler.actions import Reject, Start, Wait
+from hivecore.scheduler.actions import Reject, Start, TakeOver, Wait
 from hivecore.scheduler.ledger.lines import (
     lend_no_more,
     offer_idle_cells,
@@ -66,10 +66,14 @@ def _end_waiting(state: State, live: Live) -> None:
 def _forget(state: State, live: Live) -> None:
     """Forget a job."""
     name = live.job.name
-    # Actions of the job that no decide has returned yet are dropped.
-    kept = [a for a in state.outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
-    state.outbox = kept
+    _take_back(state, name, (Start, TakeOver, Wait))
     state.turn(live, "end")
+
+
+def _take_back(state: State, name: str, kinds: tuple[type[Start | TakeOver | Wait], ...]) -> None:
+    """Drop actions of a job of these kinds that no decide has returned yet."""
+    kept = [a for a in state.outbox if not (isinstance(a, kinds) and a.job == name)]
+    state.outbox = kept
 
 
 def stop(state: State, live: Live) -> None:
@@ -78,6 +82,7 @@ def stop(state: State, live: Live) -> None:
     live.note(state.log)
     live.pause(state.now)
     live.for_job = ""
+    _take_back(state, live.job.name, (TakeOver,))
     if lent is None:
         _give_back_all(state, live, end=False)
         requeue(state, live.units[0])

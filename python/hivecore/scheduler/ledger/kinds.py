@@ -1,13 +1,14 @@
 """The kinds of units, found by what they request."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from hivecore._trial import UndoLog
 from hivecore.scheduler.job import Job, Role
-from hivecore.scheduler.stages.units import Kind
+from hivecore.scheduler.stages.units import Kind, Pod
 
-__all__ = ["Kinds", "least_of"]
+__all__ = ["Kinds", "least_of", "sizes_of"]
 
 _MOST = 2**16
 
@@ -74,6 +75,10 @@ class Kinds:
             return self._new(job, [(role, 1)], is_alone=True)
         return self._find((role, *self._terms(job)), job, role)
 
+    def part(self, job: Job, pods: Iterable[Pod]) -> Kind:
+        """The kind of some pods of a job."""
+        return self._new(job, sizes_of(job, pods), is_alone=True)
+
     def lent(self, kind: Kind) -> Kind:
         """The kind of units on idle cells while a unit of this kind waits."""
         key = ("lent", kind.number)
@@ -109,12 +114,17 @@ class Kinds:
         self._log.set(self, "_impossible", {})
         self._log.set(self, "_enforced", set())
 
-    def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
-        """The kind of this number, while a state is read."""
+    def restored(
+        self, number: int, is_alone: bool, job: Job, role: Role | None, lost: Iterable[Pod] = ()
+    ) -> Kind:
+        """The kind of this number, while a state is read.
+
+        :param lost: the pods that have failed, if it is theirs.
+        """
         kind = self._restored.get(number)
         if kind is None:
             key = (job.roles if role is None else role, *self._terms(job))
-            roles = least_of(job) if role is None else [(role, 1)]
+            roles = sizes_of(job, lost) or (least_of(job) if role is None else [(role, 1)])
             kind = self._noted(Kind(number, job, roles, is_alone, **self._nodes))
             self._restored[number] = kind
             if not is_alone:
@@ -172,6 +182,7 @@ class Kinds:
             job.guaranteed,
             job.where,
             data,
+            job.on_failure,
         )
         return (*terms, job.stages) if self._by_stages else terms
 
@@ -208,4 +219,10 @@ def _lent_kind(number: int, job: Job, nodes: Any) -> Kind:
 
 def least_of(job: Job) -> list[tuple[Role, int]]:
     """The roles, and with how many pods of each a job can start."""
-    return [(role, role.min_pods) for role in job.roles if role.min_pods]
+    return [(role, role.min_pods + role.spares) for role in job.roles if role.min_pods]
+
+
+def sizes_of(job: Job, pods: Iterable[Pod]) -> list[tuple[Role, int]]:
+    """The roles of some pods, and how many of each there are."""
+    counts = Counter(pod.role for pod in pods)
+    return [(role, counts[role.name]) for role in job.roles if role.name in counts]

@@ -135,7 +135,8 @@ def update_rank(state: State, unit: Unit) -> None:
 def withdraw(state: State, unit: Unit) -> None:
     """Withdraw a unit that waits in a queue."""
     take_off(state, unit)
-    state.stages.withdraw(unit)
+    if not unit.is_lost:  # its job stays charged for it
+        state.stages.withdraw(unit)
 
 
 def take_off(state: State, unit: Unit) -> None:
@@ -176,7 +177,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     if is_first and live.job.together:  # another job may have to start with it then
         refused = refused._replace(keys=(*refused.keys, *state.stops_of_linked(live)))
     _park(state, kind, refused)
-    if is_first:
+    if is_first or unit.is_lost:
         state.tell(live, refused.refusal)
 
 

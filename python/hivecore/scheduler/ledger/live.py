@@ -71,6 +71,11 @@ class Live:
         return [unit for unit in units if unit.placed]
 
     @property
+    def lost(self) -> list[Unit]:
+        """The pods that have failed and wait to be placed again near the others."""
+        return [unit for unit in self.units[1:] if unit.is_lost]
+
+    @property
     def is_weak(self) -> bool:
         """Whether it runs without a guarantee."""
         return self.state == "lent" or not self.job.guaranteed
@@ -78,7 +83,7 @@ class Live:
     @classmethod
     def submitted(cls, job: Job, kind: Kind) -> Self:
         """A job that was just submitted."""
-        pods = [Pod(role.name, index) for role, count in kind.sizes for index in range(count)]
+        pods = [Pod(role.name, i) for role, _ in kind.sizes for i in role.first_numbers]
         return cls(job, [Unit(job.name, job.name, kind, tuple(pods))])
 
     def copy(self) -> Self:
@@ -130,9 +135,24 @@ class Live:
         self.units = [*self.units, *joining]
         return joining
 
+    def lose(self, kinds: Kinds) -> list[Unit]:
+        """Make the units of the pods that have failed: one of all but spares, one of each spare."""
+        job, first = self.job, self.units[0]
+        there = {(pod.role, pod.index) for pod in first.placed}
+        gone = [pod for pod in first.pods if pod not in there]
+        spares = [pod for pod in gone if job.is_spare(*pod)]
+        others = tuple(pod for pod in gone if pod not in spares)
+        by_name = {f"{job.name}/lost": others} if others else {}
+        by_name |= {f"{job.name}/lost/{pod.role}/{pod.number}": (pod,) for pod in spares}
+        lost = [Unit(name, job.name, kinds.part(job, of), of) for name, of in by_name.items()]
+        for unit in lost:
+            unit.has_quota = True
+        self.units = [first, *lost, *self.units[1:]]
+        return lost
+
     def unit_of(self, pod: str) -> Unit | None:
         """The unit of a running pod, "role/index"; None: there is none."""
         for unit in self.placed:
-            if any(f"{role}/{index}" == pod for role, index in unit.pods):
+            if any(f"{one.role}/{one.index}" == pod for one in unit.placed):
                 return unit
         return None

@@ -23,8 +23,8 @@ def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
 
 
 def may_move(stages: Stages, live: Live) -> bool:
-    """Whether a job may be moved: it runs, shares with no other job, and is preemptible."""
-    if live.state != "running" or live.for_job or not live.job.preemptible:
+    """Whether a job may be moved: it runs with all pods, shares with no job, and is preemptible."""
+    if live.state != "running" or live.for_job or live.lost or not live.job.preemptible:
         return False
     return len(stages.members(live.job.name)) == 1
 

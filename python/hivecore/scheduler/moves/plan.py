@@ -160,7 +160,7 @@ class _Planning:
             for node in {pod.node for pod in placed_pods(live)}:
                 self.on.setdefault(node, []).append(name)
             if may_move(state.stages, live):
-                gpus = sum(unit.kind.gpus for unit in live.placed)
+                gpus = sum(unit.gpus for unit in live.placed)
                 costs[name] = (
                     1 if cost == "jobs" else round((state.now - live.since) * _MICRO) * gpus
                 )

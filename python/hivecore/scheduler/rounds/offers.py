@@ -6,6 +6,7 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.ledger.ends import expect_no_more, leaving
 from hivecore.scheduler.ledger.lines import lend_no_more, wait
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.lost import regain
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.backfill import (
@@ -17,6 +18,8 @@ from hivecore.scheduler.rounds.backfill import (
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import (
     has_started,
+    may_move_whole,
+    move_whole,
     start_without,
     tell_to_leave,
     tell_to_stop,
@@ -70,6 +73,10 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         refused = start_beside(state.stages, live, unit)
     if isinstance(refused, Started):
         has_started(state, live, unit, refused)
+        if unit.is_lost:
+            regain(state, live, unit)
+        return
+    if may_move_whole(live, unit) and move_whole(state, live, unit):
         return
     joined = state.stages.join(unit)
     if joined is not None:

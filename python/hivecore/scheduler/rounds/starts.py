@@ -1,13 +1,15 @@
 """The start of a unit, and the eviction of its victims."""
 
 from hivecore.errors import InvariantError
-from hivecore.scheduler.actions import Preempt, Start
+from hivecore.scheduler.actions import Move, Preempt, Start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.ends import stop
 from hivecore.scheduler.ledger.lines import lend_no_more, push
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.lost import forget_lost
 from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.moving import land, leave, placed_pods
 from hivecore.scheduler.search.victims import Victims
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
@@ -16,6 +18,8 @@ from hivecore.scheduler.stages.units import Unit
 __all__ = [
     "expect_joining",
     "has_started",
+    "may_move_whole",
+    "move_whole",
     "note_begun",
     "runs_now",
     "start_without",
@@ -67,6 +71,35 @@ def expect_joining(state: State, live: Live) -> None:
     for joining in live.joining(state.kinds):
         state.stages.submit(joining)
         push(state, joining)
+
+
+def may_move_whole(live: Live, unit: Unit) -> bool:
+    """Whether a job moves if pods of it that have failed find no place; not for spares."""
+    allows = unit.is_lost and live.job.on_failure == "pod-then-job"
+    return allows and not any(live.job.is_spare(*pod) for pod in unit.pods)
+
+
+def move_whole(state: State, live: Live, lost: Unit) -> bool:
+    """Move a job to where there is room for all of its pods, if there is.
+
+    :param lost: pods that have failed, and have left their queue.
+    """
+    stages, twin = state.stages.without_quotas(), live.copy()
+    with stages.trial():
+        leave(stages, twin)
+        if land(stages, twin, {}) is not None:
+            return False
+    before = placed_pods(live)
+    for unit in live.units:
+        unit.note(state.log)
+    leave(stages, live)
+    land(stages, live, {})
+    state.waiting.leave(lost.kind, lost.name)
+    forget_lost(state, live, lost)
+    state.begun.pop(live.job.name, None)
+    state.restart(live, state.now)
+    state.outbox.append(Move(live.job.name, placed_pods(live), before))
+    return True
 
 
 def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> Started:

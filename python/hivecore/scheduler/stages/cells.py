@@ -11,7 +11,7 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
-from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage
+from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, Rebooking
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
 __all__ = ["CellStage", "chain_nodes"]
@@ -60,9 +60,9 @@ class CellStage(PlacingStage):
         if not kind.gpus:
             return ""
         within = job.where.within
-        joins = any(role.min_pods < role.pods for role in job.roles)
+        joins = any(role.min_pods < role.pods for role in job.roles) or job.on_failure != "job"
         if within in self._below_nodes and joins:
-            return f"within={within!r} is below nodes, where pods that join later are not kept"
+            return f"within={within!r} is below nodes, where pods that come later are not kept"
         if self._idle is None:
             self._idle = CellCluster(self.part.spec)
         try:
@@ -192,6 +192,23 @@ class CellStage(PlacingStage):
             if len(of_pods) == len(pods):
                 yield of_pods
         yield [""] * len(pods)
+
+    def rebook(self, change: Rebooking) -> None:
+        """Book a group of the pods that it has from now on, on the cells that they have."""
+        unit, now, other, _ = change
+        names = [of.name for of in (unit, other) if of is not None and of.is_placed]
+        of_leaf = {
+            (pod.node, gpu): pod
+            for name in names
+            for pod in self.part.group(name).placement
+            for gpu in pod.leaf_indices
+        }
+        for name in names:
+            self.part.release(name)
+        placement = [of_leaf[pod.node, pod.gpus[0]] for pod in now.placed if pod.gpus]
+        now.is_placed = bool(placement)
+        if placement:
+            self.part.recover(now.kind.affinity_group.replace(name=unit.name), placement)
 
     def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
         """The chain of each GPU of groups; GPUs that the cells no longer have are missing."""

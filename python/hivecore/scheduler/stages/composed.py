@@ -46,7 +46,7 @@ _KINDS: tuple[type[Stage], ...] = (
 #: The methods of a stage that change the state of a unit.
 _ACTIONS = (
     *("submit", "withdraw", "evict", "commit", "begin", "vacate", "rename"),
-    *("hold", "let_go", "check_holds", "adopt"),
+    *("hold", "let_go", "check_holds", "adopt", "rebook"),
 )
 _ACTIONS_OF = {
     kind: [name for name in _ACTIONS if getattr(kind, name) is not getattr(Stage, name)]

@@ -16,7 +16,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages._verdicts import Verdicts
-from hivecore.scheduler.stages.stage import Audited, Offer, Stage
+from hivecore.scheduler.stages.stage import Audited, Offer, Rebooking, Stage
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
@@ -155,6 +155,18 @@ class DeviceStage(Stage):
         """Free the devices of all pods of a unit."""
         for name in unit.device_owners():
             self.part.release(name)
+
+    def rebook(self, change: Rebooking) -> None:
+        """Free the devices of pods that are gone; those that stay have theirs by themselves."""
+        unit, now, other, taken = change
+        stay = {id(pod) for pod in (*now.placed, *[before for before, _ in taken])}
+        gone = () if other is not None else unit.placed
+        owners = [_owner(unit, pod) for pod in gone if id(pod) not in stay]
+        for owner in filter(self.part.__contains__, owners):
+            self.part.release(owner)
+        for before, after in taken:
+            if (owner := _owner(unit, before)) in self.part:
+                self.part.rename(owner, _owner(unit, after))
 
     def check_holds(self, unit: Unit) -> None:
         """See that all pods of the unit that asked for devices have some."""
@@ -295,6 +307,11 @@ class DeviceStage(Stage):
         """The healthy GPUs of which no pod has a share."""
         idle = self.part.capacity(_ONE_GPU, _MOST_PODS).tolist()
         return (Dimension(dict(zip(self.part.nodes, idle, strict=True)), _whole_gpus, _gpus),)
+
+
+def _owner(unit: Unit, pod: PlacedPod) -> str:
+    """The name under which a pod has devices."""
+    return f"{unit.owner}/{pod.role}/{pod.index}"
 
 
 def _gpus(pod: PlacedPod) -> int:

@@ -16,7 +16,16 @@ from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Taking, Unit
 
-__all__ = ["Audited", "Granted", "Listener", "Offer", "PlacingStage", "Stage", "refused"]
+__all__ = [
+    "Audited",
+    "Granted",
+    "Listener",
+    "Offer",
+    "PlacingStage",
+    "Rebooking",
+    "Stage",
+    "refused",
+]
 
 
 class Listener(Protocol):
@@ -111,6 +120,23 @@ class Offer:
         _, decision, numbers = self.granted[pod]
         names = [decision.claims[number].name.rpartition("/")[2] for number in numbers]
         return tuple(zip(names, [decision.allocations[number] for number in numbers], strict=True))
+
+
+class Rebooking(NamedTuple):
+    """A running unit that has fewer pods from now on, or more."""
+
+    unit: Unit
+    #: the same unit with the pods that it has from now on
+    now: Unit
+    #: a unit of the same job whose pods it gets; None: there is none
+    other: Unit | None
+    #: pods that have other numbers from now on, before and after
+    taken: Sequence[tuple[PlacedPod, PlacedPod]]
+
+    @property
+    def name(self) -> str:
+        """The name of the unit."""
+        return self.unit.name
 
 
 class Audited(NamedTuple):
@@ -222,6 +248,9 @@ class Stage:
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Pass the resources of a job, which is like a unit, to another job."""
+
+    def rebook(self, change: "Rebooking") -> None:
+        """Book a running unit with fewer pods, or with more."""
 
     def begin(self, unit: Unit) -> None:
         """Note that a unit runs on resources of its own."""

@@ -1,7 +1,7 @@
 """Topology: a unit's pods near to each other in a network of domains."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -13,7 +13,7 @@ from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
-from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, refused
+from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, Rebooking, refused
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpu_amount
 from hivecore.topology import (
     NetworkTopology,
@@ -210,9 +210,20 @@ class TopologyStage(PlacingStage):
         """Take from the nodes of a unit what it uses there."""
         unit.is_placed = self.commit_as_placed(unit) is not None
 
-    def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
+    def rebook(self, change: Rebooking) -> None:
+        """Allocate what its pods take, on unhealthy nodes, too."""
+        unit, now, other, _ = change
+        for of in (unit, other):
+            if of is not None:
+                self.vacate(of, of.is_placed)
+        now.is_placed = self.commit_as_placed(now, self.part.recover) is not None
+
+    def commit_as_placed(
+        self, unit: Unit, commit: Callable[[TopologyDecision], None] | None = None
+    ) -> TopologyDecision | None:
         """Allocate the resources of a unit at its present places; None: it needs none.
 
+        :param commit: how; ``None``: only on healthy nodes.
         :raises StaleDecisionError: a node has no room.
         """
         request = self.request(unit.kind, unit.name)
@@ -226,7 +237,7 @@ class TopologyStage(PlacingStage):
                 (first if amounts[pod.role] == request.amounts else more)[pod.node] += 1
         pods = tuple(NodePods(node, first[node], more[node]) for node in {**first, **more})
         decision = TopologyDecision(request, "bind", pods)
-        self.part.commit(decision)
+        (commit or self.part.commit)(decision)
         return decision
 
     def _taken(self, units: Iterable[Unit]) -> defaultdict[str, Counter[str]]:

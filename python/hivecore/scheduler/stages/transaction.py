@@ -27,10 +27,19 @@ from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.sharing import Joined
-from hivecore.scheduler.stages.stage import Offer, refused
+from hivecore.scheduler.stages.stage import Offer, Rebooking, refused
 from hivecore.scheduler.stages.storage import Observed, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.stages.units import BEGUN, FREED, Key, Kind, Refused, Unit, owner_of
+from hivecore.scheduler.stages.units import (
+    BEGUN,
+    FREED,
+    Key,
+    Kind,
+    Pod,
+    Refused,
+    Unit,
+    owner_of,
+)
 
 __all__ = ["Stages", "Started"]
 
@@ -106,7 +115,7 @@ class Stages(Composed):
 
     # --- units
 
-    def _each(self, action: str, of: Unit | Offer, *arguments: Any) -> None:
+    def _each(self, action: str, of: Unit | Offer | Rebooking, *arguments: Any) -> None:
         """Call a method of all stages; a note of an error names the stage."""
         for stage in self._acting[action]:
             try:
@@ -342,6 +351,32 @@ class Stages(Composed):
 
     def _vacate(self, unit: Unit, is_placed: bool) -> None:
         self._each("vacate", unit, is_placed)
+
+    def rebook(
+        self,
+        unit: Unit,
+        kind: Kind,
+        placed: tuple[PlacedPod, ...],
+        *,
+        other: Unit | None = None,
+        taken: Sequence[tuple[PlacedPod, PlacedPod]] = (),
+    ) -> None:
+        """Let a running unit have fewer pods, or more; its quota is charged as before.
+
+        :param kind: of the pods that it has from now on.
+        :param placed: their places.
+        :param other: a unit of the same job whose pods it gets.
+        :param taken: pods that have other numbers from now on, before and after.
+        """
+        pods = tuple(Pod(pod.role, pod.index) for pod in placed)
+        now = Unit(unit.name, unit.owner, kind, pods)
+        now.placed = placed
+        self._each("rebook", Rebooking(unit, now, other, taken))
+        unit.placed, unit.is_placed = placed, now.is_placed
+        if other is not None:
+            other.placed, other.is_placed = (), False
+        else:
+            self._tell(unit.kind)
 
     # --- what is held for a unit until its victims have stopped
 

@@ -218,13 +218,27 @@ class Unit:
         #: while it runs: where its pods are, and whether cells or a network have placed them
         self.placed: tuple[PlacedPod, ...] = ()
         self.is_placed = False
-        #: its quota is charged already: another unit of the job is on idle cells
+        #: its quota is charged already: another unit of the job is on idle cells, or keeps the
+        #: charge of pods that have failed
         self.has_quota = False
 
     @property
     def request(self) -> str:
         """The name by which quotas know it."""
-        return self.owner if self.kind.is_lent else self.name
+        return self.owner if self.kind.is_lent or self.has_quota else self.name
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its pods have failed, and wait to be placed again beside those of their job."""
+        return self.has_quota and self.name != self.owner
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs of its pods that run."""
+        if len(self.placed) == len(self.pods):
+            return self.kind.gpus
+        of_role = {role.name: role.gpus for role, _ in self.kind.sizes}
+        return sum(of_role[pod.role] for pod in self.placed)
 
     def note(self, log: UndoLog) -> None:
         """Let a log restore the unit as it is now."""
@@ -248,12 +262,16 @@ class Unit:
         return trial
 
     def device_owners(self) -> list[str]:
-        """The names under which its pods have devices."""
-        return [
-            f"{self.owner}/{role}/{number}"
-            for (role, number), request in zip(self.pods, self.kind.devices, strict=True)
+        """The names under which its pods have devices, or would have if it ran."""
+        owners = {
+            pod: f"{self.owner}/{pod.role}/{pod.number}"
+            for pod, request in zip(self.pods, self.kind.devices, strict=True)
             if request is not None
-        ]
+        }
+        if 0 < len(self.placed) < len(self.pods):
+            there = [(pod.role, pod.index) for pod in self.placed]
+            owners = {pod: owner for pod, owner in owners.items() if pod in there}
+        return [*owners.values()]
 
 
 def owner_of(unit: str) -> str:

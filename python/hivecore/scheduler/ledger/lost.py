@@ -1,0 +1,112 @@
+"""Pods of a running job that have failed: spares take their numbers, and the rest wait to be placed
+again near the others, which run on.
+
+The first unit of the job keeps its name and kind, and the places of the pods that run. The quota of
+the job stays charged for all of them, so the pods that wait need a place, and nothing else.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from hivecore.scheduler.actions import PlacedPod, TakeOver
+from hivecore.scheduler.ledger.lines import requeue, take_off
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.stages.units import Pod, Unit
+
+__all__ = ["forget_lost", "lose", "may_lose", "regain"]
+
+_Taken = list[tuple[PlacedPod, PlacedPod]]
+
+
+def may_lose(state: State, live: Live, gone: Collection[PlacedPod]) -> bool:
+    """Whether a job runs on without these pods of those with which it started."""
+    runs_on = live.job.on_failure != "job" and state.order is None
+    return runs_on and live.state == "running" and len(gone) < len(live.units[0].placed)
+
+
+def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
+    """Pods of a job have failed, and are to be placed again."""
+    first, failed = live.units[0], {id(pod) for pod in gone}
+    left = [pod for pod in first.placed if id(pod) not in failed]
+    taken = _take_over(live, left, [pod for pod in first.placed if id(pod) in failed])
+    forget_lost(state, live)
+    first.note(state.log)
+    before = first.gpus
+    _rebook(state, live, left, taken=taken)
+    for lost in live.lose(state.kinds):
+        # Its tenant gets back what it was charged for these pods.
+        assert first.departure is not None
+        whole = first.departure.charge
+        charge = min(whole, before - first.gpus)
+        before -= charge
+        lost.departure = first.departure._replace(charge=charge)
+        first.departure = first.departure._replace(charge=whole - charge)
+        requeue(state, lost)
+    state.count_again()
+    if taken:
+        pods, spares = tuple(after for _, after in taken), tuple(one for one, _ in taken)
+        state.outbox.append(TakeOver(live.job.name, pods, spares))
+
+
+def _rebook(
+    state: State,
+    live: Live,
+    pods: Iterable[PlacedPod],
+    *,
+    other: Unit | None = None,
+    taken: _Taken | None = None,
+) -> None:
+    """Let the first unit of a job have these pods; the arguments are those of `Stages.rebook`."""
+    first = live.units[0]
+    order = {pod: i for i, pod in enumerate(first.pods)}
+    placed = tuple(sorted(pods, key=lambda pod: order[Pod(pod.role, pod.index)]))
+    kind = first.kind
+    if len(placed) < len(first.pods):
+        kind = state.kinds.part(live.job, [Pod(pod.role, pod.index) for pod in placed])
+    state.stages.rebook(first, kind, placed, other=other, taken=taken or ())
+    state.note_change(live.job.name)
+
+
+def _take_over(live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod]) -> _Taken:
+    """Give the numbers of pods that have failed to spares, which are in the list of those left."""
+    spares: defaultdict[str, list[PlacedPod]] = defaultdict(list)
+    for pod in reversed(left):
+        if live.job.is_spare(pod.role, pod.index):
+            spares[pod.role].append(pod)
+    taken: _Taken = []
+    for pod in failed:
+        if spares[pod.role] and not live.job.is_spare(pod.role, pod.index):
+            spare = spares[pod.role].pop()
+            taken.append((spare, spare.replace(index=pod.index)))
+            left.remove(spare)
+            left.append(taken[-1][1])
+    return taken
+
+
+def regain(state: State, live: Live, lost: Unit) -> None:
+    """Pods that had failed have places again."""
+    first = live.units[0]
+    first.note(state.log)
+    lost.note(state.log)
+    _rebook(state, live, [*first.placed, *lost.placed], other=lost)
+    forget_lost(state, live, lost)
+
+
+def forget_lost(state: State, live: Live, gone: Unit | None = None) -> None:
+    """Let pods of a job that have failed wait no more.
+
+    :param gone: those that are in no queue; the others wait on unless all of them have places.
+    """
+    first = live.units[0]
+    first.note(state.log)
+    live.note(state.log)
+    ended = live.lost if gone is None or len(first.placed) == len(first.pods) else [gone]
+    for unit in ended:
+        if unit is not gone:
+            take_off(state, unit)
+        assert first.departure is not None and unit.departure is not None
+        charge = first.departure.charge + unit.departure.charge
+        first.departure = first.departure._replace(charge=charge)
+    live.units = [unit for unit in live.units if unit not in ended]
+    live.told = None

@@ -1,0 +1,402 @@
+"""Pods that have failed are placed again near the others, which keep their nodes and numbers."""
+
+import copy
+import json
+import random
+import re
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples, seeds
+from scheduler.histories import History
+from scheduler.lives import COMPOSITIONS, said
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.dra import ResourceClaim
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Job,
+    Move,
+    Preempt,
+    Promote,
+    Role,
+    Scheduler,
+    Start,
+    Stop,
+    TakeOver,
+    Where,
+    action_of_plain,
+    plain_record,
+    replay,
+)
+from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_actions
+
+
+def two_racks(size=4, gpus=8, racks=2, **settings):
+    """Racks of so many nodes: n0, n1, ... of r0, and so on."""
+    nodes = {f"n{i}": {"rack": f"r{i // size}"} for i in range(racks * size)}
+    network = NetworkTopology(["rack"], nodes)
+    for node in nodes:
+        network.set_free(node, {"gpu": gpus})
+    return Scheduler(topology=network, immediate=True, **settings)
+
+
+def gang(pods, on_failure="pod", spares=0, name="train", must="rack", **more):
+    roles = [Role("w", pods, gpus=8, spares=spares)]
+    return Job(name, "a", roles, where=Where(must=must), on_failure=on_failure, **more)
+
+
+def nodes_of(scheduler, job="train"):
+    """The node of each pod by its number."""
+    return {pod.index: pod.node for pod in scheduler.status(job).pods}
+
+
+def start(scheduler, *jobs):
+    for job in jobs:
+        scheduler.submit(job, scheduler.now)
+    return scheduler.decide(scheduler.now)
+
+
+def test_the_pods_of_a_lost_node_are_placed_again_in_the_rack_and_the_others_keep_theirs():
+    scheduler = two_racks()
+    start(scheduler, gang(3))
+    before = nodes_of(scheduler)
+    scheduler.remove_node("n1", now=5.0)
+    scheduler.check()
+    assert nodes_of(scheduler) == {0: "n0", 2: "n2"}
+    stop, again = scheduler.decide(now=5.0)
+    assert stop == Stop("train", stop.pods, "n1")
+    assert [(pod.index, pod.node) for pod in stop.pods] == [(1, "n1")]
+    assert [(pod.index, pod.node) for pod in again.pods] == [(1, "n3")]
+    assert nodes_of(scheduler) == before | {1: "n3"}
+    assert scheduler.status("train").since == 0.0
+
+
+def test_all_pods_of_a_node_are_placed_at_once_or_none():
+    scheduler = two_racks(gpus=16)
+    start(scheduler, gang(6), Job("small", "a", 8, where=Where(nodes=["n3"])))
+    assert sorted(nodes_of(scheduler).values()) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    scheduler.remove_node("n1", now=5.0)
+    stop, wait = scheduler.decide(now=5.0)
+    assert len(stop.pods) == 2
+    assert wait.reason == "2 pods need one rack: r0 has 1, r1 has 0"
+    assert len(nodes_of(scheduler)) == 4
+    scheduler.finish("small", now=6.0)
+    (again,) = scheduler.decide(now=6.0)
+    assert [(pod.index, pod.node) for pod in again.pods] == [(2, "n3"), (3, "n3")]
+
+
+def test_without_room_pods_wait_beside_the_others_though_another_rack_is_idle():
+    scheduler = two_racks()
+    start(scheduler, gang(4), Job("other", "a", 8))
+    scheduler.remove_node("n1", now=5.0)
+    _, wait = scheduler.decide(now=5.0)
+    assert (wait.job, scheduler.state("train")) == ("train", "running")
+    assert scheduler.decide(now=6.0) == []
+    # Its places are held, and its job is not moved away from the pods that wait.
+    assert nodes_of(scheduler) == {0: "n0", 2: "n2", 3: "n3"}
+    assert scheduler.explain("train").state == "running"
+    scheduler.add_node("n1", now=7.0, labels={"rack": "r0"}, free={"gpu": 8})
+    assert said(scheduler.decide(now=7.0)) == [("Start", "train")]
+    assert nodes_of(scheduler)[1] == "n1"
+
+
+def test_the_whole_job_moves_only_if_it_allows_that():
+    scheduler = two_racks()
+    start(scheduler, gang(4, "pod-then-job"))
+    scheduler.remove_node("n1", now=5.0)
+    _, move = scheduler.decide(now=5.0)
+    assert [pod.index for pod in move.before] == [0, 2, 3]
+    assert [(pod.index, pod.node) for pod in move.pods] == [(i, f"n{4 + i}") for i in range(4)]
+    assert scheduler.status("train").since == 5.0
+    scheduler.check()
+    # No rack has room for all: it waits.
+    start(scheduler, Job("small", "a", 1))
+    scheduler.remove_node("n5", now=6.0)
+    assert said(scheduler.decide(now=6.0)) == [("Stop", "train")]
+    assert len(nodes_of(scheduler)) == 3
+
+
+def test_spares_take_numbers_first_and_are_placed_again():
+    scheduler = two_racks()
+    (started,) = start(scheduler, gang(2, spares=1))
+    assert [(pod.index, pod.node) for pod in started.pods] == [(0, "n0"), (1, "n1"), (2, "n2")]
+    scheduler.fail("train", now=5.0, pod="w/0")
+    assert nodes_of(scheduler) == {0: "n2", 1: "n1"}
+    taken, again = scheduler.decide(now=5.0)
+    assert [(pod.index, pod.node) for pod in taken.before] == [(2, "n2")]
+    assert [(pod.index, pod.node) for pod in taken.pods] == [(0, "n2")]
+    assert [(pod.index, pod.node) for pod in again.pods] == [(2, "n0")]
+    assert action_of_plain(plain_record(taken)) == taken
+    # A spare that fails is placed again, too; none is left then to take a number.
+    scheduler.fail("train", now=6.0, pod="w/2")
+    scheduler.fail("train", now=6.0, pod="w/1")
+    assert [type(one) for one in scheduler.decide(now=6.0)] == [Start, Start]
+
+
+def test_a_job_does_not_move_for_a_spare_and_pods_do_not_wait_for_it():
+    scheduler = two_racks(size=3)
+    start(scheduler, gang(2, "pod-then-job", spares=1))
+    scheduler.remove_node("n2", now=5.0)
+    assert said(scheduler.decide(now=5.0)) == [("Stop", "train")]
+    scheduler.fail("train", now=6.0, pod="w/1")
+    again = scheduler.decide(now=6.0)[0]
+    assert [(pod.index, pod.node) for pod in again.pods] == [(1, "n1")]
+    scheduler.add_node("n2", now=7.0, labels={"rack": "r0"}, free={"gpu": 8})
+    (again,) = scheduler.decide(now=7.0)
+    assert [(pod.index, pod.node) for pod in again.pods] == [(2, "n2")]
+
+
+def test_pods_with_devices_keep_them_and_a_spare_has_its_own():
+    scheduler = two_racks(
+        devices=DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=8) for i in range(8)})
+    )
+    start(scheduler, gang(2, spares=1))
+    scheduler.fail("train", now=1.0, pod="w/0")
+    scheduler.check()
+    devices = scheduler.devices
+    assert devices.owners("n2") == ("train/w/0",) and not devices.owners("n0")
+    scheduler.decide(now=1.0)
+    assert devices.owners("n0") == ("train/w/2",)
+    scheduler.finish("train", now=2.0)
+    assert not any(map(devices.owners, devices.nodes))
+
+
+def test_pods_on_cells_are_placed_again_in_the_cell_of_their_job():
+    spec = ClusterSpec({"c": Chain(["gpu", "node", "rack"], [8, 4], 2)}, {"a": {"c": {"rack": 1}}})
+    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    roles = [Role("w", 3, gpus=8)]
+    start(scheduler, Job("train", "a", roles, where=Where(within="rack"), on_failure="pod"))
+    before = nodes_of(scheduler)
+    scheduler.remove_node(before[1], now=5.0)
+    scheduler.check()
+    assert said(scheduler.decide(now=5.0)) == [("Stop", "train"), ("Start", "train")]
+    scheduler.check()
+    after = nodes_of(scheduler)
+    assert {i: after[i] for i in (0, 2)} == {i: before[i] for i in (0, 2)}
+    assert after[1].rpartition("/")[2] == "3"
+    assert scheduler.cells.group("train").guaranteed
+    scheduler.finish("train", now=6.0)
+    assert not scheduler.cells.groups()
+
+
+def test_the_quota_stays_charged_for_pods_that_wait():
+    tree = QuotaTree([Quota("a", max={"gpu": 32})], total={"gpu": 32})
+    scheduler = two_racks(quotas=tree)
+    start(scheduler, gang(4))
+    scheduler.remove_node("n1", now=5.0)
+    *_, refused = start(scheduler, Job("late", "a", 8))
+    assert refused.job == "late" and tree.status("a").used == {"gpu": 32}
+    scheduler.fail("train", now=6.0)
+    assert tree.status("a").used == {"gpu": 0}
+    scheduler.check()
+
+
+def test_a_tenant_is_charged_once_for_pods_that_are_placed_again():
+    scheduler = two_racks(queues=TenantQueues(order="weighted"))
+
+    def tags():
+        return json.loads(re.search(rb"{.*}", scheduler.queues.to_bytes())[0])["tenants"]
+
+    start(scheduler, gang(3))
+    charged = tags()
+    for now in (1.0, 2.0):
+        scheduler.fail("train", now=now, pod="w/1")
+        scheduler.decide(now=now)
+    live = scheduler._state.jobs["train"]
+    assert live.units[0].departure.charge == 24
+    assert tags() == charged
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("on_failure must be one of", lambda: gang(2, "never")),
+        ("stages", lambda: gang(2, stages=(1.0, 2.0))),
+        ("spares", lambda: gang(2, "job", spares=1)),
+        ("spares=-1", lambda: gang(2, spares=-1)),
+        ("spares=1: with min_pods=0", lambda: Role("w", 2, min_pods=0, spares=1)),
+        (
+            "where.multiple",
+            lambda: Job("j", "a", 1, where=Where(multiple={"node": 2}), on_failure="pod"),
+        ),
+        (
+            "claims",
+            lambda: Job(
+                "j", "a", [Role("w", claims=[ResourceClaim("c", requests=[])])], on_failure="pod"
+            ),
+        ),
+    ],
+)
+def test_errors_name_the_argument(what, call):
+    with pytest.raises((ValueError, TypeError), match=what):
+        call()
+
+
+def test_a_pod_that_waits_does_not_fail():
+    scheduler = two_racks(racks=1)
+    start(scheduler, gang(4))
+    scheduler.set_node("n1", False, now=1.0)
+    scheduler.fail("train", now=1.0, pod="w/1")
+    before = scheduler.to_bytes()
+    with pytest.raises(KeyError, match="w/1"):
+        scheduler.fail("train", now=1.0, pod="w/1")
+    assert scheduler.to_bytes() == before
+    # Others fail on bad nodes, where those that stay are still counted.
+    scheduler.set_node("n2", False, now=1.0)
+    scheduler.fail("train", now=1.0, pod="w/3")
+    scheduler.check()
+    assert nodes_of(scheduler) == {0: "n0", 2: "n2"}
+
+
+def test_a_job_none_of_whose_pods_are_left_has_failed():
+    scheduler = two_racks()
+    start(scheduler, gang(1, must=""))
+    scheduler.fail("train", now=1.0, pod="w/0")
+    assert scheduler.state("train") == "pending"
+
+
+def test_a_log_tells_it_again(tmp_path):
+    scheduler = two_racks(log=tmp_path / "log")
+    start(scheduler, gang(3, "pod-then-job", spares=1))
+    for step, node in enumerate(["n1", "n2", "n0"]):
+        scheduler.remove_node(node, now=float(step))
+        scheduler.decide(now=float(step))
+    scheduler.close()
+    again = replay(tmp_path / "log")
+    assert again.status("train") == scheduler.status("train")
+    assert again.decide(now=9.0) == scheduler.decide(now=9.0)
+
+
+# --- exact: pods that have failed wait only if their rack has no room for all of them
+
+
+@given(
+    racks=st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=3), min_size=1, max_size=2),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    fillers=st.lists(st.integers(1, 3), max_size=4),
+    lost=st.integers(0, 5),
+    data=st.data(),
+)
+@examples(200)
+def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
+    racks, sizes, fillers, lost, data
+):
+    nodes = {f"n{i}{j}": f"r{i}" for i, rack in enumerate(racks) for j, _ in enumerate(rack)}
+    free = dict(zip(nodes, [gpus for rack in racks for gpus in rack], strict=True))
+    network = NetworkTopology(["rack"], {node: {"rack": rack} for node, rack in nodes.items()})
+    for node, gpus in free.items():
+        network.set_free(node, {"gpu": gpus})
+    scheduler = Scheduler(topology=network, growing=True)
+    (pods, gpus), where = sizes, Where(must="rack")
+    roles = [Role("w", pods, gpus=gpus), Role("head", gpus=1)]
+    start(scheduler, Job("train", "a", roles, where=where, on_failure="pod"))
+    start(scheduler, *[Job(f"f{i}", "a", size) for i, size in enumerate(fillers)])
+    if scheduler.state("train") != "running":
+        return
+    node = data.draw(st.sampled_from(sorted({pod.node for pod in scheduler.status("train").pods})))
+    kept = [pod for pod in scheduler.status("train").pods if pod.node != node]
+    scheduler.remove_node(node, now=1.0)
+    scheduler.check()
+    if not kept:
+        assert scheduler.state("train") == "pending"
+        return
+    gone = pods + 1 - len(kept)
+    needs = [gpus] * (gone - (not any(pod.role == "head" for pod in kept)))
+    needs += [1] * (gone - len(needs))
+    place = [one for one in nodes if one != node and nodes[one] == nodes[kept[0].node]]
+    idle = {one: network.free(one).get("gpu", 0) for one in place}
+    fits = any(
+        all(
+            sum(need for need, at in zip(needs, chosen, strict=True) if at == one) <= idle[one]
+            for one in place
+        )
+        for chosen in product(place, repeat=gone)
+    )
+    scheduler.decide(now=1.0)
+    scheduler.check()
+    assert (len(scheduler.status("train").pods) == pods + 1) == fits
+    assert set(kept) <= set(scheduler.status("train").pods)
+
+
+# --- whatever happens
+
+
+class FailingHistory(History):
+    """Jobs of which single pods fail, and a client that knows of pods what actions say."""
+
+    def __init__(self, parts, seed):
+        super().__init__(parts, seed)
+        self.ways = random.Random(seed + 1)
+        self.weights[3] += 0.6  # pods fail
+        self.weights[6] += 0.2  # parts change
+        self.places = {}
+
+    def varied(self, job):
+        how = self.ways.choice(["job", "pod", "pod", "pod-then-job"])
+        if how == "job" or job.stages:
+            return job
+        spares = self.ways.choice([0, 0, 1])
+        roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
+        return job.replace(on_failure=how, roles=roles)
+
+    def free_a_node(self):
+        super().free_a_node()
+        self.places = {name: self.places_of(name) for name in self.scheduler}
+
+    def places_of(self, name):
+        return {(pod.role, pod.index): pod.node for pod in self.scheduler.status(name).pods}
+
+    def decide(self):
+        self.scheduler.advance(self.now)
+        before = copy.copy(self.scheduler)
+        actions = copy.copy(before).decide(self.now)
+        super().decide()
+        moves = [one for one in actions if isinstance(one, Move)]
+        if moves and before.cells is None and not any(before.status(m.job).shares for m in moves):
+            verify_actions(actions, self.jobs, before)
+        self.follow(before, actions)
+
+    def follow(self, before, actions):
+        """The client does what it is told, and knows where pods are that run."""
+        for name in list(self.places):
+            if name not in before or before.state(name) in ("pending", "reserved"):
+                del self.places[name]
+        for one in actions:
+            pods = {(pod.role, pod.index): pod.node for pod in getattr(one, "pods", ())}
+            there = self.places.setdefault(getattr(one, "job", ""), {})
+            if isinstance(one, Move | Promote | Preempt):
+                there.clear()
+            elif isinstance(one, TakeOver):
+                for pod in one.before:
+                    assert there.pop((pod.role, pod.index), pod.node) == pod.node
+            if isinstance(one, Stop):
+                for pod in pods:
+                    there.pop(pod, None)
+            elif isinstance(one, Start | Promote | Move | TakeOver):
+                there |= pods
+        for name in self.scheduler:
+            status = self.scheduler.status(name)
+            if status.state == "running" and not status.for_job and not status.shares:
+                pods, there = self.places_of(name), self.places[name]
+                assert pods.items() <= there.items()
+                if self.scheduler.topology and (must := self.scheduler.job(name).where.must):
+                    racks = self.scheduler.topology.domains(must)
+                    used = {node for node in pods.values() if node}
+                    assert any(used <= {*rack} for rack in racks)
+
+
+@pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
+def test_all_adds_up_in_whatever_fails(parts):
+    for seed in seeds(6):
+        history = FailingHistory(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
