@@ -490,7 +490,7 @@ CHECKED = {
     scheduler.FreeDomain: scheduler.FreeDomain("rack"),
     scheduler.FreeNodes: scheduler.FreeNodes(["n2", "n1"]),
     scheduler.Job: scheduler.Job("train", "a", 3, quota="b", run_time=5.0),
-    scheduler.Role: scheduler.Role("worker", 4, min_pods=2, spares=1, devices=ASKED),
+    scheduler.Role: scheduler.Role("worker", 4, min_pods=2, max_pods=8, spares=1, devices=ASKED),
     scheduler.Sharing: scheduler.Sharing(4, 3),
     scheduler.StoragePool: scheduler.StoragePool({"images": 9.5}, 5.0, None),
     scheduler.Where: scheduler.Where(multiple={"rack": 2}, nodes=["n1"]),

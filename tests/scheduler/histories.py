@@ -25,7 +25,17 @@ from scheduler.lives import (
 )
 
 from hivecore.devices import DeviceRequest
-from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Role, Scheduler, Start
+from hivecore.scheduler import (
+    FreeNodes,
+    Move,
+    Preempt,
+    Promote,
+    Role,
+    Scheduler,
+    Start,
+    Stop,
+    TakeOver,
+)
 from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.verify import verify_actions
 
@@ -175,7 +185,16 @@ class History:
 
     def stopping(self):
         told = {name: self.scheduler.status(name) for name in self.scheduler}
+        for job, one in [*told.items()]:
+            elastic = {role.name: role.extra_numbers for role in self.jobs[job].roles}
+            pods = [pod for pod in one.pods if pod.index in elastic[pod.role]]
+            for name in (f"{job}/{pod.role}/{pod.index}" for pod in pods if not one.for_job):
+                told[name] = self.scheduler.status(name)
         return [name for name, one in told.items() if one.for_job and not one.has_stopped]
+
+    def stop_one(self, name):
+        job, _, pod = name.partition("/")
+        self.scheduler.stopped(job, self.now, pod or None)
 
     def go(self):
         how = self.rng.choice(["finish", "cancel", "fail"])
@@ -189,11 +208,11 @@ class History:
 
     def stop(self):
         for name in self.one_of(self.stopping()):
-            self.scheduler.stopped(name, self.now)
+            self.stop_one(name)
 
     def all_stop(self):
         for name in self.stopping():
-            self.scheduler.stopped(name, self.now)
+            self.stop_one(name)
 
     def change(self):
         change_parts(self.scheduler, self.rng, self.now)
@@ -212,3 +231,67 @@ class History:
             goal = FreeNodes([self.rng.choice(ALL_NODES)])
             for step in self.scheduler.plan_moves(goal, most_tries=4).steps:
                 self.scheduler.move(step, self.now)
+
+
+class FailingHistory(History):
+    """Jobs of which single pods fail, and a client that knows of pods what actions say."""
+
+    def __init__(self, parts, seed):
+        super().__init__(parts, seed)
+        self.ways = random.Random(seed + 1)
+        self.weights[3] += 0.6  # pods fail
+        self.weights[6] += 0.2  # parts change
+        self.places = {}
+
+    def varied(self, job):
+        how = self.ways.choice(["job", "pod", "pod", "pod-then-job"])
+        if how == "job" or job.stages:
+            return job
+        spares = self.ways.choice([0, 0, 1])
+        roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
+        return job.replace(on_failure=how, roles=roles)
+
+    def free_a_node(self):
+        super().free_a_node()
+        self.places = {name: self.places_of(name) for name in self.scheduler}
+
+    def places_of(self, name):
+        return {(pod.role, pod.index): pod.node for pod in self.scheduler.status(name).pods}
+
+    def decide(self):
+        self.scheduler.advance(self.now)
+        before = copy.copy(self.scheduler)
+        actions = copy.copy(before).decide(self.now)
+        super().decide()
+        moves = [one for one in actions if isinstance(one, Move)]
+        if moves and before.cells is None and not any(before.status(m.job).shares for m in moves):
+            verify_actions(actions, self.jobs, before)
+        self.follow(before, actions)
+
+    def follow(self, before, actions):
+        """The client does what it is told, and knows where pods are that run."""
+        for name in list(self.places):
+            if name not in before or before.state(name) in ("pending", "reserved"):
+                del self.places[name]
+        for one in actions:
+            pods = {(pod.role, pod.index): pod.node for pod in getattr(one, "pods", ())}
+            there = self.places.setdefault(getattr(one, "job", ""), {})
+            if isinstance(one, Move | Promote | Preempt):
+                there.clear()
+            elif isinstance(one, TakeOver):
+                for pod in one.before:
+                    assert there.pop((pod.role, pod.index), pod.node) == pod.node
+            if isinstance(one, Stop):
+                for pod in pods:
+                    there.pop(pod, None)
+            elif isinstance(one, Start | Promote | Move | TakeOver):
+                there |= pods
+        for name in self.scheduler:
+            status = self.scheduler.status(name)
+            if status.state == "running" and not status.for_job and not status.shares:
+                pods, there = self.places_of(name), self.places[name]
+                assert pods.items() <= there.items()
+                if self.scheduler.topology and (must := self.scheduler.job(name).where.must):
+                    racks = self.scheduler.topology.domains(must)
+                    used = {node for node in pods.values() if node}
+                    assert any(used <= {*rack} for rack in racks)

@@ -26,6 +26,7 @@ from hivecore.scheduler import (
     SetCache,
     SetRemoteIO,
     Sharing,
+    Shrink,
     Start,
     Stop,
     StoragePool,
@@ -71,6 +72,7 @@ record(StoragePool, pairs(names, positive), floats, floats, st.sampled_from(["gr
 record(Preempt, names, names, texts)
 record(Stop, names, pods, names)
 record(TakeOver, names, pods, pods)
+record(Shrink, names, pods, names, texts)
 record(Wait, names, refusal)
 record(Reject, names, texts)
 record(SetCache, names, integers)
@@ -128,6 +130,7 @@ role = record(
     devices=st.none() | requests,
     resources=pairs(names, st.integers(0, 9)),
 ) | st.builds(Role, names, gpus=st.integers(0, 8))
+lone = st.builds(Role, names, spares=st.integers(0, 2), max_pods=st.none() | st.integers(1, 9))
 job = record(
     Job,
     names.map(lambda name: f"{name}0"),
@@ -146,7 +149,7 @@ job = record(
     Job,
     names,
     names,
-    tuples(st.builds(Role, names, spares=st.integers(0, 2)), 1, unique_by=lambda one: one.name),
+    tuples(lone, 1, unique_by=lambda one: one.name),
     guaranteed=st.booleans(),
     on_failure=st.sampled_from(["pod", "pod-then-job"]),
 )

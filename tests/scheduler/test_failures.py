@@ -1,8 +1,6 @@
 """Pods that have failed are placed again near the others, which keep their nodes and numbers."""
 
-import copy
 import json
-import random
 import re
 from itertools import product
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
-from scheduler.histories import History
+from scheduler.histories import FailingHistory
 from scheduler.lives import COMPOSITIONS, said
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -20,21 +18,16 @@ from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Job,
-    Move,
-    Preempt,
-    Promote,
     Role,
     Scheduler,
     Start,
     Stop,
-    TakeOver,
     Where,
     action_of_plain,
     plain_record,
     replay,
 )
 from hivecore.topology import NetworkTopology
-from hivecore.verify import verify_actions
 
 
 def two_racks(size=4, gpus=8, racks=2, **settings):
@@ -325,70 +318,6 @@ def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
 
 
 # --- whatever happens
-
-
-class FailingHistory(History):
-    """Jobs of which single pods fail, and a client that knows of pods what actions say."""
-
-    def __init__(self, parts, seed):
-        super().__init__(parts, seed)
-        self.ways = random.Random(seed + 1)
-        self.weights[3] += 0.6  # pods fail
-        self.weights[6] += 0.2  # parts change
-        self.places = {}
-
-    def varied(self, job):
-        how = self.ways.choice(["job", "pod", "pod", "pod-then-job"])
-        if how == "job" or job.stages:
-            return job
-        spares = self.ways.choice([0, 0, 1])
-        roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
-        return job.replace(on_failure=how, roles=roles)
-
-    def free_a_node(self):
-        super().free_a_node()
-        self.places = {name: self.places_of(name) for name in self.scheduler}
-
-    def places_of(self, name):
-        return {(pod.role, pod.index): pod.node for pod in self.scheduler.status(name).pods}
-
-    def decide(self):
-        self.scheduler.advance(self.now)
-        before = copy.copy(self.scheduler)
-        actions = copy.copy(before).decide(self.now)
-        super().decide()
-        moves = [one for one in actions if isinstance(one, Move)]
-        if moves and before.cells is None and not any(before.status(m.job).shares for m in moves):
-            verify_actions(actions, self.jobs, before)
-        self.follow(before, actions)
-
-    def follow(self, before, actions):
-        """The client does what it is told, and knows where pods are that run."""
-        for name in list(self.places):
-            if name not in before or before.state(name) in ("pending", "reserved"):
-                del self.places[name]
-        for one in actions:
-            pods = {(pod.role, pod.index): pod.node for pod in getattr(one, "pods", ())}
-            there = self.places.setdefault(getattr(one, "job", ""), {})
-            if isinstance(one, Move | Promote | Preempt):
-                there.clear()
-            elif isinstance(one, TakeOver):
-                for pod in one.before:
-                    assert there.pop((pod.role, pod.index), pod.node) == pod.node
-            if isinstance(one, Stop):
-                for pod in pods:
-                    there.pop(pod, None)
-            elif isinstance(one, Start | Promote | Move | TakeOver):
-                there |= pods
-        for name in self.scheduler:
-            status = self.scheduler.status(name)
-            if status.state == "running" and not status.for_job and not status.shares:
-                pods, there = self.places_of(name), self.places[name]
-                assert pods.items() <= there.items()
-                if self.scheduler.topology and (must := self.scheduler.job(name).where.must):
-                    racks = self.scheduler.topology.domains(must)
-                    used = {node for node in pods.values() if node}
-                    assert any(used <= {*rack} for rack in racks)
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))

@@ -16,6 +16,7 @@ __all__ = [
     "Reject",
     "SetCache",
     "SetRemoteIO",
+    "Shrink",
     "Start",
     "Stop",
     "TakeOver",
@@ -93,7 +94,7 @@ class PlacedPod(_Placed, frozen=True):
 
 
 class Start(_Placed, frozen=True):
-    """Start these pods of a job. A job that starts with fewer than all of its pods has several.
+    """Start these pods of a job. A job whose pods do not all start at once has several.
 
     :param job: its name.
     :param pods: the pods to start, by role and index.
@@ -174,6 +175,23 @@ class Preempt(Record, frozen=True):
     why: str
 
 
+class Shrink(Record, frozen=True):
+    """Stop these pods of a job, which runs on without them.
+
+    :param job: its name.
+    :param pods: pods above `Role.min_pods`.
+    :param for_job: the job that gets their resources.
+    :param why: as of `Preempt`.
+
+    `Scheduler.stopped` is to be called for each of them, unless victims stop at once.
+    """
+
+    job: Name
+    pods: tuple[PlacedPod, ...]
+    for_job: Name
+    why: str
+
+
 class Stop(Record, frozen=True):
     """Stop these pods of a job, as their node is gone; they wait in their queue again.
 
@@ -191,10 +209,11 @@ class Stop(Record, frozen=True):
 
 
 class TakeOver(Record, frozen=True):
-    """Spare pods of a running job take the numbers of pods that have failed, where they are.
+    """Pods of a running job take the numbers of pods that have failed, where they are: spares, or
+    pods above `Role.min_pods` of an elastic role.
 
     :param job: its name.
-    :param pods: the spare pods under their new numbers.
+    :param pods: these pods under their new numbers.
     :param before: the same pods as they were until now.
     """
 
@@ -251,4 +270,16 @@ class SetRemoteIO(Record, frozen=True):
     rate_mbps: float
 
 
-Action = Start | Promote | Move | TakeOver | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO
+Action = (
+    Start
+    | Promote
+    | Move
+    | TakeOver
+    | Preempt
+    | Shrink
+    | Stop
+    | Wait
+    | Reject
+    | SetCache
+    | SetRemoteIO
+)

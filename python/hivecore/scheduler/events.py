@@ -90,7 +90,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "fail": {**_OF_JOB, "pod": check_of(str | None)},
     "amend": {**_OF_JOB, "changes": _changes},
     "adopt": {"job": partial(record_of_plain, Job), "pods": _pods, "since": as_float},
-    "stopped": _OF_JOB,
+    "stopped": {**_OF_JOB, "pod": check_of(str | None)},
     "move": {"moves": _moves},
     "set_node": {"node": as_name, "healthy": as_bool},
     "add_node": {

@@ -306,4 +306,5 @@ def _settle(state: State, now: float) -> None:
         if not stopping:
             return
         for live in stopping:
-            has_stopped(state, live)
+            if not live.has_stopped:  # with its job
+                has_stopped(state, live)

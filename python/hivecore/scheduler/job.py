@@ -73,6 +73,10 @@ class Role(_Pods, frozen=True, kw_only=True):
         ``claims`` 0.
     :param min_pods: with how many the job can start; the others join one by one when they fit. 0 to
         ``pods``; ``None``: all.
+    :param max_pods: makes the role elastic: it grows to so many pods where something is idle. All
+        pods above ``min_pods`` are opportunistic then, and leave one by one, the newest first, for
+        guaranteed jobs. Those above ``pods`` wait behind all jobs of the tenant. Not together with
+        `Job.stages`, `Where.multiple` or ``claims``. ``None``: it is not elastic.
     :param spares: further pods that start with the job and wait. If a pod fails, a spare takes its
         number where the spare is, see `Job.on_failure`. Their own numbers follow those of the pods.
     :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
@@ -95,6 +99,7 @@ class Role(_Pods, frozen=True, kw_only=True):
     """
 
     min_pods: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
+    max_pods: Annotated[int | None, within(1, _MOST_PODS)] = None
     spares: Annotated[int, within(0, _MOST_PODS)] = 0
     devices: DeviceRequest | None = None
     resources: Annotated[_Amounts, amounts(0, _MOST_AMOUNT)] = ()
@@ -109,6 +114,7 @@ class Role(_Pods, frozen=True, kw_only=True):
             gpus: int | None = None,
             *,
             min_pods: int | None = None,
+            max_pods: int | None = None,
             spares: int = 0,
             devices: DeviceRequest | None = None,
             resources: Any = (),
@@ -132,6 +138,8 @@ class Role(_Pods, frozen=True, kw_only=True):
             force_setattr(self, "min_pods", self.pods)
         elif self.min_pods > self.pods:
             as_int(self.min_pods, "min_pods", 0, self.pods)
+        if self.max_pods is not None:
+            as_int(self.max_pods, "max_pods", self.pods, _MOST_PODS)
         if self.spares and not self.min_pods:
             raise ValueError(f"spares={self.spares}: with min_pods=0 a role starts without pods")
         if self.resources and any(resource == "gpu" for resource, _ in self.resources):
@@ -139,13 +147,28 @@ class Role(_Pods, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> range:
-        """The numbers of all pods, the spares last."""
-        return range(self.pods + self.spares)
+        """The numbers of all pods that there may be, the spares last."""
+        return range((self.max_pods or self.pods) + self.spares)
 
     @property
-    def first_numbers(self) -> "tuple[int, ...]":
+    def spare_numbers(self) -> range:
+        """The numbers of the spares."""
+        return self.numbers[self.max_pods or self.pods :]
+
+    @property
+    def first_numbers(self) -> tuple[int, ...]:
         """The numbers of the pods with which the role starts, the spares last."""
-        return (*range(self.min_pods), *self.numbers[self.pods :])
+        return (*range(self.min_pods), *self.spare_numbers)
+
+    @property
+    def extra_numbers(self) -> range:
+        """The numbers of the pods that come and leave by themselves; none: it is not elastic."""
+        return range(0 if self.max_pods is None else self.min_pods, self.max_pods or 0)
+
+    @property
+    def joining_numbers(self) -> range:
+        """The numbers of the pods that join later and stay as long as the job."""
+        return range(self.min_pods, self.pods if self.max_pods is None else self.min_pods)
 
 
 class Where(Record, frozen=True, kw_only=True):
@@ -320,19 +343,21 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         if not self.preemptible and not self.guaranteed:
             raise ValueError("preemptible: an opportunistic job has to leave for others")
         if self.on_failure != "job":
-            self._check_parts()
+            self._check_parts(f"on_failure={self.on_failure!r}")
         elif any(role.spares for role in self.roles):
             raise ValueError("spares: with on_failure='job' all pods start again")
+        if any(role.max_pods for role in self.roles):
+            self._check_parts("max_pods")
 
-    def _check_parts(self) -> None:
-        """See that pods can be placed again without the others."""
+    def _check_parts(self, argument: str) -> None:
+        """See that pods can be placed without the others."""
         for name, given in (
             ("stages", self.stages),
             ("where.multiple", self.where.multiple),
             ("claims", any(role.claims for role in self.roles)),
         ):
             if given:
-                raise ValueError(f"on_failure={self.on_failure!r}: not together with {name}")
+                raise ValueError(f"{argument}: not together with {name}")
 
     def _check_others(self) -> None:
         if self.name in self.after:
@@ -343,11 +368,11 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     @property
     def gpus(self) -> int:
         """Of all pods together, spares included."""
-        return sum([len(role.numbers) * role.gpus for role in self.roles])
+        return sum([(role.pods + role.spares) * role.gpus for role in self.roles])
 
     def is_spare(self, role: str, number: int) -> bool:
         """Whether a pod of this number is a spare."""
-        return any(number in one.numbers[one.pods :] for one in self.roles if one.name == role)
+        return any(number in one.spare_numbers for one in self.roles if one.name == role)
 
     def replace(self, **changes: Any) -> Self:
         """The same job with other arguments.

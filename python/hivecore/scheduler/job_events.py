@@ -231,6 +231,7 @@ class JobEvents(ClusterEvents):
             unit = None
             if pod is not None:
                 name = as_text(pod, "pod")
+                live = live.extras.get(f"{job}/{name}", live)
                 unit = live.unit_of(name)
                 if unit is None:
                     raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
@@ -248,21 +249,26 @@ class JobEvents(ClusterEvents):
                     requeue(self._state, unit)
             self._note("fail", job=job, pod=pod)
 
-    def stopped(self, job: str, now: float) -> None:
-        """A job that `decide` preempted has stopped.
+    def stopped(self, job: str, now: float, pod: str | None = None) -> None:
+        """A job that `decide` preempted has stopped, or a pod by which it is to `Shrink`.
 
-        :raises KeyError: there is no such job.
+        :param pod: "role/index" of the pod; ``None``: the whole job.
+        :raises KeyError: there is no such job, or it has no such pod above its least.
         :raises ValueError: it does not have to stop, or has stopped already; or the time goes back.
         """
         with self._lock:
-            live = self._live(job)
+            live, name = self._live(job), pod if pod is None else as_text(pod, "pod")
+            if name is not None:
+                if f"{job}/{name}" not in live.extras:
+                    raise KeyError(f"pod={name!r}: job {job!r} has no such pod above its least")
+                live = live.extras[f"{job}/{name}"]
             moment = self._state.moment(now)
             if not live.for_job or live.has_stopped:
-                raise ValueError(f"job={job!r}: it was not to stop")
+                raise ValueError(f"job={live.job.name!r}: it was not to stop")
             with self._state.transaction():
                 self._state.now = moment
                 has_stopped(self._state, live)
-            self._note("stopped", job=job)
+            self._note("stopped", job=job, **({} if name is None else {"pod": name}))
 
     def move(self, moves: Move | Iterable[Move], now: float) -> None:
         """Jobs have stopped and continue elsewhere, as a plan of `plan_moves` says.

@@ -237,16 +237,18 @@ class SchedulerLedger(Stateful):
     def __len__(self) -> int:
         """The number of jobs."""
         with self._lock:
-            return len(self._state.jobs)
+            return sum(not live.extra_of for live in self._state.jobs.values())
 
     def __contains__(self, name: object) -> bool:
         with self._lock:
-            return name in self._state.jobs
+            live = self._state.jobs.get(name)  # type: ignore[call-overload]
+            return live is not None and not live.extra_of
 
     def __iter__(self) -> Iterator[str]:
         """A snapshot of the names of jobs, in order of arrival."""
         with self._lock:
-            return iter(list(self._state.jobs))
+            jobs = self._state.jobs.items()
+            return iter([name for name, live in jobs if not live.extra_of])
 
     def state(self, job: str) -> str:
         """The state of a job: "pending", "reserved" (its victims have to stop), "running", or
@@ -260,6 +262,8 @@ class SchedulerLedger(Stateful):
     def status(self, job: str) -> JobStatus:
         """The state of a job, and what it holds.
 
+        :param job: its name; or "job/role/index" of a pod above `Role.min_pods` of an elastic role,
+            which comes and leaves by itself.
         :raises KeyError: there is no such job.
 
         >>> from hivecore.scheduler import Job, Scheduler
@@ -272,11 +276,11 @@ class SchedulerLedger(Stateful):
         (5.0, 1)
         """
         with self._lock:
-            live = self._live(job)
+            live = self._state.jobs.get(as_text(job, "job")) or self._live(job)
             shares = self._state.stages.members(job)
             return JobStatus(
                 live.state,
-                tuple(pod for unit in live.placed for pod in unit.placed),
+                tuple(pod for unit in live.all_placed for pod in unit.placed),
                 live.since if live.runs else None,
                 live.victims,
                 live.for_job,
@@ -403,6 +407,6 @@ class SchedulerLedger(Stateful):
 
     def _live(self, name: str) -> Live:
         live = self._state.jobs.get(as_text(name, "job"))
-        if live is None:
+        if live is None or live.extra_of:
             raise KeyError(f"there is no job {name!r}")
         return live

@@ -15,7 +15,8 @@ class JobStatus(Record, frozen=True):
     :param pods: the pods that hold resources. A victim that has stopped holds them until the other
         job starts. If it is reserved: the places at which it is to start.
     :param since: the time of its start, in seconds; ``None``: it does not run.
-    :param victims: the jobs that have to stop for it, while it is reserved.
+    :param victims: the jobs that have to stop for it, while it is reserved, and the pods by which
+        others have to shrink, as "job/role/index".
     :param for_job: the job for which it has to stop; "": it does not have to.
     :param has_stopped: whether it has stopped for that job.
     :param shares: the jobs on the same GPUs, itself among them, the holder first; none: it shares

@@ -54,7 +54,8 @@ def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[Tena
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for live in jobs:
         of = counts[live.job.tenant]
-        of[live.state] += 1
+        if not live.extra_of:
+            of[live.state] += 1
         if live.runs and holds(live.job.name):
             of["gpus"] += sum(unit.gpus for unit in live.placed)
     return tuple(

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from hivecore.scheduler import Job, Promote, Start
-from hivecore.verify._state import Has, State, amounts_of, hold, pod_name
+from hivecore.verify._state import Has, State, amounts_of, hold, job_of, pod_name
 
-__all__ = ["check_gang", "check_nodes", "check_sharing", "check_topology"]
+__all__ = ["check_extra", "check_gang", "check_nodes", "check_sharing", "check_topology"]
 
 
 def check_gang(action: Start | Promote, job: Job, state: State) -> None:
@@ -31,6 +31,15 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
         hold(started, "gang", f"{job.name!r} starts before {other!r}")
 
 
+def check_extra(action: Start, job: Job, lone: Job, state: State) -> None:
+    """A pod above the least starts once, by itself, while its job runs and has not to stop."""
+    runs = job.name in state.has and bool(state.has[job.name].pods)
+    hold(runs, "gang", f"{lone.name!r} starts, and its job does not run")
+    hold(job.name not in state.stopping, "gang", f"{job.name!r} has to stop, and takes more pods")
+    alone = len(action.pods) == 1 and lone.name not in state.has
+    hold(alone, "gang", f"pod {lone.name!r} starts twice")
+
+
 def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
     """Pods are where they may be, on good nodes, within what a network has free there."""
     cells, network = state.before.cells, state.network
@@ -54,7 +63,9 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
     """One domain holds all pods of a job, and those that start get multiples in each."""
     network, must = state.before.topology, job.where.must
     assert network is not None
-    nodes = {pod.node for pod in state.has[job.name].pods if pod.node}
+    name = job_of(job.name)
+    entries = [of for key, of in state.has.items() if job_of(key) == name]
+    nodes = {pod.node for of in entries for pod in of.pods if pod.node}
     inside = any(nodes <= {*domain} for domain in network.domains(must))
     hold(inside, "topology", f"no {must!r} holds all of {job.name!r}")
     pods = Counter(pod.node for pod in action.pods if pod.node)

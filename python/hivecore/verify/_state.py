@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
 
+from hivecore._record import force_setattr
 from hivecore.errors import InvariantError
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler import Job, PlacedPod, Role, Scheduler
@@ -21,6 +22,7 @@ __all__ = [
     "hold",
     "is_of_devices",
     "job_of",
+    "lone_pod",
     "pod_name",
 ]
 
@@ -111,18 +113,26 @@ class State:
             self.together.update(dict.fromkeys(shared, shared))
         #: jobs that quotas admitted before their victims stopped, all of which have stopped
         self.admitted_before: set[str] = set()
-        self.has = {name: Has(before.job(name), list(one.pods)) for name, one in of.items()}
+        #: by job, and by extra pod of a job, which comes and leaves by itself
+        self.has: dict[str, Has] = {}
+        for name, status in of.items():
+            job = before.job(name)
+            self.has[name] = Has(job, [pod for pod in status.pods if not lone_pod(job, pod)])
+            lone = [(other, pod) for pod in status.pods if (other := lone_pod(job, pod))]
+            self.has |= {other.name: Has(other, [pod]) for other, pod in lone}
+        self.stopping |= {name for name in self.has if before.status(name).for_job}
         for winner, status in of.items():
             if status.state != "reserved":
                 continue
             self.has.pop(winner)
             # A job may start with what is held for it once all of its victims have stopped.
-            if all(of[name].has_stopped for name in status.victims):
+            victims = {name: before.status(name) for name in status.victims}
+            if all(victim.has_stopped for victim in victims.values()):
                 if status.pods:
                     self.admitted_before.add(winner)
                 self.hold_no_more(winner)
-                for name in status.victims:
-                    self.leave(name, ends=of[name].is_ending)
+                for name, victim in victims.items():
+                    self.leave(name, ends=victim.is_ending)
 
     def hold_no_more(self, name: str) -> None:
         """Nothing is held for a job any more."""
@@ -160,15 +170,27 @@ class State:
         """Whether a job has its pods by itself: jobs that share have what the first of them has."""
         return self.together.get(name, [name])[0] == name
 
+    def entry_of(self, owner: str) -> str:
+        """The job, or the extra pod, of what has a name in a part."""
+        return owner if owner in self.has else job_of(owner)
+
+    def extras(self, name: str) -> list[str]:
+        """The extra pods of a job."""
+        return [key for key in self.has if key != name and job_of(key) == name]
+
     def vacate(self, name: str) -> None:
         """A job gives back where it is; quotas still count it."""
         job, pods = self.has[name]
         self.count(job, pods, -1)
-        self.groups = [one for one in self.groups if job_of(one.owner) != name]
+        self.groups = [one for one in self.groups if self.entry_of(one.owner) != name]
         self.free_devices(name)
 
     def leave(self, name: str, *, ends: bool = False) -> None:
         """A job gives back all that it has; it asks for it again, unless it ends."""
+        if "/" in name and name not in self.has:
+            return  # it has left with its job
+        for extra in self.extras(name):
+            self.leave(extra, ends=True)
         self.stopping.discard(name)
         if ends:
             self.known.discard(name)
@@ -215,16 +237,16 @@ class State:
         """A job stays on its GPUs until it has stopped, on no cells of its tenant; no more pods
         join it.
         """
-        self.stopping.add(name)
+        self.stopping |= {name, *self.extras(name)}
         self.groups = [
             one._replace(gpus=[(*gpu[:3], "") for gpu in one.gpus])
-            if job_of(one.owner) == name
+            if self.entry_of(one.owner) == name
             else one
             for one in self.groups
         ]
         if self.tree is not None:
-            for owner in set(_joining(self.has[name].job)) & set(self.tree.owners):
-                if not self.tree.members(owner):
+            for owner in self.tree.owners:
+                if job_of(owner) == name != owner and not self.tree.members(owner):
                     self.tree.release(owner)
 
     def count(self, job: Job, pods: Iterable[PlacedPod], times: int) -> None:
@@ -270,13 +292,31 @@ class State:
         if self.before.has_order:
             return
         for name in _joining(job):
-            pods = [PlacedPod(name.split("/")[1], 0, "")]
-            amounts = amounts_of(job, pods, self.before.gpu_memory)
-            self.tree.submit(
-                QuotaRequest(
-                    name, job.quota, amounts, priority=job.priority, preemptible=job.preemptible
-                )
+            self.ask(name, job)
+        self.expect_extras(job)
+
+    def expect_extras(self, job: Job) -> None:
+        """One more extra pod of each role asks for its part, unless one waits already."""
+        if self.tree is None or self.before.has_order:
+            return
+        owners = self.tree.owners
+        for role in job.roles:
+            names = [f"{job.name}/{role.name}/{number}" for number in role.extra_numbers]
+            missing = [name for name in names if name not in owners]
+            waits = any(name in owners and name not in self.has for name in names)
+            if missing and not waits:
+                self.ask(missing[0], job.replace(guaranteed=False, preemptible=True))
+
+    def ask(self, name: str, job: Job) -> None:
+        """A pod of a job asks for its part."""
+        assert self.tree is not None
+        pods = [PlacedPod(name.split("/")[1], 0, "")]
+        amounts = amounts_of(job, pods, self.before.gpu_memory)
+        self.tree.submit(
+            QuotaRequest(
+                name, job.quota, amounts, priority=job.priority, preemptible=job.preemptible
             )
+        )
 
 
 def job_of(owner: str) -> str:
@@ -286,13 +326,24 @@ def job_of(owner: str) -> str:
 
 def pod_name(job: Job, pod: PlacedPod) -> str:
     """The name of a pod in all parts."""
-    return f"{job.name}/{pod.role}/{pod.index}"
+    return f"{job_of(job.name)}/{pod.role}/{pod.index}"
 
 
 def _joining(job: Job) -> Iterator[str]:
     """The names of the pods that a job can start without."""
     for role in job.roles:
-        yield from (f"{job.name}/{role.name}/{i}" for i in range(role.min_pods, role.pods))
+        yield from (f"{job.name}/{role.name}/{i}" for i in role.joining_numbers)
+
+
+def lone_pod(job: Job, pod: PlacedPod) -> Job | None:
+    """A pod above the least of an elastic role as a job by itself; ``None``: it is none."""
+    role = next(one for one in job.roles if one.name == pod.role)
+    if pod.index not in role.extra_numbers:
+        return None
+    alone = [role.replace(pods=pod.index + 1, min_pods=1, max_pods=None, spares=0)]
+    lone = Job(job.name, job.tenant, alone, guaranteed=False, quota=job.quota, where=job.where)
+    force_setattr(lone, "name", pod_name(job, pod))
+    return lone
 
 
 def amounts_of(job: Job, pods: Iterable[PlacedPod], gpu_memory: int | None) -> Counter[str]:

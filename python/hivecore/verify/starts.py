@@ -2,13 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 
-from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Reject, Scheduler, Start
+from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Reject, Scheduler, Shrink, Start
 from hivecore.verify._cells import check_chain, group_of_start
 from hivecore.verify._claims import check_claims
 from hivecore.verify._devices import check_devices
-from hivecore.verify._pods import check_gang, check_nodes, check_sharing, check_topology
+from hivecore.verify._pods import (
+    check_extra,
+    check_gang,
+    check_nodes,
+    check_sharing,
+    check_topology,
+)
 from hivecore.verify._quotas import check_quota
-from hivecore.verify._state import Has, State, amounts_of
+from hivecore.verify._state import Has, State, amounts_of, lone_pod
 
 __all__ = ["verify_actions", "verify_start"]
 
@@ -74,6 +80,14 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                 state.leave(action.job)
             else:
                 state.told[action.for_job].append(action.job)
+        elif isinstance(action, Shrink):
+            for pod in action.pods:
+                name = f"{action.job}/{pod.role}/{pod.index}"
+                state.must_stop(name)
+                if action.why == "order":
+                    state.leave(name)
+                else:
+                    state.told[action.for_job].append(name)
         elif isinstance(action, Reject):
             state.reject(action.job)
         elif isinstance(action, Move):
@@ -85,6 +99,14 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
             for name in state.told.pop(action.job, ()):
                 state.leave(name, ends=name in state.rejected)
             job = jobs[action.job]
+            lone = lone_pod(job, action.pods[0]) if action.pods else None
+            if isinstance(action, Start) and lone is not None:
+                check_extra(action, job, lone, state)
+                if state.tree is not None and lone.name not in state.tree.owners:
+                    state.ask(lone.name, lone)  # another one had started before, and left again
+                _check(action, lone, state, is_charged=False)
+                state.expect_extras(job)
+                continue
             _check(action, job, state, is_charged=_runs_again(action, job, state))
 
 
@@ -102,7 +124,8 @@ def _check(action: Start | Promote, job: Job, state: State, *, is_charged: bool)
     if isinstance(action, Promote):
         state.vacate(job.name)
         state.has.pop(job.name)
-    check_gang(action, job, state)
+    if "/" not in job.name:
+        check_gang(action, job, state)
     if isinstance(action, Start) and action.shares_with:
         check_sharing(action, job, state)
         return

@@ -12,7 +12,7 @@ from hivecore.scheduler.scheduler import Scheduler
 __all__ = ["JobHistory", "Recorder", "Run"]
 
 _OF_JOB = "finish", "cancel", "fail", "stopped"
-_OF_RUNS = "preempt", "start", "move"
+_OF_RUNS = "preempt", "start", "move", "shrink"
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class Recorder:
             history.gone = now
         held = 0
         if running is not None and scheduler._holds(name):
-            held = sum(unit.gpus for unit in running.placed)
+            held = sum(unit.gpus for unit in running.all_placed)
         if more := held - self._held.get(name, 0):
             self._held[name] = held
             used = self.usage[-1][1] + more

@@ -9,6 +9,7 @@ A generated end that comes at the very time of the logged one has its place amon
 time, so that the same scheduler does the same again.
 """
 
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
 
@@ -140,6 +141,10 @@ class _Rerun:
 
     def happen(self, kind: str, what: Any, now: float, number: int) -> bool:
         """Tell the scheduler; whether there was anything to tell."""
+        if kind == "shrunk":
+            with suppress(KeyError, ValueError):  # it has stopped with its job, or at once
+                self.scheduler.stopped(what[0], now, what[1])
+            return True
         if kind == "submit":
             self.submit(what, now)
         elif kind == "advance":
@@ -214,6 +219,10 @@ class _Rerun:
                 usual = now + self.grace, _FIRST
                 stop, number = self.told.recorder.stops.get((victim, now), usual)
                 self.push(stop, number, "end", (victim, run, "preempt"))
+        for action in actions:
+            for role, index, *_ in action["pods"] if action["action"] == "shrink" else ():
+                pod = action["job"], f"{role}/{index}"
+                self.push(now + self.grace, _FIRST, "shrunk", pod)
 
     def see(self, key: str, now: float, how: str, number: int) -> None:
         self.recorder.see(self.scheduler, key, now, how, number)

@@ -42,6 +42,10 @@ def _check_units(ledger: State) -> None:
         name = live.job.name
         first = live.units[0]
         state = "pending" if first.name in queued else "reserved" if live.victims else "running"
+        if live.extra_of:
+            parent = ledger.jobs.get(live.extra_of)
+            known = parent is not None and parent.extras.get(name) is live and parent.runs
+            _require(known, f"pod {name!r} has no job")
         lent = live.lent
         if lent is not None:
             _require(state == "pending", f"job {name!r} is {state}, and lent cells")
@@ -84,7 +88,8 @@ def _check_units(ledger: State) -> None:
                     _require(owner == holds_it, f"GPU {at} has two owners")
     for at, live in held.items():
         owner = gpus.get(at, "several")
-        right = owner == "several" or owner_of(owner.removeprefix("job ")) in live.victims
+        name = owner.removeprefix("job ")
+        right = owner == "several" or not {name, owner_of(name)}.isdisjoint(live.victims)
         _require(right, f"GPU {at} is held for {live.job.name!r}, and another job has it")
     _require(set(queued) <= seen, "a queue has units of no job")
     for fault in stages.check(Audited(units, running, holders, reading)):

@@ -37,7 +37,7 @@ def stop_on(state: State, node: str) -> None:
     there = [live for live in state.jobs.values() if _on(live.placed, node)]
     gone = {live.job.name for live in there}
     for live in list(state.reserved.values()):
-        if live in there or gone.intersection(live.victims):
+        if live.victims and (live in there or gone.intersection(live.victims)):
             abandon(state, live)
             wait_again(state, live)
     for live in there:
@@ -49,11 +49,11 @@ def stop_on(state: State, node: str) -> None:
         is_all = (
             live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
         )
-        units = list(live.placed) if is_all else units
+        units = live.all_placed if is_all else units
         placed = [pod for unit in units for pod in unit.placed]
         if not is_all:
             placed = [pod for pod in placed if pod.node == node]
-        state.outbox.append(Stop(live.job.name, tuple(placed), node))
+        state.outbox.append(Stop(first.job, tuple(placed), node))
         if live.for_job:
             has_stopped(state, live)
         elif is_all:

@@ -7,6 +7,7 @@ from hivecore.scheduler.ledger.lines import (
     requeue,
     take_off,
     update_rank,
+    wait_again,
     withdraw,
 )
 from hivecore.scheduler.ledger.live import Live
@@ -16,8 +17,10 @@ from hivecore.scheduler.stages.units import Unit
 __all__ = [
     "abandon",
     "end",
+    "end_extras",
     "ends_alone",
     "expect_no_more",
+    "forget",
     "give_back",
     "has_stopped",
     "hold_no_more",
@@ -41,14 +44,14 @@ def end(state: State, live: Live) -> None:
         return
     else:
         _give_back_all(state, live, end=True)
-    _forget(state, live)
+    forget(state, live)
 
 
 def ends_alone(state: State, live: Live) -> bool:
     """Whether the end of a running job concerns no other job: then nothing can fail but a part that
     was changed from outside.
     """
-    if live.for_job or live.lent is not None or len(live.units) > 1:
+    if live.for_job or live.lent is not None or len(live.units) > 1 or live.extras:
         return False
     return len(state.stages.members(live.job.name)) == 1
 
@@ -63,8 +66,9 @@ def _end_waiting(state: State, live: Live) -> None:
         withdraw(state, live.units[0])
 
 
-def _forget(state: State, live: Live) -> None:
+def forget(state: State, live: Live) -> None:
     """Forget a job."""
+    end_extras(state, live)
     name = live.job.name
     _take_back(state, name, (Start, TakeOver, Wait))
     state.turn(live, "end")
@@ -94,6 +98,7 @@ def stop(state: State, live: Live) -> None:
         update_rank(state, live.units[0])
     state.turn(live, "stop")
     live.has_stopped = live.is_reclaimed = False
+    end_extras(state, live)
     refusal = None if lent is None else state.waiting.refusal(live.units[0].kind)
     if refusal is not None and refusal.code != "stops":
         state.tell(live, refusal)
@@ -109,8 +114,24 @@ def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
     unit.has_quota = has_quota
 
 
+def end_extras(state: State, live: Live) -> None:
+    """End the pods that come and leave by themselves, with their job."""
+    for extra in [*live.extras.values()]:
+        end(state, extra)
+        if state.jobs.get(extra.job.name) is extra:  # what it has is held for another job
+            winner = state.jobs[extra.for_job]
+            abandon(state, winner)
+            wait_again(state, winner)
+
+
 def expect_no_more(state: State, live: Live) -> None:
-    """Let no more pods join a job."""
+    """Let no more pods join a job; those that come and leave by themselves end with it."""
+    for extra in [*live.extras.values()]:
+        if extra.runs:
+            extra.note(state.log)
+            extra.is_ending = True
+        else:
+            end(state, extra)
     if len(live.units) == 1:
         return
     for unit in live.units[1:]:
@@ -165,6 +186,9 @@ def has_stopped(state: State, live: Live) -> None:
     """A victim has stopped: its resources are held until all victims have."""
     live.note(state.log)
     live.has_stopped = True
+    for extra in [*live.extras.values()]:
+        if not extra.has_stopped:
+            has_stopped(state, extra)
     state.stages.read(live.job.name, False)
     winner = state.jobs.get(live.for_job)
     # That job may be gone, and its name that of another job by now.
@@ -176,7 +200,7 @@ def leave(state: State, live: Live) -> None:
     """Free the resources of a victim that has stopped."""
     if live.is_ending:
         _give_back_all(state, live, end=True)
-        _forget(state, live)
+        forget(state, live)
     else:
         stop(state, live)
 
@@ -212,9 +236,11 @@ def leaving(state: State, live: Live) -> list[Unit]:
 
 def reject_if_impossible(state: State, live: Live) -> None:
     """Reject a waiting job that can never start, as the parts have changed."""
+    if live.extra_of:
+        return
     reason = state.kinds.impossible(live.units[0].kind, state.stages.impossible)
     if reason:
         _end_waiting(state, live)
-        _forget(state, live)
+        forget(state, live)
         state.outbox.append(Reject(live.job.name, reason))
         state.rejected.add(live.job.name)

@@ -24,10 +24,14 @@ _values = attrgetter(*_FIELDS)
 class Live:
     """A job, its state and its units."""
 
-    __slots__ = ("job", "number", *_FIELDS)
+    __slots__ = ("extra_of", "extras", "job", "number", *_FIELDS)
 
     def __init__(self, job: Job, units: list[Unit]) -> None:
         self.job = job
+        #: the job of which it is a pod above the least; "": it is a job of its own
+        self.extra_of = ""
+        #: such pods of it, by name; see `hivecore.scheduler.ledger.extras`
+        self.extras: dict[str, Live] = {}
         #: its place among all that have come
         self.number = 0
         #: "pending", "lent", "reserved" or "running"
@@ -71,6 +75,11 @@ class Live:
         return [unit for unit in units if unit.placed]
 
     @property
+    def all_placed(self) -> list[Unit]:
+        """The same with the pods that come and leave by themselves."""
+        return [*self.placed, *[unit for live in self.extras.values() for unit in live.placed]]
+
+    @property
     def lost(self) -> list[Unit]:
         """The pods that have failed and wait to be placed again near the others."""
         return [unit for unit in self.units[1:] if unit.is_lost]
@@ -89,7 +98,7 @@ class Live:
     def copy(self) -> Self:
         """An equal job for a branch."""
         copy: Self = object.__new__(type(self))
-        copy.job, copy.number = self.job, self.number
+        copy.job, copy.number, copy.extra_of, copy.extras = self.job, self.number, self.extra_of, {}
         copy.restore(_values(self))
         copy.units = [unit.copy() for unit in self.units]
         copy.lent = self.lent and self.lent.copy()
@@ -130,7 +139,7 @@ class Live:
                 (Pod(role.name, index),),
             )
             for role in self.job.roles
-            for index in range(role.min_pods, role.pods)
+            for index in role.joining_numbers
         ]
         self.units = [*self.units, *joining]
         return joining

@@ -1,5 +1,5 @@
-"""Pods of a running job that have failed: spares take their numbers, and the rest wait to be placed
-again near the others, which run on.
+"""Pods of a running job that have failed: spares, and pods above the least, take their numbers, and
+the rest wait to be placed again near the others, which run on.
 
 The first unit of the job keeps its name and kind, and the places of the pods that run. The quota of
 the job stays charged for all of them, so the pods that wait need a place, and nothing else.
@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from hivecore.scheduler.actions import PlacedPod, TakeOver
+from hivecore.scheduler.ledger.ends import forget
+from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import requeue, take_off
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
@@ -34,6 +36,7 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
     first.note(state.log)
     before = first.gpus
     _rebook(state, live, left, taken=taken)
+    taken += _take_extras(state, live)
     for lost in live.lose(state.kinds):
         # Its tenant gets back what it was charged for these pods.
         assert first.departure is not None
@@ -44,6 +47,7 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
         first.departure = first.departure._replace(charge=whole - charge)
         requeue(state, lost)
     state.count_again()
+    expect_extras(state, live)
     if taken:
         pods, spares = tuple(after for _, after in taken), tuple(one for one, _ in taken)
         state.outbox.append(TakeOver(live.job.name, pods, spares))
@@ -81,6 +85,32 @@ def _take_over(live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod]) -
             taken.append((spare, spare.replace(index=pod.index)))
             left.remove(spare)
             left.append(taken[-1][1])
+    return taken
+
+
+def _take_extras(state: State, live: Live) -> _Taken:
+    """Give the numbers of pods that have failed to pods above the least, the newest first. On cells
+    these have no guarantee, and keep their numbers.
+    """
+    taken: _Taken = []
+    first = live.units[0]
+    there = {(pod.role, pod.index) for pod in first.placed}
+    for pod in first.pods if live.extras and not state.stages.places_by_cells else ():
+        extras = [one for one in live.extras.values() if one.runs and not one.for_job]
+        newest = max(
+            (one for one in extras if one.units[0].pods[0].role == pod.role),
+            key=lambda one: (one.since, one.number),
+            default=None,
+        )
+        if pod in there or live.job.is_spare(*pod) or newest is None:
+            continue
+        unit = newest.units[0]
+        before = unit.placed[0]
+        taken.append((before, before.replace(index=pod.number)))
+        unit.note(state.log)
+        _rebook(state, live, [*first.placed, taken[-1][1]], other=unit, taken=taken[-1:])
+        state.stages.withdraw(unit)
+        forget(state, newest)
     return taken
 
 

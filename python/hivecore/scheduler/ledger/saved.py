@@ -16,6 +16,7 @@ from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action, PlacedPod, Reject
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.extras import job_of
 from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.precedence import Precedence
@@ -188,7 +189,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
     """A job with its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
-        "job": live.job,
+        "job": live.extra_of or live.job,
         "state": live.state,
         "since": live.since,
         "attained": live.attained,
@@ -214,8 +215,12 @@ def _plain_unit(unit: Unit) -> list[Any]:
 
 
 def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
-    kinds = state.kinds
-    job = record_of_plain(Job, data["job"])
+    kinds, extra_of = state.kinds, ""
+    if isinstance(data["job"], str):
+        extra_of = data["job"]
+        job = job_of(state.jobs[extra_of].job, Pod(*data["units"][0][3][0]))
+    else:
+        job = record_of_plain(Job, data["job"])
 
     def unit_of(plain: list[Any], is_lent: bool) -> Unit:
         name, number, is_alone, pods, departure, is_placed, placed = plain
@@ -237,6 +242,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         return unit
 
     live = Live(job, [unit_of(plain, False) for plain in data["units"]])
+    live.extra_of = extra_of
     if data["lent"] is not None:
         live.lent = unit_of(data["lent"], True)
         live.units[0].has_quota = bool(live.lent.placed)

@@ -191,6 +191,10 @@ class State(Trials):
         if step.target == GONE:
             self.log.note(self._bring_back, live)
             del self.jobs[name]
+            if live.extra_of in self.jobs:
+                extras = self.jobs[live.extra_of].extras
+                self.log.keep(extras, name)
+                extras.pop(name, None)
             self.stages.go(name)
         if step.event:
             self.waiting.touch(((step.event, name),))
@@ -311,7 +315,7 @@ class State(Trials):
 
     def tell(self, live: Live, refusal: Refusal) -> None:
         """Let the next decide return why a job waits, if the reason is new."""
-        if live.told != refusal:
+        if live.told != refusal and not live.extra_of:
             live.note(self.log)
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
@@ -355,7 +359,8 @@ class State(Trials):
         """Whether a job that has stopped waits by itself, not with equal ones."""
         starts_with_others = live.job.after or live.job.together
         # Another unit of the job, on idle cells, is charged to its quota or not.
-        return bool(starts_with_others) or self.may_run_on_idle_cells(live)
+        has_own_kind = bool(starts_with_others or live.extra_of)
+        return has_own_kind or self.may_run_on_idle_cells(live)
 
     def companions(self, live: Live) -> list[Live]:
         """The jobs that do not run and have to start together with a job, in the order of names."""
@@ -398,6 +403,8 @@ class State(Trials):
     def note_states(self) -> None:
         """List jobs by state, and queued units, after jobs were read or copied."""
         for name, live in self.jobs.items():
+            if live.extra_of:
+                self.jobs[live.extra_of].extras[name] = live
             listed = self._listed(live.state)
             if listed is not None:
                 listed[name] = live

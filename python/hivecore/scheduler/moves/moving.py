@@ -26,6 +26,8 @@ def may_move(stages: Stages, live: Live) -> bool:
     """Whether a job may be moved: it runs with all pods, shares with no job, and is preemptible."""
     if live.state != "running" or live.for_job or live.lost or not live.job.preemptible:
         return False
+    if live.extras or live.extra_of:
+        return False
     return len(stages.members(live.job.name)) == 1
 
 

@@ -20,13 +20,18 @@ from typing import Any, NamedTuple
 
 from hivecore._thousandths import counted
 from hivecore.interleaving import interleave
-from hivecore.scheduler.actions import Move, PlacedPod, Preempt, Start
-from hivecore.scheduler.ledger.ends import reject_if_impossible
+from hivecore.scheduler.actions import Move, PlacedPod, Start
+from hivecore.scheduler.ledger.ends import end_extras, reject_if_impossible
 from hivecore.scheduler.ledger.lines import requeue, take_off
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.ordering import Order
-from hivecore.scheduler.rounds.starts import expect_joining, runs_now, tell_to_stop
+from hivecore.scheduler.rounds.starts import (
+    expect_joining,
+    leaving_action,
+    runs_now,
+    tell_to_stop,
+)
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Refused
 
@@ -60,11 +65,13 @@ def run_in_order(state: State, order: Order) -> None:
     changes = walk.run(state.running.values())
     for live in changes.stopped:
         name = live.job.name
-        state.outbox.append(Preempt(name, changes.winner(name, order, state.jobs), "order"))
+        winner = changes.winner(name, order, state.jobs)
+        state.outbox.append(leaving_action(live, winner, "order"))
         live.note(state.log)
         live.pause(state.now)
         requeue(state, live.units[0])
         state.turn(live, "stop")
+        end_extras(state, live)
         reject_if_impossible(state, live)
     for move in changes.moves:
         state.outbox.append(move)
@@ -95,7 +102,7 @@ def _have_to_stop(state: State, order: Order) -> bool:
     names = [live.job.name for live in changes.stopped] + [move.job for move in changes.moves]
     for name in names:
         winner = changes.winner(name, order, state.jobs)
-        state.outbox.append(Preempt(name, winner, "order"))
+        state.outbox.append(leaving_action(state.jobs[name], winner, "order"))
         tell_to_stop(state, state.jobs[name], winner)
     return bool(names)
 

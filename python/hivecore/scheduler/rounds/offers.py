@@ -67,10 +67,10 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     known = state.stages.known_refusal(unit.kind)
     if known is not None:
         refused: Refused | Started = known
-    elif unit is live.units[0]:
+    elif unit is live.units[0] and not live.extra_of:
         refused = state.stages.start(unit)
     else:
-        refused = start_beside(state.stages, live, unit)
+        refused = start_beside(state.stages, state.jobs[unit.job], unit)
     if isinstance(refused, Started):
         has_started(state, live, unit, refused)
         if unit.is_lost:

@@ -15,6 +15,8 @@ def start_reserved(state: State) -> None:
     """Start jobs whose victims have all stopped, or let them wait again if that fails."""
     ready = [live for live in state.reserved.values() if _is_ready(state, live)]
     for live in sorted(ready, key=_arrival):
+        if live.state != "reserved":
+            continue  # it has given up, as another victim of it has ended
         for victim in live.victims:
             leave(state, state.jobs[victim])
         unit = live.units[0]
@@ -40,8 +42,9 @@ def give_up_late(state: State) -> None:
         if state.now - live.since >= state.patience and not _is_ready(state, live)
     ]
     for live in sorted(late, key=_arrival):
-        abandon(state, live)
-        wait_again(state, live)
+        if live.state == "reserved":
+            abandon(state, live)
+            wait_again(state, live)
 
 
 def _is_ready(state: State, live: Live) -> bool:

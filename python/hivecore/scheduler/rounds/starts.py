@@ -1,9 +1,10 @@
 """The start of a unit, and the eviction of its victims."""
 
 from hivecore.errors import InvariantError
-from hivecore.scheduler.actions import Move, Preempt, Start
+from hivecore.scheduler.actions import Move, Preempt, Shrink, Start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.ends import stop
+from hivecore.scheduler.ledger.ends import end, stop
+from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import lend_no_more, push
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import forget_lost
@@ -18,6 +19,7 @@ from hivecore.scheduler.stages.units import Unit
 __all__ = [
     "expect_joining",
     "has_started",
+    "leaving_action",
     "may_move_whole",
     "move_whole",
     "note_begun",
@@ -35,7 +37,7 @@ def has_started(
     if live.state != "reserved":
         state.waiting.leave(unit.kind, unit.name)
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
-    start = Start(live.job.name, unit.placed, others, offsets, started.decisions)
+    start = Start(unit.job, unit.placed, others, offsets, started.decisions)
     state.outbox.append(start)
     note_begun(state, live.job, start)
     if unit is not live.units[0] or live.state == "reserved":
@@ -43,6 +45,8 @@ def has_started(
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
+        if live.extra_of:
+            expect_extras(state, state.jobs[live.extra_of])
     else:
         state.note_change(live.job.name)
 
@@ -71,6 +75,7 @@ def expect_joining(state: State, live: Live) -> None:
     for joining in live.joining(state.kinds):
         state.stages.submit(joining)
         push(state, joining)
+    expect_extras(state, live)
 
 
 def may_move_whole(live: Live, unit: Unit) -> bool:
@@ -90,6 +95,9 @@ def move_whole(state: State, live: Live, lost: Unit) -> bool:
         if land(stages, twin, {}) is not None:
             return False
     before = placed_pods(live)
+    for extra in [*live.extras.values()]:  # they have stopped with it, and grow near its next place
+        before += placed_pods(extra)
+        end(state, extra)
     for unit in live.units:
         unit.note(state.log)
     leave(stages, live)
@@ -99,6 +107,7 @@ def move_whole(state: State, live: Live, lost: Unit) -> bool:
     state.begun.pop(live.job.name, None)
     state.restart(live, state.now)
     state.outbox.append(Move(live.job.name, placed_pods(live), before))
+    expect_extras(state, live)
     return True
 
 
@@ -132,12 +141,20 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
         victim.is_reclaimed = why == "reclaim"
         start = state.begun.pop(name, None)
         if start is None:
-            state.outbox.append(Preempt(name, live.job.name, why))
+            if victim.extra_of not in victims:  # otherwise it leaves with its job
+                state.outbox.append(leaving_action(victim, live.job.name, why))
             stopping.append(name)
         else:
             state.unsaid.append(start)
             stop(state, victim)
     return stopping
+
+
+def leaving_action(victim: Live, winner: str, why: str) -> Preempt | Shrink:
+    """What tells a job to stop, or a pod that comes and leaves by itself."""
+    if not victim.extra_of:
+        return Preempt(victim.job.name, winner, why)
+    return Shrink(victim.extra_of, victim.units[0].placed, winner, why)
 
 
 def tell_to_stop(state: State, victim: Live, winner: str) -> None:

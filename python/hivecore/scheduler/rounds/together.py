@@ -151,7 +151,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
 
 def _asks_for_more(live: Live) -> bool:
     """Whether other pods join a job once it runs, which then ask for quota."""
-    return any(role.min_pods < role.pods for role in live.job.roles)
+    return any(role.extra_numbers or role.joining_numbers for role in live.job.roles)
 
 
 def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:

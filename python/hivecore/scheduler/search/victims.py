@@ -51,9 +51,9 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     """
     stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
-    later = (*_changes_of(map(owner_of, stopping)), BEGUN, FREED)
+    later = (*_changes_of(map(search._owner, stopping)), BEGUN, FREED)
     if not stopping:
-        victims = search.victims(refused, search.of_quotas(stages, refused))
+        victims = search.newest(search.victims(refused, search.of_quotas(stages, refused)))
     else:
         with stages.trial():
             # Quotas count both these and the jobs that they stop for, which is too much.
@@ -64,10 +64,12 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
                 if isinstance(tried, Started) or tried.refusal.stage != _QUOTAS:
                     return {}, later
                 refused = tried
-            victims = search.victims(refused, search.of_quotas(stages, refused))
+            victims = search.newest(search.victims(refused, search.of_quotas(stages, refused)))
         if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
-    whole = {member: why for name, why in victims.items() for member in stages.members(name)}
+    whole = {
+        member: why for name, why in search.with_extras(victims) for member in stages.members(name)
+    }
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
     if state.reserved:  # which may be evicted once they run
         keys += (BEGUN,)
@@ -132,6 +134,36 @@ class _Search:
         self.has_no_room = False
         self._costs: dict[str, tuple[int, int, int, float]] = {}
 
+    def with_extras(self, victims: Victims) -> Iterator[tuple[str, str]]:
+        """The victims, and their extra pods that do not stop yet, which come before them."""
+        for name, why in victims.items():
+            for extra, live in self.jobs[name].extras.items():
+                if live.runs and not live.for_job:
+                    yield extra, victims.get(extra, why)
+            yield name, why
+
+    def newest(self, victims: Victims) -> Victims:
+        """The same with the newest extra pods of each job, if these are enough as well."""
+        numbers = Counter(map(self._role_of, filter(self._role_of, victims)))
+        newest = {name: why for name, why in victims.items() if not self._role_of(name)}
+        for role, number in numbers.items():
+            pods = [name for name in self._candidates if self._role_of(name) == role]
+            pods.sort(key=lambda name: (self.jobs[name].since, self.jobs[name].number))
+            newest |= {name: self._candidates[name] for name in pods[-number:]}
+        if newest.keys() <= victims.keys() or not self.fewest.starts_without(
+            self.stages, [*newest]
+        ):
+            return victims
+        return newest
+
+    def _role_of(self, name: str) -> str:
+        """The job and role of an extra pod; "": it is no such pod."""
+        return name.rpartition("/")[0] if self.jobs[name].extra_of else ""
+
+    def _owner(self, unit: str) -> str:
+        """The job of a unit, or the extra pod that it is."""
+        return unit if unit in self.jobs else owner_of(unit)
+
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
         if not self.stages.reclaims:
@@ -145,10 +177,10 @@ class _Search:
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """The victims that quotas propose."""
-        reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
+        reclaimed = dict.fromkeys(map(self._owner, refused.quota_victims), "reclaim")
         if reclaimed or refused.refusal.stage != _QUOTAS:
             return reclaimed
-        owners = dict.fromkeys(map(owner_of, stages.less_important(self.unit)))
+        owners = dict.fromkeys(map(self._owner, stages.less_important(self.unit)))
         weak = {name for name in owners if name in self.jobs and self.jobs[name].is_weak}
         return {name: "opportunistic" if name in weak else "priority" for name in owners}
 
@@ -241,7 +273,7 @@ class _Search:
         for name, why in of_quotas.items():
             victims.setdefault(name, why)
         for name in refused.cell_victims:
-            owner = owner_of(name)
+            owner = self._owner(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
             victims.setdefault(owner, "opportunistic" if weak else "priority")
         stay = [name for name in victims if not self._may_leave(name)]
@@ -312,7 +344,7 @@ class _Search:
         if not shares:
             weak = "opportunistic"
             self._costs = {
-                name: (int(why != weak), 1, importance + _PRIORITIES, lost)
+                name: (int(why != weak), self._counts(name), importance + _PRIORITIES, lost)
                 for importance, lost, name, why in ranks
             }
         return {name: why for _, _, name, why in ranks}
@@ -415,7 +447,7 @@ class _Search:
         victims: Victims = {}
         if len(names) > _MANY:
             victims = self._by_turns(named, names[:_FIRST])
-            if victims and self._rank(victims) <= (0, 1):
+            if victims and self._rank(victims) <= self._best:
                 return victims
             victims = {}
         if len(candidates) > _MANY:  # without guaranteed ones a set is the best
@@ -446,7 +478,7 @@ class _Search:
     def _improved(self, victims: Victims) -> Victims:
         """A set that costs less, if one is found within a few tries."""
         rank = self._rank(victims)
-        if rank <= (0, 1):
+        if rank <= self._best:
             return victims
         candidates = self._candidates
         has_many = len(candidates) > _MANY
@@ -507,7 +539,16 @@ class _Search:
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
         """The guaranteed jobs among these, and all."""
         jobs = [self.jobs[member] for name in names for member in self.stages.members(name)]
-        return sum(not live.is_weak for live in jobs), len(jobs)
+        return sum(not live.is_weak for live in jobs), sum(not live.extra_of for live in jobs)
+
+    def _counts(self, name: str) -> int:
+        """As how many jobs a candidate counts; an extra pod of a job as none."""
+        return int(not self.jobs[name].extra_of)
+
+    @cached_property
+    def _best(self) -> tuple[int, int]:
+        """The rank than which none is better."""
+        return 0, int(not any(self.jobs[name].extra_of for name in self._candidates))
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
         """What it costs that a candidate leaves, with all that share its GPUs: guaranteed jobs,
@@ -519,7 +560,8 @@ class _Search:
             guaranteed = sum(not self.jobs[member].is_weak for member in members)
             importance = self._importance(name, self._candidates.get(name, "priority"))
             lost = sum(map(self._lost, members))
-            cost = self._costs[name] = guaranteed, len(members), importance + _PRIORITIES, lost
+            count = sum(map(self._counts, members))
+            cost = self._costs[name] = guaranteed, count, importance + _PRIORITIES, lost
         return cost
 
     def _least(self, victims: Victims) -> Victims:

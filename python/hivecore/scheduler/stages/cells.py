@@ -60,7 +60,10 @@ class CellStage(PlacingStage):
         if not kind.gpus:
             return ""
         within = job.where.within
-        joins = any(role.min_pods < role.pods for role in job.roles) or job.on_failure != "job"
+        joins = (
+            any(role.extra_numbers or role.joining_numbers for role in job.roles)
+            or job.on_failure != "job"
+        )
         if within in self._below_nodes and joins:
             return f"within={within!r} is below nodes, where pods that come later are not kept"
         if self._idle is None:

@@ -94,13 +94,13 @@ class DeviceStage(Stage):
             while gpus and end < len(pods) and requests[end] is request:
                 end += 1
             if places is not None and end > i + 1:
-                owners = [f"{unit.owner}/{role}/{number}" for role, number in pods[i:end]]
+                owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
                 decisions = part.allocate_many(request, owners, places[i:end])
                 decision = decisions[-1]
                 if decision.refusal is not None:
                     i += owners.index(decision.request.name)
             else:
-                request = request.replace(name=f"{unit.owner}/{role}/{number}")
+                request = request.replace(name=f"{unit.job}/{role}/{number}")
                 decision = part.schedule(
                     request, nodes=(node,) if node else offer.able.get(i, where), gpus=gpus or None
                 )
@@ -253,7 +253,7 @@ class DeviceStage(Stage):
             if request is None:
                 pods.append(pod)
                 continue
-            of_pod = request.replace(name=f"{unit.owner}/{pod.role}/{pod.index}")
+            of_pod = request.replace(name=_owner(unit, pod))
             held = self.part.allocations(of_pod.name)
             self.part.release(of_pod.name)
             gpus = pod.gpus if "cells" in offer.decisions and pod.gpus else None
@@ -311,7 +311,7 @@ class DeviceStage(Stage):
 
 def _owner(unit: Unit, pod: PlacedPod) -> str:
     """The name under which a pod has devices."""
-    return f"{unit.owner}/{pod.role}/{pod.index}"
+    return f"{unit.job}/{pod.role}/{pod.index}"
 
 
 def _gpus(pod: PlacedPod) -> int:

@@ -429,7 +429,8 @@ class QuotaStage(Stage):
         whether the quotas would evict each of them first.
         """
         over = self.part.overused()
-        first = {owner_of(name) for quota in over for name in self.part.overusers(quota)}
+        units = {name for quota in over for name in self.part.overusers(quota)}
+        first = {*units, *map(owner_of, units)}
         return {name: name in first for name, quota in names if name in first or quota in over}
 
     def uncharge(self, requests: Iterable[str]) -> None:

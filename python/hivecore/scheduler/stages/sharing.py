@@ -117,7 +117,7 @@ class SharingStage(Stage):
         """What jobs that share with a job have in common; None: it cannot share."""
         if len(job.stages) != self.terms.resources or not job.gpus:
             return None
-        if any(role.min_pods != role.pods for role in job.roles):
+        if any(role.extra_numbers or role.joining_numbers for role in job.roles):
             return None
         tenant = "" if self.terms.any_tenant and not self._has_cells else job.tenant
         quota = job.quota if self._has_quotas else ""

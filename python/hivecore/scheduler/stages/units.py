@@ -223,6 +223,11 @@ class Unit:
         self.has_quota = False
 
     @property
+    def job(self) -> str:
+        """The job of its pods, also of one that comes and leaves by itself."""
+        return owner_of(self.owner)
+
+    @property
     def request(self) -> str:
         """The name by which quotas know it."""
         return self.owner if self.kind.is_lent or self.has_quota else self.name
@@ -264,7 +269,7 @@ class Unit:
     def device_owners(self) -> list[str]:
         """The names under which its pods have devices, or would have if it ran."""
         owners = {
-            pod: f"{self.owner}/{pod.role}/{pod.number}"
+            pod: f"{self.job}/{pod.role}/{pod.number}"
             for pod, request in zip(self.pods, self.kind.devices, strict=True)
             if request is not None
         }

@@ -1,0 +1,57 @@
+"""The pods of a running job above its least: each comes and leaves by itself.
+
+The ledger treats such a pod as an opportunistic job of one pod, of the name "job/role/number". So
+it waits in the queue of its tenant, starts on what is idle, is a candidate where a guaranteed job
+lacks room, and stops by itself, by the rules for all jobs. It starts only near the other pods of
+its job, and ends with it. Of each role one more pod waits at a time.
+"""
+
+from hivecore._record import force_setattr
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.lines import push
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.stages.units import LEAST_PRIORITY, Pod, Unit
+
+__all__ = ["expect_extras", "job_of"]
+
+
+def expect_extras(state: State, live: Live) -> None:
+    """Let the next pod of each role of a running job wait, unless one waits already."""
+    for role in live.job.roles if live.state == "running" and not live.for_job else ():
+        extras = [one for one in live.extras.values() if one.units[0].pods[0].role == role.name]
+        numbers = {one.units[0].pods[0].number for one in extras}
+        missing = (number for number in role.extra_numbers if number not in numbers)
+        number = next(missing, None)
+        if number is not None and all(one.runs for one in extras):
+            extra = _extra_of(state, live, Pod(role.name, number))
+            state.add(extra)
+            state.log.keep(live.extras, extra.job.name)
+            live.extras[extra.job.name] = extra
+            state.stages.submit(extra.units[0])
+            push(state, extra.units[0])
+
+
+def _extra_of(state: State, live: Live, pod: Pod) -> Live:
+    """Make the job that stands for a pod of another job."""
+    job = job_of(live.job, pod)
+    kind = state.kinds.part(job, [pod])
+    extra = Live(job, [Unit(job.name, job.name, kind, (pod,))])
+    extra.extra_of = live.job.name
+    return extra
+
+
+def job_of(job: Job, pod: Pod) -> Job:
+    """The record of a pod above the least; above what its job wants it comes after all jobs."""
+    role = next(role for role in job.roles if role.name == pod.role)
+    lone = Job(
+        job.name,
+        job.tenant,
+        [role.replace(pods=1, min_pods=1, max_pods=None, spares=0)],
+        priority=job.priority if pod.number < role.pods else LEAST_PRIORITY,
+        guaranteed=False,
+        quota=job.quota,
+        where=job.where,
+    )
+    force_setattr(lone, "name", f"{job.name}/{role.name}/{pod.number}")
+    return lone

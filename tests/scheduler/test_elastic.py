@@ -1,0 +1,257 @@
+"""Elastic jobs grow where something is idle, and shrink pod by pod when others need it."""
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples, seeds
+from scheduler.histories import FailingHistory
+from scheduler.lives import COMPOSITIONS, said
+
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Shrink, Start, Where, diff_log, replay
+from hivecore.topology import NetworkTopology
+
+R0, R1 = (Where(must="rack", nodes=[f"n{i}" for i in of]) for of in (range(4), range(4, 8)))
+
+
+class ElasticHistory(FailingHistory):
+    """Jobs that grow and shrink, some of which run on when pods fail."""
+
+    def __init__(self, parts, seed):
+        super().__init__(parts, seed)
+        self.weights[4] += 0.3  # victims stop
+
+    def varied(self, job):
+        if job.stages or self.ways.random() < 0.3:
+            return job
+        how = self.ways.choice(["job", "pod", "pod-then-job"])
+        roles = []
+        for one in job.roles:
+            least = self.ways.randint(1, one.pods)
+            most = self.ways.choice([None, one.pods, one.pods + self.ways.randint(1, 3)])
+            spares = self.ways.choice([0, 1]) if how != "job" else 0
+            roles.append(one.replace(min_pods=least, max_pods=most, spares=spares))
+        return job.replace(on_failure=how, roles=roles)
+
+
+@pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
+def test_all_adds_up_however_jobs_grow_and_shrink(parts):
+    for seed in seeds(6):
+        history = ElasticHistory(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def network(nodes=8, size=4):
+    racks = {f"n{i}": {"rack": f"r{i // size}"} for i in range(nodes)}
+    made = NetworkTopology(["rack"], racks)
+    for node in racks:
+        made.set_free(node, {"gpu": 8})
+    return made
+
+
+def elastic(name="train", least=1, pods=2, most=8, gpus=8, where=None, **more):
+    roles = [Role("w", pods, gpus=gpus, min_pods=least, max_pods=most)]
+    return Job(name, "a", roles, where=where or Where(must="rack"), **more)
+
+
+def start(scheduler, *jobs):
+    for job in jobs:
+        scheduler.submit(job, scheduler.now)
+    actions = scheduler.decide(scheduler.now)
+    scheduler.check()
+    return actions
+
+
+def numbers(scheduler, job="train"):
+    return sorted(pod.index for pod in scheduler.status(job).pods)
+
+
+def by_quota(most=8, **settings):
+    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+    return Scheduler(quotas=tree, **settings)
+
+
+def test_a_job_grows_in_its_rack_as_far_as_that_goes():
+    scheduler = Scheduler(topology=network())
+    starts = start(scheduler, elastic())
+    assert [[pod.index for pod in one.pods] for one in starts] == [[0], [1], [2], [3]]
+    assert {pod.node for one in starts for pod in one.pods} == {"n0", "n1", "n2", "n3"}
+    assert (list(scheduler), len(scheduler), "train/w/1" in scheduler) == (["train"], 1, False)
+    assert scheduler.status("train/w/1").state == "running"
+    scheduler.add_node("n9", now=1.0, labels={"rack": "r0"}, free={"gpu": 16})
+    start(scheduler)
+    assert numbers(scheduler) == [0, 1, 2, 3, 4, 5]
+
+
+def test_it_shrinks_to_its_least_for_a_guaranteed_job_the_newest_pods_first():
+    scheduler = by_quota(immediate=True)
+    start(scheduler, elastic(gpus=1, where=Where()))
+    assert numbers(scheduler) == [*range(8)]
+    *shrinks, started = start(scheduler, Job("other", "a", 3))
+    assert all(one.for_job == "other" and one.why == "opportunistic" for one in shrinks)
+    assert sorted(pod.index for one in shrinks for pod in one.pods) == [5, 6, 7]
+    assert (started.job, numbers(scheduler)) == ("other", [0, 1, 2, 3, 4])
+    # Its least stays, though the other job is as important.
+    assert said(start(scheduler, Job("large", "a", 5))) == []
+    start(scheduler, Job("small", "a", 4))
+    assert numbers(scheduler) == [0] and scheduler.state("small") == "running"
+    scheduler.finish("other", now=5.0)
+    scheduler.finish("small", now=5.0)
+    assert scheduler.state("large") == "pending"
+    assert [one.job for one in start(scheduler)] == ["train", "large", "train"]
+
+
+def test_what_is_held_for_a_job_gets_free_pod_by_pod():
+    scheduler = Scheduler(topology=network())
+    start(scheduler, elastic())
+    shrinks = start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
+    assert said(shrinks) == [("Shrink", "train"), ("Shrink", "train")]
+    assert scheduler.status("other").victims == ("train/w/2", "train/w/3")
+    assert scheduler.status("train/w/2").for_job == "other"
+    with pytest.raises(KeyError, match="pod='w/0'"):
+        scheduler.stopped("train", now=1.0, pod="w/0")
+    with pytest.raises(ValueError, match="'train/w/1': it was not to stop"):
+        scheduler.stopped("train", now=1.0, pod="w/1")
+    scheduler.stopped("train", now=1.0, pod="w/2")
+    assert start(scheduler) == [] and scheduler.status("train/w/2").has_stopped
+    scheduler.stopped("train", now=2.0, pod="w/3")
+    assert said(start(scheduler)) == [("Start", "other")]
+    assert numbers(scheduler) == [0, 1]
+    assert scheduler.state("train") == "running"
+
+
+def test_a_job_takes_its_pods_with_it():
+    scheduler = Scheduler(topology=network(), quotas=by_quota(64).quotas)
+    start(scheduler, elastic(), elastic("other", priority=-5, where=R1))
+    assert [len(numbers(scheduler, name)) for name in ("train", "other")] == [4, 4]
+    scheduler.finish("train", now=1.0)
+    assert set(scheduler.topology.owners) == {"other", *[f"other/w/{i}" for i in (1, 2, 3)]}
+    preempt = start(scheduler, Job("large", "a", [Role("w", 4, gpus=8)], priority=9, where=R1))
+    assert said(preempt) == [("Preempt", "other")]
+    scheduler.stopped("other", now=2.0)
+    assert said(start(scheduler))[0] == ("Start", "large")
+
+
+def test_a_job_that_ends_while_it_shrinks_for_another_leaves_no_pods():
+    scheduler = Scheduler(topology=network())
+    start(scheduler, elastic())
+    start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
+    scheduler.stopped("train", now=1.0, pod="w/2")
+    scheduler.finish("train", now=1.0)
+    scheduler.check()
+    assert list(scheduler) == ["other"]
+    assert said(start(scheduler, elastic()))[0] == ("Start", "other")
+
+
+def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
+    for pods, first in ((4, "train"), (2, "late")):
+        scheduler = by_quota(2)
+        start(scheduler, elastic(pods=pods, gpus=1, where=Where()))
+        assert numbers(scheduler) == [0, 1]
+        start(scheduler, Job("late", "a", 1, guaranteed=False))
+        scheduler.set_total({"gpu": 3}, now=1.0)
+        scheduler.set_quota(Quota("a", max={"gpu": 3}), now=1.0)
+        assert [one.job for one in start(scheduler) if isinstance(one, Start)] == [first]
+
+
+def test_a_pod_above_the_least_takes_the_number_of_one_that_fails():
+    scheduler = Scheduler(topology=network())
+    start(scheduler, elastic(least=2, on_failure="pod"))
+    scheduler.remove_node("n0", now=1.0)
+    scheduler.check()
+    _, taken = start(scheduler)
+    assert [(pod.index, pod.node) for pod in taken.before] == [(3, "n3")]
+    assert [(pod.index, pod.node) for pod in taken.pods] == [(0, "n3")]
+    assert numbers(scheduler) == [0, 1, 2]
+    assert taken.job == "train" and scheduler.status("train").lost == ()
+
+
+def test_one_that_fails_grows_again_by_itself():
+    scheduler = Scheduler(topology=network())
+    start(scheduler, elastic())
+    scheduler.fail("train", now=1.0, pod="w/2")
+    assert numbers(scheduler) == [0, 1, 3]
+    assert said(start(scheduler)) == [("Start", "train")]
+
+
+def test_a_log_and_a_saved_state_tell_it_again(tmp_path):
+    scheduler = Scheduler(topology=network(), log=tmp_path / "log")
+    start(scheduler, elastic())
+    start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
+    scheduler.stopped("train", now=1.0, pod="w/2")
+    scheduler.decide(now=1.0)
+    scheduler.advance(now=90.0)
+    scheduler.decide(now=90.0)
+    saved = Scheduler.from_bytes(scheduler.to_bytes())
+    scheduler.close()
+    for again in (replay(tmp_path / "log"), saved):
+        for name in ("train", "train/w/2", "train/w/3", "other"):
+            assert again.status(name) == scheduler.status(name)
+        again.stopped("train", now=90.0, pod="w/3")
+        assert said(again.decide(now=90.0)) == [("Start", "other")]
+    begun = Scheduler(topology=network())
+    assert diff_log(tmp_path / "log", begun).after.started == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("max_pods=1", lambda: Role("w", 2, max_pods=1)),
+        ("max_pods=-1", lambda: Role("w", 2, max_pods=-1)),
+        ("max_pods: not together with stages", lambda: elastic(stages=(1.0, 2.0))),
+        ("where.multiple", lambda: elastic().replace(where=Where(multiple={"node": 2}))),
+    ],
+)
+def test_errors_name_the_argument(what, call):
+    with pytest.raises(ValueError, match=what):
+        call()
+
+
+@given(
+    free=st.lists(st.integers(1, 4), min_size=2, max_size=4),
+    jobs=st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1, max_size=2),
+    wanted=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+)
+@examples(150)
+def test_as_few_pods_leave_as_can(free, jobs, wanted):
+    nodes = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(len(free))}
+    made = NetworkTopology(["rack"], nodes)
+    for node, gpus in zip(nodes, free, strict=True):
+        made.set_free(node, {"gpu": gpus})
+    scheduler = Scheduler(topology=made, immediate=True)
+    names = [f"e{i}" for i in range(len(jobs))]
+    for name, (least, gpus) in zip(names, jobs, strict=True):
+        start(scheduler, elastic(name, least, least, 4, gpus))
+    (pods, gpus), must = wanted, Where(must="rack")
+    names = [name for name in names if name in scheduler]
+    extras = [
+        (pod.node, scheduler.job(name).roles[0].gpus)
+        for name in names
+        for pod in scheduler.status(name).pods
+        if pod.index >= scheduler.job(name).roles[0].min_pods
+    ]
+
+    def fits(gone):
+        idle = {node: made.free(node).get("gpu", 0) for node in nodes}
+        for node, more in gone:
+            idle[node] += more
+        room = Counter()
+        for node in nodes:
+            room[nodes[node]["rack"]] += idle[node] // gpus
+        return max(room.values()) >= pods
+
+    sizes = range(len(extras) + 1)
+    least = next((n for n in sizes if any(map(fits, combinations(extras, n)))), None)
+    job = Job("late", "a", [Role("w", pods, gpus=gpus)], where=must)
+    actions = start(scheduler, job)
+    shrinks = [one for one in actions if isinstance(one, Shrink)]
+    assert not any(isinstance(one, Preempt) for one in actions)
+    started = "late" in scheduler and scheduler.state("late") == "running"
+    assert (len(shrinks) if started else None) == least
