@@ -299,13 +299,14 @@ class State:
         """One more extra pod of each role asks for its part, unless one waits already."""
         if self.tree is None or self.before.has_order:
             return
-        owners = self.tree.owners
+        owners = {owner for owner in self.tree.owners if job_of(owner) == job.name}
         for role in job.roles:
-            names = [f"{job.name}/{role.name}/{number}" for number in role.extra_numbers]
-            missing = [name for name in names if name not in owners]
-            waits = any(name in owners and name not in self.has for name in names)
-            if missing and not waits:
-                self.ask(missing[0], job.replace(guaranteed=False, preemptible=True))
+            prefix = f"{job.name}/{role.name}/"
+            missing = (number for number in role.extra_numbers if f"{prefix}{number}" not in owners)
+            number = next(missing, None)
+            waits = any(one.startswith(prefix) and one not in self.has for one in owners)
+            if number is not None and not waits:
+                self.ask(f"{prefix}{number}", job.replace(guaranteed=False, preemptible=True))
 
     def ask(self, name: str, job: Job) -> None:
         """A pod of a job asks for its part."""

@@ -86,7 +86,8 @@ def stop(state: State, live: Live) -> None:
     live.note(state.log)
     live.pause(state.now)
     live.for_job = ""
-    _take_back(state, live.job.name, (TakeOver,))
+    if live.job.on_failure != "job":
+        _take_back(state, live.job.name, (TakeOver,))
     if lent is None:
         _give_back_all(state, live, end=False)
         requeue(state, live.units[0])

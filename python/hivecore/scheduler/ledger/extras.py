@@ -19,6 +19,8 @@ __all__ = ["expect_extras", "job_of"]
 def expect_extras(state: State, live: Live) -> None:
     """Let the next pod of each role of a running job wait, unless one waits already."""
     for role in live.job.roles if live.state == "running" and not live.for_job else ():
+        if role.max_pods is None:
+            continue
         extras = [one for one in live.extras.values() if one.units[0].pods[0].role == role.name]
         numbers = {one.units[0].pods[0].number for one in extras}
         missing = (number for number in role.extra_numbers if number not in numbers)
