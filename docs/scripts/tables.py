@@ -243,6 +243,43 @@ def _quota(results: Results) -> str:
     return _table(head, rows)
 
 
+def _failures(results: Results) -> str:
+    runs = [run for run in results["elastic"] if "seed" in run]
+    said = dict.fromkeys((run["trace"], run["nodes"], run["on_failure"]) for run in runs)
+    rows = []
+    for key in said:
+        found = [run for run in runs if (run["trace"], run["nodes"], run["on_failure"]) == key]
+        stalls = sum(run["stalls"] for run in found)
+        stalled = sum(run["stalls"] * run["mean_stall_min"] for run in found)
+        means = [
+            sum(run[name] for run in found) / len(found)
+            for name in ("mean_wait_min", "mean_completion_h", "makespan_h")
+        ]
+        how = f"{key[0]}, {key[1]} nodes: {key[2]}"
+        wait, completion, makespan = (f"{mean:,.1f}" for mean in means)
+        stall = f"{stalled / stalls:,.0f} min ({stalls})"
+        rows.append((how, stall, f"{wait} min", f"{completion} h", f"{makespan} h"))
+    head = ("`on_failure`", "stall of a gang (number)", "mean wait", "mean completion", "makespan")
+    return _table(head, rows)
+
+
+def _elastic(results: Results) -> str:
+    rows = [
+        (
+            f"{run['trace']}, {run['nodes']} nodes: {'elastic' if run['elastic'] else 'rigid'}"
+            f", pods to the power of {run['power']:g}",
+            f"{run['mean_wait_min']:,.0f} min",
+            f"{run['mean_completion_h']:,.1f} h",
+            f"{run['mean_gang_completion_h']:,.1f} h",
+            f"{run['makespan_h']:,.0f} h",
+        )
+        for run in results["elastic"]
+        if "elastic" in run
+    ]
+    head = ("gangs", "mean wait", "mean completion", "that of gangs", "makespan")
+    return _table(head, rows)
+
+
 def _demo(results: Results) -> str:
     runs = results["demo"]["configurations"]
     names = [
@@ -1141,8 +1178,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-joint": _devices_joint,
     "devices-koordinator": _devices_koordinator,
     "devices-life": _devices_life,
+    "elastic": _elastic,
     "evicted": _evicted,
     "evictions": _evictions,
+    "failures": _failures,
     "hit-ratios": _hit_ratios,
     "hived-pods": _hived_pods,
     "interleaving": _interleaving,
