@@ -11,7 +11,18 @@ from scheduler.histories import FailingHistory
 from scheduler.lives import COMPOSITIONS, said
 
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Shrink, Start, Where, diff_log, replay
+from hivecore.scheduler import (
+    Job,
+    Preempt,
+    Role,
+    Scheduler,
+    Shrink,
+    Start,
+    Stop,
+    Where,
+    diff_log,
+    replay,
+)
 from hivecore.topology import NetworkTopology
 
 R0, R1 = (Where(must="rack", nodes=[f"n{i}" for i in of]) for of in (range(4), range(4, 8)))
@@ -255,3 +266,14 @@ def test_as_few_pods_leave_as_can(free, jobs, wanted):
     assert not any(isinstance(one, Preempt) for one in actions)
     started = "late" in scheduler and scheduler.state("late") == "running"
     assert (len(shrinks) if started else None) == least
+
+
+def test_no_pod_takes_a_number_on_the_node_that_is_lost():
+    scheduler = Scheduler(topology=network(2, size=2))
+    start(scheduler, elastic(least=3, pods=3, most=4, gpus=4, on_failure="pod"))
+    assert [pod.node for pod in scheduler.status("train").pods] == ["n0", "n0", "n1", "n1"]
+    scheduler.remove_node("n1", now=1.0)
+    scheduler.check()
+    assert scheduler.status("train").lost == ("w/2",)
+    stops = [one for one in start(scheduler) if isinstance(one, Stop)]
+    assert sorted(pod.index for one in stops for pod in one.pods) == [2, 3]

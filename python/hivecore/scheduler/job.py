@@ -370,9 +370,9 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         """Of all pods together, spares included."""
         return sum([(role.pods + role.spares) * role.gpus for role in self.roles])
 
-    def is_spare(self, role: str, number: int) -> bool:
-        """Whether a pod of this number is a spare."""
-        return any(number in one.spare_numbers for one in self.roles if one.name == role)
+    def is_spare(self, name: str, number: int) -> bool:
+        """Whether the pod of this number of the role of this name is a spare."""
+        return any(number in role.spare_numbers for role in self.roles if role.name == name)
 
     def replace(self, **changes: Any) -> Self:
         """The same job with other arguments.

@@ -208,6 +208,17 @@ class State:
                     self.tree.evict(owner)
                 else:
                     self.tree.release(owner)
+            if "/" in name:
+                self.keep_first(name.rpartition("/")[0] + "/")
+
+    def keep_first(self, prefix: str) -> None:
+        """Of the extra pods of a role that wait only the first does so from now on."""
+        assert self.tree is not None
+        waiting = [
+            one for one in self.tree.owners if one.startswith(prefix) and one not in self.has
+        ]
+        for name in sorted(waiting, key=lambda one: int(one.removeprefix(prefix)))[1:]:
+            self.tree.release(name)
 
     def hand_on(self, name: str, heir: str, *, held: bool, ends: bool) -> None:
         """A job leaves what it shares to the others."""
@@ -341,7 +352,7 @@ def lone_pod(job: Job, pod: PlacedPod) -> Job | None:
     role = next(one for one in job.roles if one.name == pod.role)
     if pod.index not in role.extra_numbers:
         return None
-    alone = [role.replace(pods=pod.index + 1, min_pods=1, max_pods=None, spares=0)]
+    alone = [role.replace(pods=1, min_pods=1, max_pods=None, spares=0)]
     lone = Job(job.name, job.tenant, alone, guaranteed=False, quota=job.quota, where=job.where)
     force_setattr(lone, "name", pod_name(job, pod))
     return lone

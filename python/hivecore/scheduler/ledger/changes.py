@@ -40,6 +40,7 @@ def stop_on(state: State, node: str) -> None:
         if live.victims and (live in there or gone.intersection(live.victims)):
             abandon(state, live)
             wait_again(state, live)
+    there.sort(key=lambda live: not live.extra_of)  # which must not take numbers of lost pods
     for live in there:
         units = _on(live.placed, node)
         if not units or state.jobs.get(live.job.name) is not live:

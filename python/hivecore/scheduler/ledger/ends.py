@@ -106,7 +106,21 @@ def stop(state: State, live: Live) -> None:
     else:
         state.log.keep(state.untold, live.job.name)
         state.untold[live.job.name] = live
+    if live.extra_of:
+        _keep_first(state, live)
     reject_if_impossible(state, live)
+
+
+def _keep_first(state: State, live: Live) -> None:
+    """Let only the first of the pods wait that are of the role of a pod which has stopped."""
+    role = live.units[0].pods[0].role
+    waiting = [
+        (extra.units[0].pods[0].number, extra)
+        for extra in state.jobs[live.extra_of].extras.values()
+        if not extra.runs and extra.units[0].pods[0].role == role
+    ]
+    for _, extra in sorted(waiting, key=lambda numbered: numbered[0])[1:]:
+        end(state, extra)
 
 
 def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
@@ -117,7 +131,10 @@ def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
 
 def end_extras(state: State, live: Live) -> None:
     """End the pods that come and leave by themselves, with their job."""
+    _expect_no_extras(state, live)
     for extra in [*live.extras.values()]:
+        if state.jobs.get(extra.job.name) is not extra:
+            continue  # it has ended with another
         end(state, extra)
         if state.jobs.get(extra.job.name) is extra:  # what it has is held for another job
             winner = state.jobs[extra.for_job]
@@ -125,14 +142,19 @@ def end_extras(state: State, live: Live) -> None:
             wait_again(state, winner)
 
 
-def expect_no_more(state: State, live: Live) -> None:
-    """Let no more pods join a job; those that come and leave by themselves end with it."""
+def _expect_no_extras(state: State, live: Live) -> None:
+    """Let the pods that come and leave by themselves wait no more; those that run do not return."""
     for extra in [*live.extras.values()]:
         if extra.runs:
             extra.note(state.log)
             extra.is_ending = True
         else:
             end(state, extra)
+
+
+def expect_no_more(state: State, live: Live) -> None:
+    """Let no more pods join a job; those that come and leave by themselves end with it."""
+    _expect_no_extras(state, live)
     if len(live.units) == 1:
         return
     for unit in live.units[1:]:
@@ -188,7 +210,7 @@ def has_stopped(state: State, live: Live) -> None:
     live.note(state.log)
     live.has_stopped = True
     for extra in [*live.extras.values()]:
-        if not extra.has_stopped:
+        if extra.runs and not extra.has_stopped:
             has_stopped(state, extra)
     state.stages.read(live.job.name, False)
     winner = state.jobs.get(live.for_job)

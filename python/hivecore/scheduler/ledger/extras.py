@@ -21,11 +21,13 @@ def expect_extras(state: State, live: Live) -> None:
     for role in live.job.roles if live.state == "running" and not live.for_job else ():
         if role.max_pods is None:
             continue
-        extras = [one for one in live.extras.values() if one.units[0].pods[0].role == role.name]
-        numbers = {one.units[0].pods[0].number for one in extras}
+        extras = [
+            extra for extra in live.extras.values() if extra.units[0].pods[0].role == role.name
+        ]
+        numbers = {extra.units[0].pods[0].number for extra in extras}
         missing = (number for number in role.extra_numbers if number not in numbers)
         number = next(missing, None)
-        if number is not None and all(one.runs for one in extras):
+        if number is not None and all(extra.runs for extra in extras):
             extra = _extra_of(state, live, Pod(role.name, number))
             state.add(extra)
             state.log.keep(live.extras, extra.job.name)

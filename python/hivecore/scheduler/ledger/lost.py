@@ -49,7 +49,7 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
     state.count_again()
     expect_extras(state, live)
     if taken:
-        pods, spares = tuple(after for _, after in taken), tuple(one for one, _ in taken)
+        pods, spares = tuple(after for _, after in taken), tuple(before for before, _ in taken)
         state.outbox.append(TakeOver(live.job.name, pods, spares))
 
 
@@ -96,10 +96,10 @@ def _take_extras(state: State, live: Live) -> _Taken:
     first = live.units[0]
     there = {(pod.role, pod.index) for pod in first.placed}
     for pod in first.pods if live.extras and not state.stages.places_by_cells else ():
-        extras = [one for one in live.extras.values() if one.runs and not one.for_job]
+        extras = [extra for extra in live.extras.values() if extra.runs and not extra.for_job]
         newest = max(
-            (one for one in extras if one.units[0].pods[0].role == pod.role),
-            key=lambda one: (one.since, one.number),
+            (extra for extra in extras if extra.units[0].pods[0].role == pod.role),
+            key=lambda extra: (extra.since, extra.number),
             default=None,
         )
         if pod in there or live.job.is_spare(*pod) or newest is None:
