@@ -20,7 +20,7 @@ import numpy as np
 from harness import ITP, command_line, save
 from tenant_loops import Quota, run
 
-from hivecore.sim import LENDING, Workload, own_nodes, replay
+from hivecore.sim import BACKFILL, LENDING, Workload, own_nodes, replay
 from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.traces import generate, load
 
@@ -84,12 +84,13 @@ def at_random(seed: int, packed: bool) -> Rule:
 
 
 def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
-    runs = replay(work, ["quota", "cells", LENDING]).runs
+    runs = replay(work, ["quota", "cells", LENDING, BACKFILL]).runs
     private = runs["private"].start
     starts = {"private clusters": private, "hivecore": runs["quota"].start}
     assert starts["hivecore"].tolist() == run(work, Quota(work))
     for placement, make in placements(seeds).items():
         starts[placement] = np.array(run(work, make(work)))
+    starts["backfill"] = runs[BACKFILL].start
     starts["cells"] = runs["cells"].start
     starts["cells, lending"] = runs[LENDING].start
     figures = []

@@ -218,6 +218,7 @@ def _mixed(results: Results) -> str:
 def _quota(results: Results) -> str:
     names = {
         "private clusters": "private clusters",
+        "backfill": "private clusters with backfilling",
         "first fit": "quota, first fit",
         "best fit": "quota, best fit",
         "hivecore": "quota, the most used nodes that serve",

@@ -140,8 +140,7 @@ class History:
             priority=rng.randint(0, 2),
             rack=rng.random() < 0.15,
             stages=rng.choice(self.stages),
-            run_time=self.estimate(),
-            **more,
+            **{"run_time": self.estimate(), **more},
         )
         if self.quotas is not None:
             job = job.replace(quota=self.quotas.choice("ab"))

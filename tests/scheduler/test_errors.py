@@ -152,7 +152,7 @@ def test_a_forecast_is_what_a_branch_lives_through_and_leaves_no_trace(parts, se
     rng = random.Random(seed)
 
     def estimated(*arguments, **options):
-        return make_job(*arguments, **options, run_time=rng.choice([None, 1.0, 5.0, 20.0]))
+        return make_job(*arguments, **options | {"run_time": rng.choice([None, 1.0, 5.0, 20.0])})
 
     monkeypatch.setattr(scheduler_histories, "make_job", estimated)
     history = History(parts, seed)

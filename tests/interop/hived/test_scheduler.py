@@ -1024,7 +1024,7 @@ def test_arguments_of_odd_types_are_named(call, error, message):
     assert scheduler.to_bytes() == before
 
 
-@pytest.mark.parametrize(("evictions", "outcome"), [("packing", "preempt"), ("least", "bind")])
+@pytest.mark.parametrize(("evictions", "outcome"), [("private", "preempt"), ("least", "bind")])
 def test_what_comes_first_is_said_once_for_all_pods(evictions, outcome):
     scheduler = HivedScheduler(flat_config(2, {"A": {"NODE": 2}}), evictions=evictions)
     bind(scheduler, "low", spec(number=1))

@@ -177,7 +177,7 @@ def misspelt_network():
         ({"topology": misspelt_network()}, "topology: no job can ask for 'gpus', GPUs are 'gpu'"),
         ({"quotas": tree(gpus=8)}, r"quotas\['t'\]: no job can ask for 'gpus'"),
         ({"quotas": tree(GPU=8, gpu=8)}, r"quotas\['t'\]: no job can ask for 'GPU'"),
-        ({"queues": TenantQueues(blocking="backfill")}, "use blocking='fifo' or 'best-effort'"),
+        ({"queues": TenantQueues(blocking="backfill")}, "blocking='fifo' or 'best-effort'"),
     ],
 )
 def test_a_part_that_limits_nothing_is_refused(part, says):
@@ -188,7 +188,7 @@ def test_a_part_that_limits_nothing_is_refused(part, says):
 def test_queues_in_which_one_tenant_backfills_or_jobs_wait_are_refused():
     queues = TenantQueues()
     queues.set_blocking("t", "backfill")
-    with pytest.raises(ValueError, match="a scheduler cannot backfill"):
+    with pytest.raises(ValueError, match="use Scheduler"):
         Scheduler(queues=queues)
     queues = TenantQueues()
     queues.push(QueuedJob("j", "t", 1), 0)

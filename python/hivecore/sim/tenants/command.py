@@ -32,7 +32,7 @@ def add_tenants(kinds: Any) -> None:
     what = "tenants in private clusters, under quotas and in cells: queueing delay, and excess "
     what += "over the private cluster"
     kind = replay_kind(kinds, "tenants", "TRACE [TRACE ...]", what, _run)
-    what = f"{{}} (default: the first three); {LENDING}: waiting jobs may run on idle cells"
+    what = f"{{}} (default: the first three); {LENDING}: jobs may run on idle cells"
     choices = (*POLICIES, LENDING, BACKFILL)
     add(kind, "--policy", "NAME", what, choices=choices, nargs="+", default=POLICIES)
     add(kind, "--format", "NAME", "of the trace files: {}", choices=FORMATS, required=True)
