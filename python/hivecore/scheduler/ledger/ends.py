@@ -201,7 +201,7 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
         first.is_placed = unit.is_placed
     unit.note(state.log)
     unit.placed, unit.is_placed = (), False
-    if state.queues.charges_time and unit.departure is not None:
+    if state.charges_time and unit.departure is not None:
         unit.departure = state.queues.ended(unit.departure, state.microseconds)
 
 

@@ -58,6 +58,7 @@ class State(Trials):
         "backfill",
         "begun",
         "came",
+        "charges_time",
         "has_queues",
         "immediate",
         "jobs",
@@ -100,6 +101,8 @@ class State(Trials):
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
         self.queues = TenantQueues() if queues is None else queues
+        #: whether the queues are to be told when jobs end
+        self.charges_time = self.queues.charges_time
         #: the units that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
@@ -422,6 +425,7 @@ class State(Trials):
         branch = object.__new__(State)
         branch.stages, branch.queues = self.stages.branch(), self.queues.copy()
         branch.log, branch.has_queues = branch.stages.log, self.has_queues
+        branch.charges_time = self.charges_time
         # Empty queues are false.
         branch.lending = None if self.lending is None else self.lending.copy()
         branch.immediate, branch.preemption = self.immediate, self.preemption

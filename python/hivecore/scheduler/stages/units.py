@@ -209,10 +209,12 @@ _values = attrgetter(*_FIELDS)
 class Unit:
     """Pods that start together."""
 
-    __slots__ = ("name", "owner", "pods", *_FIELDS)
+    __slots__ = ("job", "name", "owner", "pods", *_FIELDS)
 
     def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
+        #: the job of its pods, also of one that comes and leaves by itself
+        self.job = owner_of(owner) if "/" in owner else owner
         #: how it left its queue, if it may return
         self.departure: Departure | None = None
         #: while it runs: where its pods are, and whether cells or a network have placed them
@@ -221,11 +223,6 @@ class Unit:
         #: its quota is charged already: another unit of the job is on idle cells, or keeps the
         #: charge of pods that have failed
         self.has_quota = False
-
-    @property
-    def job(self) -> str:
-        """The job of its pods, also of one that comes and leaves by itself."""
-        return owner_of(self.owner)
 
     @property
     def request(self) -> str:
