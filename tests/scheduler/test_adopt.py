@@ -20,7 +20,7 @@ def pod(role, index, node, *gpus):
 @pytest.mark.parametrize("parts", ALONE)
 def test_a_new_scheduler_takes_up_what_another_one_has_started(parts):
     adopted = 0
-    for seed in seeds(8):
+    for seed in range(max(4, len(seeds(8)))):
         history = History(parts, seed)
         for event in (history.change, history.set_node):
             history.weights[history.events.index(event)] = 0
