@@ -7,19 +7,21 @@ from heapq import heappop, heappush
 import pytest
 from profiles import seeds
 from scheduler.histories import History
-from scheduler.lives import COMPOSITIONS, decided, enforced, flat_network, make_job, make_scheduler
+from scheduler.lives import (
+    COMPOSITIONS,
+    decided,
+    enforced,
+    flat_network,
+    limited,
+    make_job,
+    make_scheduler,
+)
 
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Scheduler, Start, Where
 
 PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
-
-
-def counted(gpus, **settings):
-    tree = QuotaTree([Quota("a", max={"gpu": gpus})], total={"gpu": gpus})
-    return Scheduler(quotas=tree, **settings)
 
 
 def lived(scheduler, jobs, look=lambda scheduler, now: None):
@@ -93,7 +95,7 @@ def workload(rng, number, gpus):
 def test_one_promise_is_easy_backfilling(seed):
     rng = random.Random(seed)
     jobs = workload(rng, 40, 8)
-    assert lived(counted(8, backfill=1), jobs) == easy(jobs, 8)
+    assert lived(limited(8, backfill=1), jobs) == easy(jobs, 8)
 
 
 @pytest.mark.parametrize("parts", PLACING)
@@ -127,7 +129,7 @@ def test_no_job_starts_later_than_promised(parts, backfill):
 
 
 def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts():
-    scheduler = counted(8, backfill=1)
+    scheduler = limited(8, backfill=1)
     jobs = [("now", 6, 60), ("next", 8, 10), ("long", 2, 90), ("short", 2, 50)]
     started = decided(scheduler, *(Job(name, "a", of, run_time=time) for name, of, time in jobs))
     assert [one.job for one in started if isinstance(one, Start)] == ["now", "short"]
@@ -152,7 +154,7 @@ def test_a_job_on_other_nodes_starts_though_it_ends_later():
 
 
 def test_a_more_important_job_breaks_a_promise_and_gets_it():
-    scheduler = counted(8, backfill=1)
+    scheduler = limited(8, backfill=1)
     decided(scheduler, Job("now", "a", 6, run_time=60), Job("next", "a", 8, run_time=60))
     decided(scheduler, Job("urgent", "a", 2, priority=1, run_time=90), now=1.0)
     assert scheduler.state("urgent") == "running"
@@ -161,7 +163,7 @@ def test_a_more_important_job_breaks_a_promise_and_gets_it():
 
 
 def test_without_estimates_nothing_is_promised():
-    scheduler = counted(8, backfill=1)
+    scheduler = limited(8, backfill=1)
     jobs = [Job("now", "a", 6), Job("next", "a", 8), Job("long", "a", 2)]
     started = decided(scheduler, *jobs)
     assert [one.job for one in started if isinstance(one, Start)] == ["now", "long"]
@@ -180,7 +182,7 @@ def test_in_any_history_a_saved_scheduler_decides_the_same(parts):
 
 
 def test_promises_are_saved_and_undone():
-    scheduler = counted(8, backfill=1)
+    scheduler = limited(8, backfill=1)
     decided(scheduler, Job("now", "a", 6, run_time=60), Job("next", "a", 8, run_time=60))
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert (again.promised("next"), copy.copy(again).promised("next")) == (60.0, 60.0)
