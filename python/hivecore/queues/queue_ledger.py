@@ -269,8 +269,10 @@ class QueueLedger(LoggedTrials, PlainState):
     def _plain(self) -> dict[str, Any]:
         rate = self._ageing
         tenants = self._tenants.values()
-        times = [(one.ran, one.runs) for one in tenants], self._running.plain()
-        return ({"times": times} if self._order == "gpu-time" else {}) | {
+        times: dict[str, Any] = {}
+        if self._order == "gpu-time":
+            times["times"] = [(one.ran, one.runs) for one in tenants], self._running.plain()
+        return times | {
             "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
             "counts": (self._now, self._numbered, self._stamped, self._clock),
             "tenants": [

@@ -33,14 +33,9 @@ __all__ = ["SchedulerEvent", "event_of_plain"]
 _LATEST = 2.0**40
 
 
-def _moves(value: Any, name: str) -> tuple[Move, ...]:
+def _records(kind: type[Any], value: Any, name: str) -> tuple[Any, ...]:
     rows = enumerate(as_tuple(value, name))
-    return tuple([record_of_plain(Move, move, f"{name}[{i}]") for i, move in rows])
-
-
-def _pods(value: Any, name: str) -> tuple[PlacedPod, ...]:
-    rows = enumerate(as_tuple(value, name))
-    return tuple([record_of_plain(PlacedPod, pod, f"{name}[{i}]") for i, pod in rows])
+    return tuple([record_of_plain(kind, row, f"{name}[{i}]") for i, row in rows])
 
 
 def _spec(value: Any, name: str) -> ClusterSpec:
@@ -89,9 +84,13 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "cancel": _OF_JOB,
     "fail": {**_OF_JOB, "pod": check_of(str | None)},
     "amend": {**_OF_JOB, "changes": _changes},
-    "adopt": {"job": partial(record_of_plain, Job), "pods": _pods, "since": as_float},
+    "adopt": {
+        "job": partial(record_of_plain, Job),
+        "pods": partial(_records, PlacedPod),
+        "since": as_float,
+    },
     "stopped": {**_OF_JOB, "pod": check_of(str | None)},
-    "move": {"moves": _moves},
+    "move": {"moves": partial(_records, Move)},
     "set_node": {"node": as_name, "healthy": as_bool},
     "add_node": {
         "node": as_name,

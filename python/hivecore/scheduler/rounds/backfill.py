@@ -177,7 +177,8 @@ def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
     refusal = Refusal("scheduler", "backfill", f"would delay {name!r}", name)
     if unit is live.units[0] and not unit.kind.is_alone:
         until = state.promised[name]
-        likes = (state.jobs[name] for name in state.waiting.names(unit.kind) if name != unit.name)
+        others = (other for other in state.waiting.names(unit.kind) if other != unit.name)
+        likes = (state.jobs[other] for other in others)
         able = [
             like
             for like in likes

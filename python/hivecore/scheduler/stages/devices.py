@@ -195,7 +195,7 @@ class DeviceStage(Stage):
         for i, (pod, request) in enumerate(zip(pods, unit.kind.devices, strict=True)):
             if request is None:
                 continue
-            name = f"{unit.owner}/{pod.role}/{pod.index}"
+            name = _owner(unit, pod)
             of_pod, gpus = request.replace(name=name), pod.gpus or None
             decision = self.part.schedule(of_pod, nodes=(pod.node,), gpus=gpus)
             if decision.refusal is not None:
