@@ -426,9 +426,29 @@ def test_a_record_of_unknown_things_is_recovered_as_far_as_it_goes():
     cluster.check()
     restored = CellCluster.from_bytes(cluster.to_bytes())
     assert restored.to_bytes() == cluster.to_bytes()
+    assert cluster.record("lost") == (PodPlacement("c", "gone", (0, 1), ("node", "node"), ()),)
     cluster.release("lost")
     cluster.release("strange")
     assert cluster.to_bytes() == two_tenants().to_bytes()
+
+
+def test_a_record_of_a_downgraded_group_has_the_levels_that_it_is_to_have_again():
+    cluster = two_tenants()
+    start(cluster, "g", members=[(2, 4)])
+    whole, spec = cluster.record("g"), cluster.spec
+    assert whole == cluster.group("g").placement
+    cluster.reconfigure(owned({"B": {"rack": 1}}))
+    record = cluster.record("g")
+    assert [pod.preassigned for pod in record] == [pod.preassigned for pod in whole]
+    assert not cluster.group("g").guaranteed
+    before = cluster.to_bytes()
+    group = cluster.group("g").group
+    cluster.release("g")
+    cluster.recover(group, record)
+    assert cluster.to_bytes() == before
+    assert cluster.reconfigure(spec).promoted == ("g",)
+    with pytest.raises(KeyError, match="'nobody'"):
+        cluster.record("nobody")
 
 
 # --- state

@@ -178,6 +178,42 @@ def test_pods_on_cells_are_placed_again_in_the_cell_of_their_job():
     assert not scheduler.cells.groups()
 
 
+def test_pods_fail_after_the_cells_have_lost_a_node_and_the_job_keeps_what_it_had_there():
+    def racks(nodes):
+        chain = Chain(["gpu", "node", "rack"], [4, 2], 1, nodes=nodes)
+        return ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})
+
+    spec = racks(["n0", "n1"])
+    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    start(scheduler, Job("train", "a", [Role("w", 4, gpus=2)], on_failure="pod"))
+    before = nodes_of(scheduler)
+    lost = [i for i in before if before[i] == "n1"]
+    scheduler.reconfigure(racks(["n0", "n2"]), now=1.0)
+    scheduler.fail("train", now=2.0, pod=f"w/{lost[0]}")
+    scheduler.check()
+    assert nodes_of(scheduler) == {i: before[i] for i in before if i != lost[0]}
+    scheduler.reconfigure(spec, now=3.0)
+    scheduler.check()
+    group = scheduler.cells.group("train")
+    assert group.guaranteed
+    assert [pod.node for pod in group.placement].count("n1") == 1
+
+
+def test_pods_fail_of_a_job_that_has_lost_its_guarantee_and_it_may_have_it_again():
+    def owned(nodes):
+        chain = Chain(["gpu", "node"], [4], 2, nodes=["n0", "n1"])
+        return ClusterSpec({"c": chain}, {"a": {"c": {"node": nodes}}})
+
+    scheduler = Scheduler(cells=CellCluster(owned(2)), immediate=True)
+    start(scheduler, Job("train", "a", [Role("w", 2, gpus=4)], on_failure="pod"))
+    scheduler.reconfigure(owned(0), now=1.0)
+    scheduler.fail("train", now=2.0, pod="w/1")
+    assert not scheduler.cells.group("train").guaranteed
+    scheduler.reconfigure(owned(2), now=3.0)
+    assert scheduler.cells.group("train").guaranteed
+    scheduler.check()
+
+
 def test_the_quota_stays_charged_for_pods_that_wait():
     tree = QuotaTree([Quota("a", max={"gpu": 32})], total={"gpu": 32})
     scheduler = two_racks(quotas=tree)

@@ -24,6 +24,7 @@ from hivecore.cells.books.saved_cluster import decode, encode
 from hivecore.cells.changes import GroupStatus
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import VirtualTree
+from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = ["CellLedger"]
 
@@ -153,6 +154,17 @@ class CellLedger(Trials, Stateful):
         with self._lock:
             self._books.groups.known(name)
             return group_status(self._books, name)
+
+    def record(self, name: str) -> tuple[PodPlacement, ...]:
+        """What `recover` needs to book a live group again: one record per pod.
+
+        Beside its placement it has the leaves that no longer exist, and the levels of the tenant's
+        cells that a downgraded group is to have again. Cost: O(leaves of the group).
+
+        :raises KeyError: there is no live group of this name.
+        """
+        with self._lock:
+            return self._books.record(self._books.groups.known(name))
 
     def free_cells(self) -> dict[str, dict[str, npt.NDArray[np.int64]]]:
         """Chain -> level -> the cells listed as free, ascending: int64 arrays.

@@ -203,7 +203,7 @@ class CellStage(PlacingStage):
         of_leaf = {
             (pod.node, gpu): pod
             for name in names
-            for pod in self.part.group(name).placement
+            for pod in self.part.record(name)
             for gpu in pod.leaf_indices
         }
         for name in names:
