@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 __all__ = ["Evictions"]
 
@@ -13,7 +14,7 @@ class Evictions:
 
     Kubernetes evicts the victims of one node at a time for a pod. Each pod of a gang gets another
     node, so that all of them are evicted at once: the least by name, and it keeps that while
-    victims are on it.
+    victims are on it. What is kept under a gang's name ends with the last of its victims.
 
     >>> from hivecore.interop.kubernetes.serving.evictions import Evictions
     >>> evictions = Evictions()
@@ -24,17 +25,26 @@ class Evictions:
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, str]] = {}
+        self._victims: dict[str, set[str]] = {}
 
     def node(self, gang: str, pod: str, victims: Mapping[str, Sequence[str]]) -> str | None:
         """The node whose victims are evicted for this pod; ``None``: it has no victims."""
         if not victims:
-            self._nodes.pop(gang, None)
+            self._forget(gang)
             return None
+        named = set(chain.from_iterable(victims.values()))
+        if named.isdisjoint(self._victims.get(gang, ())):
+            self._forget(gang)  # another preemption under the same name
+        self._victims[gang] = named
         nodes = self._nodes.setdefault(gang, {})
         if len(self._nodes) > _MOST_REMEMBERED:
-            del self._nodes[next(iter(self._nodes))]
+            self._forget(next(iter(self._nodes)))
         if nodes.get(pod) not in victims:
             nodes.pop(pod, None)
             shared = Counter(nodes.values())
             nodes[pod] = min(victims, key=lambda node: (shared[node], node))
         return nodes[pod]
+
+    def _forget(self, gang: str) -> None:
+        self._nodes.pop(gang, None)
+        self._victims.pop(gang, None)

@@ -1,0 +1,12 @@
+"""Which node's victims are named for which pod of a gang."""
+
+from hivecore.interop.kubernetes.serving.evictions import Evictions
+
+
+def test_a_gang_of_the_same_name_with_other_victims_starts_anew() -> None:
+    evictions = Evictions()
+    assert evictions.node("gang", "old-0", {"n1": ["a"]}) == "n1"
+    assert evictions.node("gang", "old-1", {"n1": ["a"]}) == "n1"
+    victims = {"n1": ["b"], "n2": ["c"]}
+    nodes = [evictions.node("gang", pod, victims) for pod in ("new-0", "new-1")]
+    assert nodes == ["n1", "n2"]
