@@ -110,7 +110,7 @@ class Extender(HttpExtender):
         self.scheduler = scheduler
         self.waiting = WaitingPods(scheduler)
         """The pods that could not be bound."""
-        self.informer = Informer(scheduler, foreign, self.waiting.forget)
+        self.informer = Informer(scheduler, foreign, self._settled)
         """What is known of the pods and nodes of the cluster."""
         self.touches = False
         """Whether pods that wait are touched when they are due."""
@@ -123,6 +123,10 @@ class Extender(HttpExtender):
         if isinstance(error, LookupError) and reply.pod is not None:
             self.forget(reply.pod.identity)
         super().sent(reply, error)
+
+    def _settled(self, identity: str) -> None:
+        self.waiting.forget(identity)
+        self._evictions.forget(identity)
 
     def forget(self, identity: str) -> None:
         """The pod is gone, or has ended."""

@@ -26,25 +26,32 @@ class Evictions:
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, str]] = {}
         self._victims: dict[str, set[str]] = {}
+        self._gangs: dict[str, str] = {}
 
     def node(self, gang: str, pod: str, victims: Mapping[str, Sequence[str]]) -> str | None:
         """The node whose victims are evicted for this pod; ``None``: it has no victims."""
         if not victims:
-            self._forget(gang)
+            self._end(gang)
             return None
         named = set(chain.from_iterable(victims.values()))
         if named.isdisjoint(self._victims.get(gang, ())):
-            self._forget(gang)  # another preemption under the same name
+            self._end(gang)  # another preemption under the same name
         self._victims[gang] = named
         nodes = self._nodes.setdefault(gang, {})
         if len(self._nodes) > _MOST_REMEMBERED:
-            self._forget(next(iter(self._nodes)))
+            self._end(next(iter(self._nodes)))
         if nodes.get(pod) not in victims:
             nodes.pop(pod, None)
             shared = Counter(nodes.values())
+            self._gangs[pod] = gang
             nodes[pod] = min(victims, key=lambda node: (shared[node], node))
         return nodes[pod]
 
-    def _forget(self, gang: str) -> None:
-        self._nodes.pop(gang, None)
+    def forget(self, pod: str) -> None:
+        """The pod is bound, or gone."""
+        self._nodes.get(self._gangs.pop(pod, ""), {}).pop(pod, None)
+
+    def _end(self, gang: str) -> None:
+        for pod in self._nodes.pop(gang, ()):
+            self._gangs.pop(pod, None)
         self._victims.pop(gang, None)
