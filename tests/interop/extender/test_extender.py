@@ -6,6 +6,7 @@ import pytest
 from interop.extender.pods_and_kubelets import HIVED, World, hived_pod, koordinator_pod
 from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
 
+from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.scheduler import Scheduler
 
 
@@ -235,6 +236,20 @@ def test_victims_of_somebody_who_is_gone_leave_for_the_next_one(worlds):
     assert world.states() == {"pods:spare": "running"}
     world.cluster.run(*gang("next", 2))
     assert set(world.cluster.bound()) == {"next-0", "next-1"}
+
+
+def test_pods_that_are_bound_or_gone_keep_no_node_of_victims(worlds, monkeypatch):
+    settled = []
+    monkeypatch.setattr(Evictions, "forget", lambda _, pod: settled.append(pod))
+    world = worlds("cells")
+    bound, gone = gang("train", 2), gang("next", 2)
+    world.cluster.run(*bound)
+    world.cluster.create(*gone)
+    uids = {name: pod["metadata"]["uid"] for pod in gone for name in [pod["metadata"]["name"]]}
+    assert {*settled} == {pod["metadata"]["uid"] for pod in bound}
+    settled.clear()
+    world.cluster.delete(*uids)
+    assert settled == [*uids.values()]
 
 
 # --- nodes

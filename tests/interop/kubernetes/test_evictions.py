@@ -3,7 +3,7 @@
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 
 
-def test_a_gang_of_the_same_name_with_other_victims_starts_anew() -> None:
+def test_a_gang_of_the_same_name_with_other_victims_gets_new_nodes() -> None:
     evictions = Evictions()
     assert evictions.node("gang", "old-0", {"n1": ["a"]}) == "n1"
     assert evictions.node("gang", "old-1", {"n1": ["a"]}) == "n1"

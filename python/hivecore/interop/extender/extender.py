@@ -74,9 +74,9 @@ class PodExtender:
         self._scheduler = scheduler
         self.jobs = PodJobs(scheduler, tell)
         """The pods that are known, and their jobs."""
-        self.informer = JobInformer(scheduler, self.jobs)
-        """What is known of the pods and nodes of the cluster."""
         self._evictions = Evictions()
+        self.informer = JobInformer(scheduler, self.jobs, self._evictions.forget)
+        """What is known of the pods and nodes of the cluster."""
         self._not_ours: dict[str, None] = {}
 
     def begin(self, path: str, body: Any) -> Reply:

@@ -1,6 +1,6 @@
 """What Kubernetes reports, passed on to the jobs of its pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hivecore.interop.extender.annotations import read_place
@@ -21,12 +21,17 @@ class JobInformer(ClusterInformer):
 
     A node is healthy if it is ready and schedulable; those that are not reported stay as the
     scheduler has them.
+
+    :param settled: is called for every pod that is bound, or gone.
     """
 
     kinds = (*ClusterInformer.kinds, KIND, X_KIND, *KINDS)
 
-    def __init__(self, scheduler: Scheduler, jobs: PodJobs) -> None:
+    def __init__(
+        self, scheduler: Scheduler, jobs: PodJobs, settled: Callable[[str], object]
+    ) -> None:
         super().__init__()
+        self._settled = settled
         self._scheduler = scheduler
         self._jobs = jobs
         self._has_nodes = False  # all of them are known
@@ -53,6 +58,7 @@ class JobInformer(ClusterInformer):
         node = node_of(Field(pod))
         if not node:
             return
+        self._settled(identity)
         job, slot = read_place(pod)
         record = hash((node, job, slot))
         if known.recovered != record:
@@ -77,6 +83,7 @@ class JobInformer(ClusterInformer):
         self._jobs.see_object("Node", type_, node)
 
     def _lose_pod(self, identity: str) -> None:
+        self._settled(identity)
         self._jobs.lose(identity)
 
     def _set_health(self, node: str, ready: bool) -> None:
