@@ -110,23 +110,20 @@ class Extender(HttpExtender):
         self.scheduler = scheduler
         self.waiting = WaitingPods(scheduler)
         """The pods that could not be bound."""
-        self.informer = Informer(scheduler, foreign, self._settled)
+        self._evictions = Evictions()
+        settled = self.waiting.forget, self._evictions.forget
+        self.informer = Informer(scheduler, foreign, settled)
         """What is known of the pods and nodes of the cluster."""
         self.touches = False
         """Whether pods that wait are touched when they are due."""
         self._last_names: NamesAtEnd | None = None
         self._attempts: dict[str, int] = {}
-        self._evictions = Evictions()
 
     def sent(self, reply: Reply, error: Exception | None) -> None:
         """The object that binds a pod was sent; a `LookupError`: the pod does not exist."""
         if isinstance(error, LookupError) and reply.pod is not None:
             self.forget(reply.pod.identity)
         super().sent(reply, error)
-
-    def _settled(self, identity: str) -> None:
-        self.waiting.forget(identity)
-        self._evictions.forget(identity)
 
     def forget(self, identity: str) -> None:
         """The pod is gone, or has ended."""

@@ -26,7 +26,7 @@ class Informer(ClusterInformer):
 
     :param foreign: the name of a resource, such as ``nvidia.com/gpu``: a node where pods without
         HiveD's annotation hold some of it is no good. ``None``: such pods are not looked at.
-    :param settled: is called for every pod that does not wait any more: it is bound, or gone.
+    :param settled: are called for every pod that does not wait any more: it is bound, or gone.
 
     A node is good if it is ready and schedulable. Not for several threads at once.
     """
@@ -35,11 +35,11 @@ class Informer(ClusterInformer):
         self,
         scheduler: HivedScheduler,
         foreign: str | None = None,
-        settled: Callable[[str], object] | None = None,
+        settled: Iterable[Callable[[str], object]] = (),
     ) -> None:
         super().__init__()
         self._scheduler = scheduler
-        self._settled = settled
+        self._settled = tuple(settled)
         self._foreign = foreign
         self._strangers: dict[str, tuple[str, int]] = {}
         self._crowds: dict[str, int] = {}
@@ -51,8 +51,8 @@ class Informer(ClusterInformer):
         node = mapping_in(pod, "spec").get("nodeName")
         if not isinstance(node, str) or not node:
             return
-        if self._settled is not None:
-            self._settled(identity)
+        for tell in self._settled:
+            tell(identity)
         spec, info = (_annotations(pod).get(name) for name in (SPEC, BIND_INFO))
         if known is None or not isinstance(spec, str) or not isinstance(info, str):
             self._visit(identity, node, pod)
@@ -62,8 +62,8 @@ class Informer(ClusterInformer):
 
     def _lose_pod(self, identity: str) -> None:
         self._leave(identity)
-        if self._settled is not None:
-            self._settled(identity)
+        for tell in self._settled:
+            tell(identity)
         self._scheduler.delete(identity)
 
     def _other_pods(self) -> Mapping[str, int]:
