@@ -20,4 +20,4 @@ def test_victims_are_a_cheapest_set_and_no_job_waits_that_could_evict(name):
         assert found.is_irreducible, f"instance {number}: {found}"
         evictions += bool(found.victims)
         scheduler.check()
-    assert evictions > 1
+    assert evictions > (2 if SCALE >= 1 else 1)
