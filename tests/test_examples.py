@@ -13,6 +13,7 @@ COMPOSITIONS = Path(__file__).resolve().parent / "golden" / "compositions"
 pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installed package is here")
 
 SAYS = {
+    "broker.py": "second leads, and knows ['train']\nsecond handled tune\n",
     "cluster_dump.py": "2 pods of 5 GPUs: starts, ['speech:tts'] would leave",
     "data_loader.py": "epoch 3: 0 remote reads of text",
     "devices.py": "train on n0: gpu 2, gpu 3, rdma 1",

@@ -20,6 +20,7 @@ from hivecore.scheduler.explanation import JobChange, JobExplanation
 from hivecore.scheduler.history.difference import JobDifference, LogDifference, LogFigures, diff_log
 from hivecore.scheduler.history.standing import JobStanding, LogStanding, explain_log, log_standing
 from hivecore.scheduler.job import Data, Job, Role, Where
+from hivecore.scheduler.log.files import is_new_log
 from hivecore.scheduler.log.reader import LogRecord, read_log
 from hivecore.scheduler.log.replay import recover, replay
 from hivecore.scheduler.moves.plan import Fit, FreeDomain, FreeNodes, MovePlan
@@ -71,6 +72,7 @@ __all__ = [
     "diff_log",
     "event_of_plain",
     "explain_log",
+    "is_new_log",
     "log_standing",
     "plain_record",
     "read_log",
