@@ -66,12 +66,12 @@ def test_tenants_differ_as_they_are_described(made):
     assert network[1] > 1.5 * network[0]
     # Ads have most of the jobs, all small.
     own = rows_of(made, "ads")
-    assert own.sum() == 800 and gpus[own].max() == 2
-    # Robots come at equal intervals, a node each, and read nothing.
+    assert own.sum() == 860 and gpus[own].max() == 2
+    # Robots come at equal intervals, each on all nodes of the tenant, and read nothing.
     own = rows_of(made, "robots")
     gaps = np.diff(made.trace.submit[own])
     assert gaps.max() - gaps.min() < 1e-6
-    assert set(gpus[own].tolist()) == {8}
+    assert set(gpus[own].tolist()) == {48}
     assert set(made.dataset[own].tolist()) == {""} and rate[own].max() == 0.0
     # Speech comes twenty at once.
     gaps = np.diff(made.trace.submit[rows_of(made, "speech")])

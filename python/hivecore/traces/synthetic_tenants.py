@@ -8,7 +8,7 @@ vision     data-bound: a GPU reads up to 114 MB/s of image sets that several job
 language   big gangs, bound by the network, that read next to nothing.
 speech     bursts: some twenty small jobs of one size at once, then nothing for hours.
 ads        most of the jobs, all of one GPU or two.
-robots     one job of a node after another, at equal intervals, that read nothing.
+robots     one job on all of its nodes after another, at equal intervals, that read nothing.
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ _TENANTS: Mapping[str, _Tenant] = {
     ),
     "ads": _Tenant(
         nodes=10,
-        share=0.4,
+        share=0.43,
         gpus=(1, 2),
         shares=(0.7, 0.3),
         log_deviation=1.2,
@@ -99,8 +99,8 @@ _TENANTS: Mapping[str, _Tenant] = {
     ),
     "robots": _Tenant(
         nodes=6,
-        share=0.06,
-        gpus=(8,),
+        share=0.03,
+        gpus=(48,),
         shares=(1.0,),
         log_deviation=0.3,
         models=(_Model(0.5, (300, 20, 2)), _Model(0.5, (40, 300, 5))),

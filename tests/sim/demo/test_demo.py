@@ -76,7 +76,11 @@ def test_figures_are_those_worked_out_by_hand():
 
 
 def test_findings_name_what_lengthens_and_what_brings_nothing():
-    first, second, third = demo_findings(by_hand())
+    delayed, first, second, third = demo_findings(by_hand())
+    assert delayed == (
+        "The job that quotas delay most, of x with 8 GPUs, waits 30.0 minutes, alone 0.0, "
+        "in cells 0.0, with all parts 0.0."
+    )
     assert first == (
         "Mean completion time from 140 to 80.0 minutes, step by step: cells -43%, "
         "lending nothing, sharing nothing, data nothing."

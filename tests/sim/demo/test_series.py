@@ -81,6 +81,9 @@ def test_titles_say_what_the_figures_say(demo):
     for name in CONFIGURATIONS:
         assert words.count(name) >= 2  # of a line and of a bar
     assert any(text.startswith("5 tenants, 200 jobs, 432 GPUs") for text in words)
+    waits = [f"{demo.wait(name, demo.most_delayed) / 60:,.0f}" for name in ("quotas", "+ data")]
+    assert any(f"waits {waits[0]} minutes, alone" in text for text in words)
+    assert f"The same job waits {waits[1]} minutes" in words
 
 
 def test_a_page_of_runs_that_are_alike_says_that_no_part_helps():

@@ -1,7 +1,8 @@
 """One page of pictures of the demo; each title states what the picture shows, from the figures.
 
 To the left the first configuration, to the right the last one, over the same hours and on the same
-axes; below, all configurations.
+axes: first around the job that the first one delays most, then all of the time. Below, all
+configurations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ _LINES: dict[str, tuple[str, Any]] = {
 }
 _COLUMNS = (CONFIGURATIONS[0], CONFIGURATIONS[-1])
 _INSTANTS = 500
+_USEFUL = "useful work, in GPUs at full speed\n(jobs that share GPUs count each)"
 _MINUTE = 60.0
 
 
@@ -41,33 +43,35 @@ def demo_page(demo: Demo, figures: Mapping[str, DemoFigures]) -> "Figure":
     """Return the page."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(14, 17.5), layout="constrained")
-    # A line for the legend, and one for the names of the columns.
-    grid = figure.add_gridspec(7, 2, height_ratios=(0.12, 0.12, 3.0, 2.0, 3.2, 1.2, 3.2))
-    before: list[Axes | None] = [None] * 4
+    figure = Figure(figsize=(14, 20), layout="constrained")
+    # A line for the names of the columns, and one for the legend.
+    grid = figure.add_gridspec(8, 2, height_ratios=(0.12, 2.2, 0.12, 3.0, 2.0, 3.2, 1.2, 3.2))
+    before: list[Axes | None] = [None] * 5
     for column, name in enumerate(_COLUMNS):
         panels = [
-            figure.add_subplot(grid[2 + row, column], sharey=before[row]) for row in range(4)
+            figure.add_subplot(grid[row, column], sharey=share)
+            for row, share in zip((1, 3, 4, 5, 6), before, strict=True)
         ]
         series = demo_series(demo, name, _INSTANTS)
-        _name(figure.add_subplot(grid[1, column]), name)
-        _draw_held(panels[0], demo, series, figures[name])
-        _draw_waiting(panels[1], demo, series)
-        colours = _draw_nodes(panels[2], series)
-        _draw_free(panels[3], series)
-        for axes in panels:
+        _name(figure.add_subplot(grid[0, column]), name)
+        _draw_delayed(panels[0], demo, series, name)
+        _draw_held(panels[1], demo, series, figures[name])
+        _draw_waiting(panels[2], demo, series)
+        colours = _draw_nodes(panels[3], series)
+        _draw_free(panels[4], series, "upper right")
+        for axes in panels[1:]:
             axes.set_xlim(0, series.instants[-1] / draw.HOUR)
         before = [*panels]
-    beside = panels[2].inset_axes((1.02, 0.0, 0.03, 1.0))
+    beside = panels[3].inset_axes((1.02, 0.0, 0.03, 1.0))
     bar = figure.colorbar(colours, cax=beside, ticks=range(9))
     bar.set_label("GPUs of the node in use")
-    words = figure.add_subplot(grid[0, :])
+    words = figure.add_subplot(grid[2, :])
     words.axis("off")
     words.legend(
-        *panels[0].get_legend_handles_labels(), loc="center", ncols=7, frameon=False, fontsize=11
+        *panels[1].get_legend_handles_labels(), loc="center", ncols=7, frameon=False, fontsize=11
     )
-    _draw_completion(figure.add_subplot(grid[6, 0]), demo)
-    _draw_steps(figure.add_subplot(grid[6, 1]), figures)
+    _draw_completion(figure.add_subplot(grid[7, 0]), demo)
+    _draw_steps(figure.add_subplot(grid[7, 1]), figures)
     figure.suptitle(_headline(demo, figures), x=0.01, ha="left", fontweight="bold", fontsize=15)
     return figure
 
@@ -93,11 +97,35 @@ def _gpus(demo: Demo) -> int:
     return GPUS_PER_NODE * sum(demo.made.nodes.values())
 
 
+def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> None:
+    """What is free around the job that the first configuration delays most."""
+    row, trace = demo.most_delayed, demo.made.trace
+    submit, start = (float(trace.submit[row]), float(demo.runs[name].start[row]))
+    latest = submit + demo.wait(_COLUMNS[0], row)
+    _draw_free(axes, series, legend=None)
+    axes.axhline(trace.gpus[row], color=draw.BLACK, lw=1.2, ls="--", label="GPUs for which it asks")
+    axes.axvspan(
+        submit / draw.HOUR, start / draw.HOUR, color=draw.GREY, alpha=0.4, label="it waits"
+    )
+    title, legend = f"The same job waits {demo.wait(name, row) / _MINUTE:,.0f} minutes", None
+    if name == _COLUMNS[0]:
+        tenant, legend = trace.tenants[trace.tenant[row]], "upper right"
+        title = (
+            f"{tenant} owns {GPUS_PER_NODE * demo.made.nodes[tenant]} GPUs: its job of "
+            f"{trace.gpus[row]} waits {demo.wait(name, row) / _MINUTE:,.0f} minutes, "
+            f"alone {demo.wait(ALONE, row) / _MINUTE:,.0f}"
+        )
+    around = max(0.3 * (latest - submit), draw.HOUR)
+    limits = (submit - around, min(latest + around, series.instants[-1]))
+    hours = tuple(limit / draw.HOUR for limit in limits)
+    draw.frame(axes, title, legend, None, xlim=hours, ylim=(0, 3 * trace.gpus[row]))
+
+
 def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigures) -> None:
     """GPUs by tenant, and those that would do the same work at full speed."""
     hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.made.trace.tenants
     axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
-    axes.plot(hours, series.useful, color=draw.BLACK, lw=1.6, label="useful work, in GPUs at full speed")
+    axes.plot(hours, series.useful, color=draw.BLACK, lw=1.6, label=_USEFUL)
     axes.axhline(capacity, color=draw.GREY, lw=1, ls="--", label=f"all {capacity} GPUs")
     held, useful = series.held.sum(axis=0).mean() / capacity, figures.utilisation
     title = f"Jobs hold {held:.0%} of the GPUs, and do the work of {useful:.0%} at full speed"
@@ -134,14 +162,14 @@ def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
     return image
 
 
-def _draw_free(axes: "Axes", series: DemoSeries) -> None:
+def _draw_free(axes: "Axes", series: DemoSeries, legend: str | None) -> None:
     """Free GPUs on nodes in part use, and on wholly free ones."""
     parts = (series.stranded, series.free - series.stranded)
     labels = ("on nodes in part use", "on wholly free nodes")
     look: dict[str, Any] = {"colors": (draw.VERMILION, draw.SKY), "step": "post", "lw": 0}
     axes.stackplot(series.instants / draw.HOUR, *parts, labels=labels, **look)
     xlabel = "time since the first submission (hours)"
-    draw.frame(axes, "", "upper right", None, xlabel=xlabel, ylabel="free GPUs", ylim=(0, None))
+    draw.frame(axes, "", legend, None, xlabel=xlabel, ylabel="free GPUs", ylim=(0, None))
 
 
 def _draw_completion(axes: "Axes", demo: Demo) -> None:

@@ -25,6 +25,7 @@ __all__ = ["demo_figures", "demo_findings", "demo_report"]
 _NOTES = (
     "queueing: until the run begins that is completed",
     "useful work: what is not lost, of what all GPUs could do at full speed",
+    "jobs that share GPUs count each with its own work, so that it can exceed all",
     "start later: jobs that do so than alone (broken guarantees); end later: alike",
     "alone: a tenant on its own nodes, with its part of cache and remote IO",
 )
@@ -147,7 +148,12 @@ def demo_findings(demo: Demo) -> list[str]:
     broken = ", ".join(f"{short[name]} {figures[name].later:,}" for name in CONFIGURATIONS)
     hours = ((short[name], each.lost_gpu_hours) for name, each in figures.items())
     lost = ", ".join(f"{name} {amount:,.0f}" for name, amount in hours if amount)
+    row, trace = demo.most_delayed, demo.made.trace
+    waits = [columns.minutes(demo.wait(name, row)) for name in (*figures, CONFIGURATIONS[-1])]
     return [
+        f"The job that quotas delay most, of {trace.tenants[trace.tenant[row]]} with "
+        f"{trace.gpus[row]} GPUs, waits {waits[1]} minutes, alone {waits[0]}, in cells {waits[2]}, "
+        f"with all parts {waits[-1]}.",
         f"Mean completion time from {columns.minutes(first.mean_completion)} to "
         f"{columns.minutes(last.mean_completion)} minutes, step by step: {', '.join(changes)}.",
         f"Jobs that start later than alone, of {first.jobs:,}: {broken}.",

@@ -74,6 +74,15 @@ class Demo:
     bandwidth_mbps: float
     runs: dict[str, DemoRun]
 
+    def wait(self, name: str, row: int) -> float:
+        """Seconds from the submission of a job to the start of the run that it completed."""
+        return float(self.runs[name].start[row] - self.made.trace.submit[row])
+
+    @property
+    def most_delayed(self) -> int:
+        """The row of the job that quotas delay most against alone; ties: the first."""
+        return int((self.runs[CONFIGURATIONS[0]].start - self.runs[ALONE].start).argmax())
+
 
 def run_demo(
     made: TenantsTrace,
@@ -149,9 +158,7 @@ def _together(name: str, made: TenantsTrace, cache_gb: float, bandwidth_mbps: fl
     return DemoRun(outcome.start, outcome.end, outcome.lost, ledger.books())
 
 
-def _jobs(
-    made: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]
-) -> list[Job]:
+def _jobs(made: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]) -> list[Job]:
     """The jobs of a workload, which are these rows of the trace."""
     if work.rounded or work.unowned.jobs or work.oversized.jobs:
         raise ValueError("made: a job has a size that no cells have")
@@ -166,4 +173,3 @@ def _jobs(
 
 def _times(work: Workload) -> tuple[list[float], list[float]]:
     return work.trace.submit.tolist(), work.trace.duration.tolist()
-
