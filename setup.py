@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import Cython
 import numpy
@@ -159,6 +160,14 @@ class BuildExt(build_ext):
         translate(self.extensions)
         if self.compiler.compiler_type == "unix":
             ParallelCompile("HIVECORE_JOBS", needs_recompile=stale).install()
+            whole = self.compiler._compile
+
+            def compile_one(obj: str, source: str, *rest: Any) -> None:
+                *rest, options, defines = rest
+                small = ["-Os"] if source.startswith(TRANSLATED) and not SANITIZE else []
+                whole(obj, source, *rest, [*options, *small], defines)
+
+            self.compiler._compile = compile_one
             sources = {source for module in self.extensions for source in module.sources}
             self.compiler.compile(
                 sorted(sources, key=longest_first),

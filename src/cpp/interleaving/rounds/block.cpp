@@ -2,6 +2,7 @@
 
 #include "interleaving/rounds/block.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "common/cpu.hpp"
@@ -65,20 +66,51 @@ class Record {
 
 // --- k slots, a barrier after each ---------------------------------------------------------------
 
+// K is the number of slots where it is known to the compiler, else 0.
 template <int K, bool kBest>
 class BarrierSearch {
   public:
-    HIVECORE_INLINE explicit BarrierSearch(Block& block) : block_(block), record_(block, kTie) {}
+    HIVECORE_INLINE BarrierSearch(Block& block, int slots)
+        : block_(block), slots_(K > 0 ? K : slots), record_(block, kTie) {}
 
+    // Puts each job at every offset that is left, the last one fastest. `longest_` is the longest
+    // stage of each slot so far, and what it adds up to only grows with further jobs.
     HIVECORE_INLINE void run() {
-        if (block_.jobs == 1) {
-            offer(&block_.rows[0][0][0], 0);
-            return;
-        }
         if constexpr (kBest) {
             set_floors();
         }
-        place<1>(&block_.rows[0][0][0], 1, 0);
+        const int last = block_.jobs - 1;
+        std::copy_n(&block_.rows[0][0][0], slots_ * kLanes, longest_[0]);
+        alignas(64) double time[kLanes];
+        if (last == 0) {
+            sum_slots(longest_[0], time);
+            record_.offer(time, 0);
+        }
+        int tried[kMaxSlots] = {};
+        std::int64_t offsets[kMaxSlots] = {};
+        unsigned taken = 1;
+        for (int j = last > 0 ? 1 : 0; j > 0;) {
+            const int o = ++tried[j];
+            if (o == slots_) {
+                taken &= ~(1U << tried[--j]);
+                continue;
+            }
+            if (taken >> o & 1) {
+                continue;
+            }
+            const double* shifted = &block_.rows[j][slots_ - o][0];
+            for (int i = 0; i < slots_ * kLanes; ++i) {
+                longest_[j][i] = larger(longest_[j - 1][i], shifted[i]);
+            }
+            sum_slots(longest_[j], time);
+            offsets[j] = offsets[j - 1] | std::int64_t{o} << (4 * j);
+            if (j == last) {
+                record_.offer(time, offsets[j]);
+            } else if (!record_.is_hopeless(time)) {
+                taken |= 1U << o;
+                tried[++j] = 0;
+            }
+        }
     }
 
   private:
@@ -86,69 +118,37 @@ class BarrierSearch {
     HIVECORE_INLINE void set_floors() {
         for (int l = 0; l < kLanes; ++l) {
             double floor = 0;
-            double load[K] = {};
+            double load[kMaxSlots] = {};
             for (int j = 0; j < block_.jobs; ++j) {
                 double alone = 0;
-                for (int r = 0; r < K; ++r) {
+                for (int r = 0; r < slots_; ++r) {
                     alone += block_.rows[j][r][l];
                     load[r] += block_.rows[j][r][l];
                 }
                 floor = larger(floor, alone);
             }
-            for (int r = 0; r < K; ++r) {
+            for (int r = 0; r < slots_; ++r) {
                 floor = larger(floor, load[r]);
             }
             record_.set_floor(l, floor);
         }
     }
 
-    static HIVECORE_INLINE void sum_slots(const double* longest, double* time) {
+    HIVECORE_INLINE void sum_slots(const double* longest, double* time) const {
         for (int l = 0; l < kLanes; ++l) {
             time[l] = longest[l];
         }
-        for (int s = 1; s < K; ++s) {
+        for (int s = 1; s < slots_; ++s) {
             for (int l = 0; l < kLanes; ++l) {
                 time[l] += longest[s * kLanes + l];
             }
         }
     }
 
-    HIVECORE_INLINE void offer(const double* longest, std::int64_t offsets) {
-        alignas(64) double time[kLanes];
-        sum_slots(longest, time);
-        record_.offer(time, offsets);
-    }
-
-    // Puts job J at every offset that is left; `before` is the longest stage of each slot so far,
-    // and what it adds up to only grows with further jobs.
-    template <int J>
-    HIVECORE_INLINE void place(const double* before, unsigned taken, std::int64_t offsets) {
-        if constexpr (J < K) {
-            for (int o = 1; o < K; ++o) {
-                if (taken >> o & 1) {
-                    continue;
-                }
-                const double* shifted = &block_.rows[J][K - o][0];
-                alignas(64) double longest[K * kLanes];
-                for (int i = 0; i < K * kLanes; ++i) {
-                    longest[i] = larger(before[i], shifted[i]);
-                }
-                const std::int64_t here = offsets | std::int64_t{o} << (4 * J);
-                if (J + 1 == block_.jobs) {
-                    offer(longest, here);
-                    continue;
-                }
-                alignas(64) double time[kLanes];
-                sum_slots(longest, time);
-                if (!record_.is_hopeless(time)) {
-                    place<J + 1>(longest, taken | 1U << o, here);
-                }
-            }
-        }
-    }
-
     Block& block_;
+    const int slots_;
     Record<kBest> record_;
+    alignas(64) double longest_[kMaxSlots][kMaxSlots * kLanes];
 };
 
 // --- three columns in four slots -----------------------------------------------------------------
@@ -299,19 +299,13 @@ HIVECORE_INLINE void search(const Rule& rule, Block& block) {
     }
     switch (rule.columns) {
         case 2:
-            return BarrierSearch<2, kBest>(block).run();
+            return BarrierSearch<2, kBest>(block, 2).run();
         case 3:
-            return BarrierSearch<3, kBest>(block).run();
+            return BarrierSearch<3, kBest>(block, 3).run();
         case 4:
-            return BarrierSearch<4, kBest>(block).run();
-        case 5:
-            return BarrierSearch<5, kBest>(block).run();
-        case 6:
-            return BarrierSearch<6, kBest>(block).run();
-        case 7:
-            return BarrierSearch<7, kBest>(block).run();
+            return BarrierSearch<4, kBest>(block, 4).run();
         default:
-            return BarrierSearch<8, kBest>(block).run();
+            return BarrierSearch<0, kBest>(block, rule.columns).run();
     }
 }
 

@@ -111,24 +111,19 @@ HIVECORE_INLINE void barrier_tile_of(int k, const Columns& columns, Job first, J
     }
 }
 
-HIVECORE_INLINE void barrier_any(const Rule& rule, const Columns& columns, Job first, Job second,
-                                 Tile& tile) {
-    rule.best ? barrier_tile_of<true>(rule.columns, columns, first, second, tile)
-              : barrier_tile_of<false>(rule.columns, columns, first, second, tile);
-}
-
 using BarrierTile = void(const Rule&, const Columns&, Job, Job, Tile&);
 
 #ifdef HIVECORE_X86
 __attribute__((target("avx2"))) void barrier_avx2(const Rule& rule, const Columns& columns,
                                                   Job first, Job second, Tile& tile) {
-    barrier_any(rule, columns, first, second, tile);
+    barrier_tile_of<true>(rule.columns, columns, first, second, tile);
 }
 #endif
 
 HIVECORE_FALLBACK void barrier_portable(const Rule& rule, const Columns& columns, Job first,
                                         Job second, Tile& tile) {
-    barrier_any(rule, columns, first, second, tile);
+    rule.best ? barrier_tile_of<true>(rule.columns, columns, first, second, tile)
+              : barrier_tile_of<false>(rule.columns, columns, first, second, tile);
 }
 
 // With any model, by the search for blocks of groups.
@@ -156,7 +151,7 @@ BarrierTile* tile_function(const Rule& rule) {
         return any_tile;
     }
 #ifdef HIVECORE_X86
-    if (has_avx2()) {
+    if (rule.best && has_avx2()) {
         return barrier_avx2;
     }
 #endif
