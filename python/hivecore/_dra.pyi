@@ -1,7 +1,7 @@
 from collections.abc import Iterable, Sequence
 
-_Node = object  # a capsule
-_Claims = object  # a capsule
+_Node = object
+_Claims = object
 _Charge = tuple[int, int, Sequence[tuple[int, int]]]
 
 def node(
