@@ -438,6 +438,12 @@ std::int64_t matcher_heaviest(const py::capsule& capsule) {
 }  // namespace
 
 PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
+    py::register_local_exception_translator([](std::exception_ptr thrown) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const hivecore::PythonError&) {  // it is set
+        }
+    });
     module.doc() =
         "The kernel behind hivecore.matching, which checks arguments.\n\n"
         "A weight w becomes ``max(sense * round(w / 2**exponent), floor) + offset``; an integer w\n"

@@ -1,11 +1,16 @@
 // Long work of a kernel that Ctrl-C ends.
 #pragma once
 
-#include <pybind11/pybind11.h>
+#include <Python.h>
+
+#include <exception>
 
 #include "matching/deadline.hpp"
 
 namespace hivecore {
+
+// Thrown where a Python exception has been set.
+struct PythonError : std::exception {};
 
 // Without the GIL, but for a moment some times a second, in which a signal such as that of Ctrl-C
 // may raise its exception; then the work is called off.
@@ -27,7 +32,7 @@ auto interruptible(Work work) {
         return work(&interrupt);
     }();
     if (raised) {
-        throw pybind11::error_already_set();
+        throw PythonError();
     }
     return found;
 }
