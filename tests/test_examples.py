@@ -19,6 +19,7 @@ SAYS = {
     "devices.py": "train on n0: gpu 2, gpu 3, rdma 1",
     "dra_claims.py": "tune waits; n1: request whole wants 1; devices that suit it and are free: 0",
     "elastic_jobs.py": "2 h  train: Shrink worker/3 on n3",
+    "gpu_links.py": "second: GPUs (4, 5, 6, 7) with 9 links",
     "group_muri_jobs.py": "6 jobs in 2 groups; gap to the best: 0%",
     "hived_decisions.py": "default/asr-0: preempts default/sweep-0",
     "networkx_backend.py": "hivecore: 40 pairs of weight 3903",

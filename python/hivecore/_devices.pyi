@@ -32,6 +32,7 @@ class Query:
         bandwidth: int,
         isolation: int,
         models: Iterable[int],
+        links: int = 0,
     ) -> Self: ...
     def __sizeof__(self) -> int: ...
 
@@ -53,11 +54,12 @@ class DeviceKernel(KernelObject):
     def add_shape(
         self,
         devices: Iterable[tuple[Any, ...]],
-        partitions: Iterable[tuple[int, int, int]],
+        partitions: Iterable[tuple[int, int, int, int]],
         honor: bool,
         isolation: int,
         model: int,
         sharing: tuple[bool, Sequence[int], Sequence[tuple[int, Sequence[int]]]] | None,
+        links: Sequence[int] | None = None,
     ) -> int: ...
     def drop_unused_shapes(self) -> list[int]: ...
     def set_node(self, node: int, shape: int, healthy: Sequence[int]) -> None: ...

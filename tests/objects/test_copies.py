@@ -445,6 +445,7 @@ CHECKED = {
     devices.DeviceAllocation: devices.DeviceAllocation("gpu", 0, {"core": 50}, template="half"),
     devices.DeviceNeed: devices.DeviceNeed("rdma", 2, {"share": 50}, selector={"net": "a"}),
     devices.DeviceRequest: ASKED,
+    devices.GpuLinks: devices.GpuLinks([[0, 2], [2, 0]]),
     devices.LabelExpression: devices.LabelExpression("net", "In", ["b", "a"]),
     devices.NodeDevices: devices.NodeDevices.uniform(2, nics=1, functions=2),
     devices.NumaHint: devices.NumaHint([1, 0], True),

@@ -7,6 +7,7 @@ from hivecore.devices.device_decision import DeviceDecision
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
+from hivecore.devices.gpu_links import GpuLinks
 from hivecore.devices.label_expression import LabelExpression
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint
@@ -26,6 +27,7 @@ __all__ = [
     "DeviceRequest",
     "DeviceReservation",
     "Feasibility",
+    "GpuLinks",
     "LabelExpression",
     "NodeDevices",
     "NodeShortage",

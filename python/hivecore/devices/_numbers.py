@@ -9,6 +9,7 @@ from hivecore.devices._pairs import Labels
 from hivecore.devices.device import AMOUNTS, TYPES, Device, VirtualFunction
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import SCOPES, DeviceNeed, DeviceRequest
+from hivecore.devices.gpu_links import LINKS, is_linked
 from hivecore.devices.label_expression import LabelExpression, Selector
 from hivecore.devices.node_devices import NodeDevices
 
@@ -74,13 +75,17 @@ class Numbers:
                 sum(1 << position[minor] for minor in row.members),
                 row.score,
                 -1 if row.bandwidth is None else row.bandwidth,
+                sum(is_linked(row, wish) for wish in LINKS[1:]),
             )
-            for row in inventory.partition_rows()
+            for row in (inventory.partition_rows() if inventory.links is None else ())
         )
         honor = inventory.partition_policy == "honor"
         provider = self.provider(inventory.isolation_provider)
         model = self.model(inventory.model)
-        return devices, partitions, honor, provider, model, self.sharing(inventory)
+        links = inventory.links and tuple(
+            [inventory.links.count(one, other) for one in position for other in position]
+        )
+        return devices, partitions, honor, provider, model, self.sharing(inventory), links
 
     def sharing(self, inventory: NodeDevices) -> tuple[Any, ...] | None:
         """How its GPUs may be shared; None: in any way."""
@@ -118,6 +123,7 @@ class Numbers:
             -1 if request.bandwidth is None else request.bandwidth,
             self.provider(request.isolation_provider),
             [self.model(model) for model in request.models],
+            LINKS.index(request.links),
         )
 
     def charges(self, allocations: Iterable[DeviceAllocation]) -> list[tuple[Any, ...]]:

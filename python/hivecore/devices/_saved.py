@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from hivecore._record import fields_of
 from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
 from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.gpu_links import GpuLinks
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
@@ -123,11 +124,12 @@ def _inventory(inventory: NodeDevices) -> list[Any]:
         if shares is None
         else [[[one.name, one.amounts] for one in shares.templates], shares.matched],
         inventory.shareable,
+        inventory.links and inventory.links.counts,
     ]
 
 
 def _read_inventory(value: list[Any]) -> NodeDevices:
-    devices, table, policy, planned, vendor, model, provider, shares, shareable = value
+    devices, table, policy, planned, vendor, model, provider, shares, shareable, *links = value
     partitions = None
     if table is not None:
         numbers, rows = table
@@ -150,6 +152,7 @@ def _read_inventory(value: list[Any]) -> NodeDevices:
         provider,
         templates,
         shareable,
+        GpuLinks(links[0]) if links and links[0] is not None else None,  # older states had none
     )
 
 

@@ -20,10 +20,12 @@ _WISHES: dict[str, Any] = {
     "exclusive": None,
     "scope": None,
 }
+_ANYWHERE: dict[str, Any] = {"partition": None, "bandwidth": None, "links": None}
 _OF_ALL: tuple[tuple[str, dict[str, Any]], ...] = (
     ("same_pcie", {"same_pcie": False}),
     ("joint", {"joint": (), "same_pcie": False}),
-    ("partition", {"partition": None, "bandwidth": None}),
+    ("links", {"links": None}),
+    ("partition", _ANYWHERE),
     ("isolation_provider", {"isolation_provider": ""}),
     ("models", {"models": ()}),
 )
@@ -136,5 +138,5 @@ def _with(
         partition: dict[str, Any] = {}
         changed = need.replace(**change)
         if need.type == "gpu" and changed.shared:
-            partition = {"partition": None, "bandwidth": None}
+            partition = _ANYWHERE
         yield request.replace(needs=[*others, changed], **partition)

@@ -15,6 +15,7 @@ from hivecore.devices._pairs import (
     AmountsLike,
 )
 from hivecore.devices.device import MOST_DEVICES, TYPES, OfType
+from hivecore.devices.gpu_links import LinksWish
 from hivecore.devices.label_expression import Selector, SelectorLike, as_selector
 
 __all__ = ["SCOPES", "DeviceNeed", "DeviceRequest", "Scope"]
@@ -188,6 +189,8 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
         score that the machine has for so many; "best-effort": of the best score that is free.
         ``None``: as the node says.
     :param bandwidth: of a ring in the partition, at least, in bytes per second.
+    :param links: how links such as NVLink must join the GPUs, if there are several: "all": each two
+        have a link of their own; "island": over links among themselves each reaches the others.
     :param isolation_provider: what the node must have where GPUs are shared; "": anything.
     :param models: of GPUs that will do; none: all.
     :param priority: of the owner; where owners have to go, lower ones are named first.
@@ -206,6 +209,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
     same_pcie: bool = False
     partition: Literal["restricted", "best-effort"] | None = None
     bandwidth: Annotated[int, within(0, 2**62)] | None = None
+    links: LinksWish | None = None
     isolation_provider: str = ""
     models: Annotated[tuple[str, ...], sorted_names] = ()
     priority: Annotated[int, within(-(2**31), 2**31 - 1)] = 0
@@ -234,6 +238,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
             same_pcie: bool = False,
             partition: Literal["restricted", "best-effort"] | None = None,
             bandwidth: int | None = None,
+            links: LinksWish | None = None,
             isolation_provider: str = "",
             models: Iterable[str] = (),
             priority: int = 0,
@@ -243,10 +248,12 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
         self._check()
         if self.joint or self.same_pcie:
             self._choose_joint()
-        if self.partition is not None or self.bandwidth is not None:
+        if self.links is not None and (need := self.need("gpu")) is not None and need.count == 1:
+            force_setattr(self, "links", None)
+        if (self.partition, self.bandwidth, self.links) != (None, None, None):
             need = self.need("gpu")
             if need is None or need.shared:
-                raise ValueError("partition, bandwidth: only whole GPUs are in a partition")
+                raise ValueError("partition, bandwidth, links: only whole GPUs are in a partition")
             force_setattr(self, "partition", self.partition or "best-effort")
 
     def need(self, type: str) -> DeviceNeed | None:
@@ -265,6 +272,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
             self.same_pcie,
             self.partition,
             self.bandwidth,
+            self.links,
             self.isolation_provider,
             self.models,
         )

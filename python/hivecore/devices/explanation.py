@@ -201,7 +201,7 @@ def _template(lack: _Lack) -> str:
 
 def _partition(lack: _Lack) -> str:
     count, minors = lack.need.count, [device.minor for device in lack.idle]
-    rows = sum(len(row.members) == count for row in lack.inventory.partition_rows())
+    rows = len(lack.inventory.partitions_of(count, lack.request.links, is_asked=True))
     return f"one of {rows} partitions of {count} wanted, idle are {minors}"
 
 

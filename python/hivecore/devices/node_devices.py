@@ -13,6 +13,7 @@ from hivecore.devices.device import (
     share_of_memory,
 )
 from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.gpu_links import MOST_LINKED, GpuLinks, LinksWish, is_linked
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.share_templates import ShareTemplates
 
@@ -46,9 +47,11 @@ class NodeDevices(Record, frozen=True):
     :param isolation_provider: what keeps pods apart that share a GPU; "": nothing.
     :param templates: the shares that its GPUs can be cut into; ``None``: any.
     :param shareable: whether its GPUs give shares at all; if not, they are given whole.
+    :param links: between its GPUs, of which there are 16 at most then, instead of ``partitions``:
+        each set of them that links join is a partition, and the better the more links it has.
     :raises ValueError: two devices of a type have the same minor, two GPUs the same module id, two
         virtual functions the same bus address, one PCIe switch is in two NUMA nodes or sockets, one
-        NUMA node is in two sockets, or there are too many devices.
+        NUMA node is in two sockets, there are too many devices, or both partitions and links.
     :raises TypeError: an argument is of a wrong type.
     """
 
@@ -61,6 +64,7 @@ class NodeDevices(Record, frozen=True):
     isolation_provider: str = ""
     templates: ShareTemplates | None = None
     shareable: bool = True
+    links: GpuLinks | None = None
 
     if TYPE_CHECKING:
 
@@ -75,10 +79,15 @@ class NodeDevices(Record, frozen=True):
             isolation_provider: str = "",
             templates: ShareTemplates | None = None,
             shareable: bool = True,
+            links: GpuLinks | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
         self._check()
+        if self.links is not None:
+            if self.partitions is not None:
+                raise ValueError("partitions, links: a node has either")
+            as_int(len(self.of_type("gpu")), "links: number of GPUs", 0, MOST_LINKED)
 
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
@@ -157,9 +166,28 @@ class NodeDevices(Record, frozen=True):
             found.append(one)
         return tuple(found)
 
+    def partitions_of(
+        self, count: int, links: LinksWish | None = None, is_asked: bool = False
+    ) -> tuple[Partition, ...]:
+        """The partitions of so many GPUs that will do, in minors.
+
+        :param links: how their GPUs have to be linked at least.
+        :param is_asked: whether it has to be a partition; where links are known, it is then one
+            only if they join it.
+        """
+        if self.links is None:
+            rows = tuple(row for row in self.partition_rows() if len(row.members) == count)
+        else:
+            rows = self.links.partitions([gpu.minor for gpu in self.of_type("gpu")], count)
+            links = links or ("island" if is_asked else None)
+        return rows if links is None else tuple(row for row in rows if is_linked(row, links))
+
     def partition_rows(self) -> tuple[Partition, ...]:
         """The partitions whose GPUs are all here, in minors; the order is the table's."""
         gpus = self.of_type("gpu")
+        if self.links is not None:
+            sizes = range(1, len(gpus) + 1)
+            return tuple(row for size in sizes for row in self.partitions_of(size))
         table = self.partitions
         if table is None:
             if self.vendor not in ("", "nvidia") or self.model not in _KNOWN_MODELS:

@@ -229,7 +229,8 @@ def _check_partition(
     if gpu is None or gpu.shared or gpu.every or not asked:
         return
     mine = tuple(sorted(one.minor for one in given if one.type == "gpu"))
-    rows = {tuple(sorted(row.members)): row for row in inventory.partition_rows()}
+    allowed = inventory.partitions_of(len(mine), request.links, is_asked=True)
+    rows = {tuple(sorted(row.members)): row for row in allowed}
     if mine not in rows:
         raise CertificateError(f"the GPUs {list(mine)} are no partition of the fabric")
     row = rows[mine]
@@ -237,7 +238,7 @@ def _check_partition(
         enough = row.bandwidth is not None and row.bandwidth >= request.bandwidth
         _need(enough, "the partition has too little bandwidth")
     if request.partition == "restricted":
-        same = [other.score for members, other in rows.items() if len(members) == len(mine)]
-        _need(row.score == max(same), "the partition is not of the best score")
+        best = max(other.score for other in allowed)
+        _need(row.score == best, "the partition is not of the best score")
     taken = {one.minor for one in others if one.type == "gpu"}
     _need(not taken & set(mine), "somebody else is in the partition")

@@ -324,7 +324,7 @@ class _Search:
         self.inventory, self.budget = inventory, budget
         numbers = Counter(pods)
         self.kinds, self.numbers = list(numbers), tuple(numbers.values())
-        self.has_rows = bool(inventory.partition_rows())
+        self.has_rows = inventory.links is not None or bool(inventory.partition_rows())
         # How many devices a joint type gets depends on what the pods before it have left.
         self.in_any_order = any(kind.joint and not kind.same_pcie for kind in self.kinds)
         self.failed: set[tuple[_Vector, tuple[str, ...]]] = set()

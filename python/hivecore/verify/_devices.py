@@ -112,8 +112,9 @@ def _check_partition(
     need = request.need("gpu")
     asked = request.partition is not None or inventory.partition_policy == "honor"
     if need is not None and asked and not need.shared and not need.every:
-        rows = {tuple(sorted(row.members)): row.bandwidth for row in inventory.partition_rows()}
         members = tuple(sorted(gpus))
+        allowed = inventory.partitions_of(len(members), request.links, is_asked=True)
+        rows = {tuple(sorted(row.members)): row.bandwidth for row in allowed}
         hold(members in rows, "partition", f"{name!r}: no row of the table is {members}")
         enough = (rows[members] or 0) >= (request.bandwidth or 0)
         hold(enough, "partition", f"{name!r}: bandwidth is {rows[members]}")

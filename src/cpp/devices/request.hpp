@@ -37,6 +37,9 @@ enum class Policy : std::int8_t {
 };
 inline constexpr int kPolicies = 9;
 
+// How the links of a fabric join some GPUs: not at all, as a graph, or each two of them.
+enum Links : std::int8_t { kNotLinked, kIsland, kAllLinked };
+
 struct Need {
     Type type = kGpu;
     int count = 1;
@@ -62,6 +65,7 @@ struct Request {
     std::int64_t bandwidth = -1;  // -1: any
     std::int32_t isolation = 0;   // number of a provider; 0: any
     Labels models;                // numbers of the GPUs that will do; none: all
+    Links links = kNotLinked;     // what is asked for at least
 
     // Which need is chosen first: the GPUs, else the first that was named.
     int driver() const {

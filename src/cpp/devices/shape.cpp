@@ -49,8 +49,9 @@ bool DeviceColumn::is_flat() const {
 }
 
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, std::int32_t model, ShareRules sharing)
+             std::int32_t isolation, std::int32_t model, ShareRules sharing, LinkCounts links)
     : partitions_(std::move(partitions)),
+      links_(std::move(links)),
       honor_(honor),
       isolation_(isolation),
       model_(model),
@@ -180,8 +181,57 @@ int Shape::find(Type type, std::int32_t minor) const {
     return found != minors.end() && *found == minor ? static_cast<int>(found - minors.begin()) : -1;
 }
 
+std::vector<PartitionRow> Shape::partitions(int size) const {
+    std::vector<PartitionRow> rows;
+    if (!has_links()) {
+        std::ranges::copy_if(partitions_, std::back_inserter(rows),
+                             [&](const auto& row) { return row.size == size; });
+        return rows;
+    }
+    if (size > columns_[kGpu].count) {
+        return rows;
+    }
+    const auto end = std::uint32_t{1} << columns_[kGpu].count;
+    for (auto set = (std::uint32_t{1} << size) - 1; set < end;) {
+        rows.push_back(linked(set));
+        const auto low = set & (~set + 1);
+        const auto carried = set + low;
+        set = carried | (((set ^ carried) >> 2) / low);  // the next one of as many bits
+    }
+    return rows;
+}
+
+// A set of GPUs as a partition: its score is the number of links within it.
+PartitionRow Shape::linked(std::uint32_t set) const {
+    const int count = columns_[kGpu].count;
+    PartitionRow row;
+    row.links = kAllLinked;
+    std::array<std::uint32_t, kMostLinked> near{};  // by GPU, itself and those that it is linked to
+    for (int i = 0; i < count; ++i) {
+        for (int j = 0; j < count && (set >> i & 1) != 0; ++j) {
+            const auto links = links_[i * count + j];
+            near[i] |= std::uint32_t{links > 0 || i == j} << j;
+            row.score += j < i && (set >> j & 1) != 0 ? links : 0;
+        }
+        if (near[i] != 0) {
+            row.members.add(i);
+            ++row.size;
+            row.links = (set & ~near[i]) != 0 ? kIsland : row.links;
+        }
+    }
+    auto reached = set & (~set + 1);
+    for (int round = 0; round < count; ++round) {  // enough to reach what can be reached
+        for (int i = 0; i < count; ++i) {
+            reached |= (reached >> i & 1) != 0 ? near[i] & set : 0;
+        }
+    }
+    row.links = reached == set ? row.links : kNotLinked;
+    return row;
+}
+
 std::uint64_t Shape::bytes() const {
     std::uint64_t sum = sizeof *this + partitions_.capacity() * sizeof(PartitionRow) +
+                        links_.capacity() * sizeof links_[0] +
                         sharing_.templates.capacity() * sizeof(ShareTemplate);
     for (int type = 0; type < kTypes; ++type) {
         const auto& column = columns_[type];

@@ -40,7 +40,12 @@ struct PartitionRow {
     int size = 0;
     std::int64_t score = 0;
     std::int64_t bandwidth = -1;  // -1: not known
+    Links links = kNotLinked;
 };
+
+// By pair of GPUs how many links there are, as a square; empty: not known.
+using LinkCounts = std::vector<std::int32_t>;
+inline constexpr int kMostLinked = 16;  // GPUs, as all sets of them are tried
 
 // The devices of one type.
 struct DeviceColumn {
@@ -80,10 +85,13 @@ class Shape {
   public:
     // Devices in any order; minors are distinct within a type.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, std::int32_t model, ShareRules sharing);
+          std::int32_t isolation, std::int32_t model, ShareRules sharing, LinkCounts links);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
-    const std::vector<PartitionRow>& partitions() const { return partitions_; }
+    bool has_partitions() const { return !partitions_.empty() || !links_.empty(); }
+    bool has_links() const { return !links_.empty(); }
+    // The partitions of so many GPUs: of the table, or all sets of them where links are known.
+    std::vector<PartitionRow> partitions(int size) const;
     bool honor() const { return honor_; }
     std::int32_t isolation() const { return isolation_; }
     std::int32_t model() const { return model_; }
@@ -107,10 +115,12 @@ class Shape {
     void add_places(DeviceColumn& column);
     void find_near();
     void lay_out();
+    PartitionRow linked(std::uint32_t set) const;
 
     std::array<DeviceColumn, kTypes> columns_;
     std::array<std::array<std::vector<WideMask>, kTypes>, kTypes> near_;
     std::vector<PartitionRow> partitions_;
+    LinkCounts links_;
     bool honor_;
     std::int32_t isolation_, model_;
     ShareRules sharing_;

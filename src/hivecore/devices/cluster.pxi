@@ -281,27 +281,31 @@ cdef class DeviceKernel(KernelObject):
 
     # --- what there is
 
-    def add_shape(self, devices, partitions, honor, isolation, model, sharing):
+    def add_shape(self, devices, partitions, honor, isolation, model, sharing, links=None):
         """The number of an inventory that nodes may have.
 
         :param sharing: how its GPUs may be shared, see `as_share_rules`; None: in any way.
+        :param links: how many links its GPUs have, see `as_link_counts`.
         """
         cdef Guard guard
+        cdef int64_t gpus = 0
         cdef vector[DeviceRecord] records
         cdef vector[PartitionRow] rows
         for device in devices:
             records.push_back(as_record(device))
+            gpus += <int64_t> <int> records.back().type == 0
             if records.size() > TYPES * MOST_DEVICES:
                 raise ValueError("too many devices")
         for row in partitions:
             rows.push_back(as_partition_row(row))
         cdef bool_t is_honored = as_flag(honor, "honor")
         cdef ShareRules rules = as_share_rules(sharing)
+        cdef LinkCounts counts = as_link_counts(links, gpus)
         cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
         cdef int32_t kind = <int32_t> within(model, 0, 2**31 - 1)
         guard.lock(self.mutex)
         cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
-            records, rows, is_honored, provider, kind, rules
+            records, rows, is_honored, provider, kind, rules, counts
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
         self.shape_count = max(self.shape_count, number + 1)

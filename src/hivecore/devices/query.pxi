@@ -35,6 +35,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int64_t bandwidth
         int32_t isolation
         Labels models
+        LinksNumber links
 
     cdef cppclass QueryKernel "hivecore::devices::Query":
         QueryKernel(RequestRecord) except +
@@ -77,12 +78,14 @@ cdef NeedRecord as_need(object value) except *:
 
 @cython.final
 cdef class Query:
-    """Query(needs, joint, same_switch, partition, bandwidth, isolation, models)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
+    """Query(needs, joint, same_switch, partition, bandwidth, isolation, models, links=0)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
 
     cdef QueryKernel* kernel
     cdef object core  # whose answers they are; None: nobody's yet
 
-    def __cinit__(self, needs, joint, same_switch, partition, bandwidth, isolation, models):
+    def __cinit__(
+        self, needs, joint, same_switch, partition, bandwidth, isolation, models, links=0
+    ):
         cdef RequestRecord request
         cdef int64_t before = -1
         for need in needs:
@@ -102,6 +105,7 @@ cdef class Query:
         request.bandwidth = within(bandwidth, -1, 2**62)
         request.isolation = <int32_t> within(isolation, 0, 2**31 - 1)
         request.models = as_label_numbers(sorted(models))
+        request.links = <LinksNumber> <int> within(links, 0, 2)
         self.kernel = new QueryKernel(request)
 
     def __dealloc__(self):

@@ -5,6 +5,9 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         pass
 
     ctypedef vector[int32_t] Labels
+    ctypedef vector[int32_t] LinkCounts
+    cdef enum LinksNumber "hivecore::devices::Links":
+        pass
 
     cdef cppclass WideMask:
         void add(int) noexcept
@@ -26,6 +29,7 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         int size
         int64_t score
         int64_t bandwidth
+        LinksNumber links
 
     cdef cppclass ShareTemplateRecord "hivecore::devices::ShareTemplate":
         int32_t name
@@ -38,7 +42,8 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
 
     cdef cppclass DeviceShape "hivecore::devices::Shape":
         DeviceShape(
-            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, ShareRules
+            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, ShareRules,
+            LinkCounts
         ) except +
 
     enum:
@@ -46,6 +51,7 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         AMOUNTS "hivecore::devices::kAmounts"
         MOST_AMOUNT "hivecore::devices::kMostAmount"
         MOST_DEVICES "hivecore::devices::kMostDevices"
+        MOST_LINKED "hivecore::devices::kMostLinked"
 
 
 cdef extern from *:
@@ -138,11 +144,24 @@ cdef ShareRules as_share_rules(object value) except *:
 
 
 cdef PartitionRow as_partition_row(object value) except *:
-    """A (members, score, bandwidth)."""
+    """A (members, score, bandwidth, links)."""
     cdef PartitionRow row
-    members, score, bandwidth = value
+    members, score, bandwidth, links = value
     row.members = as_mask(members)
     row.size = row.members.count()
     row.score = within(score, 0, 10**6)
     row.bandwidth = within(bandwidth, -1, 2**62)
+    row.links = <LinksNumber> <int> within(links, 0, 2)
     return row
+
+
+cdef LinkCounts as_link_counts(object values, int64_t gpus) except *:
+    """None, or how many links there are, by pair of GPUs."""
+    cdef LinkCounts counts
+    if values is None:
+        return counts
+    if gpus > MOST_LINKED or len(values) != gpus * gpus:
+        raise ValueError("links must be a square of 16 GPUs at most")
+    for value in values:
+        counts.push_back(<int32_t> within(value, 0, 1000))
+    return counts

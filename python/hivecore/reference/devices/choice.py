@@ -329,11 +329,9 @@ class _Search:
         return "may" if rows else ""
 
     def _of_partitions(self, followers: list[Any], pools: dict[str, list[Any]], most: int) -> Any:
-        rows = [
-            row
-            for row in self.view.node.inventory.partition_rows()
-            if len(row.members) == self.driver.count
-        ]
+        rows = self.view.node.inventory.partitions_of(
+            self.driver.count, self.request.links, is_asked=self._is_partitioned() == "must"
+        )
         tier = max((row.score for row in rows), default=0)
         by_minor = {device.minor: device for device in self.candidates}
         best = None

@@ -76,14 +76,21 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
     return fitted;
 }
 
-std::int64_t best_score(const Shape& shape, int size) {
+std::int64_t best_score(const std::vector<PartitionRow>& rows) {
     std::int64_t best = 0;
-    for (const auto& row : shape.partitions()) {
-        if (row.size == size) {
-            best = std::max(best, row.score);
-        }
+    for (const auto& row : rows) {
+        best = std::max(best, row.score);
     }
     return best;
+}
+
+// How many sets of one size there are.
+std::size_t sets_of(int devices, int size) {
+    std::size_t sets = 1;
+    for (int i = 0; i < size; ++i) {
+        sets = sets * (devices - i) / (i + 1);
+    }
+    return sets;
 }
 
 }  // namespace
@@ -156,24 +163,35 @@ Fitted::Fitted(const Request& request, const Shape& shape) {
             continue;
         }
         must_be_row = request.partition != Partition::kAsTheNodeSays || shape.honor();
-        may_be_row = must_be_row || !shape.partitions().empty();
-        for (const auto& row : shape.partitions()) {
+        may_be_row = must_be_row || shape.has_partitions();
+        const auto& gpus = shape.of(kGpu);
+        // Of GPUs whose links are known, those that are not linked are no partition.
+        const auto least =
+            must_be_row && shape.has_links() ? std::max(request.links, kIsland) : request.links;
+        auto own = shape.partitions(need.count);
+        std::erase_if(own, [&](const auto& row) { return row.links < least; });
+        const auto most = best_score(own);
+        for (const auto& row : own) {
             const bool slow = request.bandwidth > row.bandwidth;
-            const bool worse = request.partition == Partition::kRestricted &&
-                               row.score < best_score(shape, need.count);
-            if (row.size == need.count && !slow && !worse) {
-                rows.push_back({row.members, -row.score, scope_of(shape.of(kGpu), row.members)});
+            const bool worse = request.partition == Partition::kRestricted && row.score < most;
+            if (!slow && !worse) {
+                rows.push_back({row.members, -row.score, scope_of(gpus, row.members)});
             }
         }
         for (const auto& [size, weight] : kResidualWeights) {
             if (size < need.count) {
                 continue;
             }
-            Residual residual{weight * best_score(shape, size), {}};
-            for (const auto& row : shape.partitions()) {
-                if (row.size == size && row.score == best_score(shape, size)) {
+            const auto others = shape.partitions(size);
+            const auto best = best_score(others);
+            Residual residual{weight * best, {}};
+            for (const auto& row : others) {
+                if (row.score == best) {
                     residual.rows.push_back(row.members);
                 }
+            }
+            if (shape.has_links() && residual.rows.size() == sets_of(gpus.count, size)) {
+                continue;  // as many are left of any choice
             }
             if (!residual.rows.empty()) {
                 residuals.push_back(std::move(residual));

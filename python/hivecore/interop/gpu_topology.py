@@ -1,0 +1,268 @@
+"""How a machine's GPUs are linked, as the vendors' tools print it.
+
+`read_nvidia_topology` reads what ``nvidia-smi topo -m`` prints, `read_rocm_topology` what
+``rocm-smi --showtopo`` prints, and `devices_of_levels` takes what NVML answers for each pair.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
+from typing import Any
+
+from hivecore._arguments import as_choice, as_int, as_text, as_tuple
+from hivecore.devices import Device, GpuLinks, NodeDevices
+
+__all__ = ["devices_of_levels", "read_nvidia_topology", "read_rocm_topology"]
+
+_CODES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # from near to far
+_UNKNOWN = ""  # links are printed instead of the path
+_ON_A_SWITCH, _ON_A_NUMA_NODE = _CODES[:2], _CODES[:4]
+_NVML = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_HEADS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
+_NUMA = re.compile(r"GPU\[(\d+)\]\s*:\s*\(Topology\) Numa Node:\s*(-?\d+)\s*")
+
+
+def _inventory(
+    paths: Sequence[Sequence[str]],
+    links: Sequence[Sequence[int]],
+    numa: Sequence[int | str | None],
+    nics: Sequence[str],
+    gpu_memory: int,
+    model: str,
+) -> NodeDevices:
+    """The inventory of GPUs, then NICs.
+
+    :param paths: of each two a code, or unknown.
+    :param links: of each two GPUs.
+    :param numa: of each GPU, or any text that GPUs of a NUMA node have in common.
+    """
+    gpus, switches = len(links), _switches(paths)
+    texts = list(dict.fromkeys(one for one in numa if isinstance(one, str)))
+    nodes = [texts.index(one) if isinstance(one, str) else one for one in numa]
+    for row in paths[gpus:]:  # a NIC is where the nearest GPU is
+        near = [
+            (_CODES.index(code), i)
+            for i, code in enumerate(row[:gpus])
+            if code in _ON_A_NUMA_NODE and nodes[i] is not None
+        ]
+        nodes.append(nodes[min(near)[1]] if near else None)
+    amounts = {"core": 100, "memory": gpu_memory, "memory_ratio": 100}
+    devices = [Device("gpu", i, amounts, numa=nodes[i], pcie=switches[i]) for i in range(gpus)]
+    for i, (name, node) in enumerate(zip(nics, nodes[gpus:], strict=True)):
+        share = {"share": 100}
+        devices.append(Device("rdma", i, share, uuid=name, numa=node, pcie=switches[gpus + i]))
+    known = gpus <= 16 or any(map(any, links))  # of more GPUs without links nothing is said
+    return NodeDevices(devices, model=model, links=GpuLinks(links) if known else None)
+
+
+def _switches(paths: Sequence[Sequence[str]]) -> list[str | None]:
+    """A name for those that are below one PCIe switch; of those that are alone there ``None``."""
+    first = list(range(len(paths)))
+    for i, row in enumerate(paths):
+        for j in range(i):
+            if row[j] in _ON_A_SWITCH:
+                low, high = sorted((first[i], first[j]))
+                first = [low if one == high else one for one in first]
+    return [str(one) if first.count(one) > 1 else None for one in first]
+
+
+def read_nvidia_topology(text: str, *, gpu_memory: int = 80 << 30, model: str = "") -> NodeDevices:
+    """The GPUs and NICs of a machine of which ``nvidia-smi topo -m`` has printed this.
+
+    :param text: what was printed, with or without the legend and escape codes.
+    :param gpu_memory: bytes of each GPU.
+    :param model: of the GPUs.
+    :raises ValueError: it is no such matrix; the message names the line.
+
+    Devices with PIX or PXB between them are on one PCIe switch. Where NVLinks are printed, the path
+    over PCIe is not: GPUs are then on one switch if each is with some NIC. NUMA nodes are those of
+    "NUMA Affinity", or without that column, GPUs of equal "CPU Affinity" are in one; NICs are where
+    the GPUs are that are nearest. A NIC's name is its ``uuid``.
+
+    >>> from hivecore.interop.gpu_topology import read_nvidia_topology
+    >>> node = read_nvidia_topology('''
+    ...         GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
+    ... GPU0     X      NV12    PIX     0-31            0
+    ... GPU1    NV12     X      SYS     32-63           1
+    ... NIC0    PIX     SYS      X
+    ... ''')
+    >>> node.links.counts, [(one.type, one.numa, one.pcie) for one in node.devices]
+    (((0, 12), (12, 0)), [('gpu', 0, '0'), ('gpu', 1, None), ('rdma', 0, '0')])
+    """
+    lines = [_ANSI.sub("", line) for line in as_text(text, "text").splitlines()]
+    headers = enumerate(map(_HEADS.findall, lines))
+    at, heads = next((one for one in headers if "CPU Affinity" in one[1]), (0, ["CPU Affinity"]))
+    names = heads[: heads.index("CPU Affinity")]
+    gpus = _gpus(names)
+    rows: dict[str, list[str]] = {}
+    for i, line in enumerate(lines[at + 1 :], at + 2):
+        name, *cells = line.split() or [""]
+        if name not in names:
+            continue
+        if name in rows:
+            raise ValueError(f"text, line {i}: {name} has a row already")
+        if not len(names) <= len(cells) <= len(heads):
+            raise ValueError(f"text, line {i}: {name}: {len(cells)} cells of {len(names)} columns")
+        rows[name] = cells
+    if missing := [name for name in names if name not in rows]:
+        raise ValueError(f"text: no row of {missing[0]}")
+    codes = [rows[name][: len(names)] for name in names]
+    _check_codes(names, codes)
+    links = [[_links(code) for code in row[:gpus]] for row in codes[:gpus]]
+    paths = [[code if code in _CODES else _UNKNOWN for code in row] for row in codes]
+    numa = [_numa_of(dict(zip(heads, rows[name], strict=False))) for name in names[:gpus]]
+    full = dict(re.findall(r"^\s*(NIC\d+): (\S+)\s*$", "\n".join(lines), re.MULTILINE))
+    nics = [full.get(name, name) for name in names[gpus:]]
+    return _inventory(paths, links, numa, nics, gpu_memory, model)
+
+
+def _gpus(names: list[str]) -> int:
+    """How many of them are GPUs, which are numbered and come first."""
+    gpus = sum(1 for name in names if re.fullmatch(r"GPU\d+", name))
+    wanted = [f"GPU{i}" for i in range(gpus)]
+    if not gpus or names[:gpus] != wanted or len(set(names)) < len(names):
+        raise ValueError(f"text: its columns are {names}, not GPU0, GPU1, ..., NICs, CPU Affinity")
+    return gpus
+
+
+def _check_codes(names: list[str], codes: list[list[str]]) -> None:
+    for i, j in product(range(len(names)), repeat=2):
+        code, back, where = codes[i][j], codes[j][i], f"text: {names[i]} to {names[j]}"
+        if code != back:
+            raise ValueError(f"{where} is {code!r}, but {back!r} the other way round")
+        if (code == "X") != (i == j) or not (code in ("X", *_CODES) or _links(code)):
+            raise ValueError(f"{where}: {code!r} is none of {', '.join(_CODES)}, NV1, NV2, ...")
+
+
+def _links(code: str) -> int:
+    return int(code[2:]) if re.fullmatch(r"NV[1-9]\d?", code) else 0
+
+
+def _numa_of(cells: Mapping[str, str]) -> int | str | None:
+    """A number, or a text that GPUs of one NUMA node have in common."""
+    if "NUMA Affinity" not in cells:
+        return cells.get("CPU Affinity")
+    text = cells["NUMA Affinity"]
+    return int(text) if text.isdecimal() else None
+
+
+def devices_of_levels(
+    levels: Sequence[Sequence[int | str]] | Mapping[tuple[int, int], int | str],
+    links: Sequence[Sequence[int]] | Mapping[tuple[int, int], int] = (),
+    numa: Iterable[int | None] = (),
+    *,
+    gpu_memory: int = 80 << 30,
+    model: str = "",
+) -> NodeDevices:
+    """The GPUs of a machine from NVML's answers for pairs of them.
+
+    :param levels: of ``nvmlDeviceGetTopologyCommonAncestor``: 0, 10, ..., 50, or "PIX", "PXB",
+        "PHB", "NODE", "SYS"; a square, or a mapping that has each pair once, or both ways.
+    :param links: how many NVLinks a pair has, in the same two ways; pairs left out have none.
+    :param numa: the NUMA node of each GPU; none at all: they are not known.
+    :raises ValueError: a level is none of these, or pairs are missing or contradict each other.
+
+    >>> from hivecore.interop.gpu_topology import devices_of_levels
+    >>> node = devices_of_levels({(0, 1): 10, (0, 2): 50, (1, 2): 50}, {(0, 1): 4})
+    >>> [gpu.pcie for gpu in node.devices], node.links.between([0, 1, 2])
+    (['0', '0', None], 4)
+    """
+    near = _pairs(levels, "levels")
+    gpus = 1 + max((j for _, j in near), default=0)
+    paths = [[_UNKNOWN] * gpus for _ in range(gpus)]
+    counts = [[0] * gpus for _ in range(gpus)]
+    for i, j in combinations(range(gpus), 2):
+        if (i, j) not in near:
+            raise ValueError(f"levels: nothing of GPUs {i} and {j}")
+        level = near[i, j]
+        code = _NVML.get(level, str(level)) if isinstance(level, int) else level
+        paths[i][j] = paths[j][i] = as_choice(code, f"levels[{i}, {j}]", _CODES)
+    for (i, j), count in _pairs(links, "links").items():
+        if j >= gpus:
+            raise ValueError(f"links: of GPU {j}, of which levels say nothing")
+        counts[i][j] = counts[j][i] = as_int(count, f"links[{i}, {j}]", 0, 1000)
+    nodes = as_tuple(numa, "numa") or (None,) * gpus
+    if len(nodes) != gpus:
+        raise ValueError(f"numa: {len(nodes)} of {gpus} GPUs")
+    return _inventory(paths, counts, nodes, (), gpu_memory, model)
+
+
+def _pairs(value: Any, name: str) -> dict[tuple[int, int], Any]:
+    """Of each two GPUs what a mapping or a square says of them, the lower one first."""
+    if not isinstance(value, Mapping):
+        rows = [as_tuple(row, f"{name}[{i}]") for i, row in enumerate(as_tuple(value, name))]
+        if any(len(row) != len(rows) for row in rows):
+            raise ValueError(f"{name}: rows of {[*map(len, rows)]} numbers are no square")
+        value = {(i, j): what for i, row in enumerate(rows) for j, what in enumerate(row)}
+    pairs: dict[tuple[int, int], Any] = {}
+    for pair, what in value.items():
+        numbers = sorted(as_int(number, name, 0, 255) for number in as_tuple(pair, name))
+        if len(numbers) != 2:
+            raise ValueError(f"{name}: {pair!r} is no pair of GPUs")
+        i, j = numbers
+        if i != j and pairs.setdefault((i, j), what) != what:
+            raise ValueError(f"{name}: GPUs {i} and {j} have {pairs[i, j]!r} and {what!r}")
+    return pairs
+
+
+def read_rocm_topology(text: str, *, gpu_memory: int = 64 << 30, model: str = "") -> NodeDevices:
+    """The GPUs of a machine of which ``rocm-smi --showtopo`` has printed this.
+
+    :param text: its tables; "Link Type between two GPUs" must be among them.
+    :param gpu_memory: bytes of each GPU.
+    :param model: of the GPUs.
+    :raises ValueError: a table is missing, or is none; the message names it.
+
+    A pair has a link if its type is XGMI and no pair of that type has a lower weight: the tool says
+    one hop of GPUs, too, that reach each other over others. How many links a pair has it does not
+    say. NUMA nodes are those that it prints; PCIe switches are not known.
+
+    >>> from hivecore.interop.gpu_topology import read_rocm_topology
+    >>> read_rocm_topology('''
+    ... ============== Link Type between two GPUs ==============
+    ...        GPU0         GPU1
+    ... GPU0   0            XGMI
+    ... GPU1   XGMI         0
+    ... ''').links.counts
+    ((0, 1), (1, 0))
+    """
+    text = _ANSI.sub("", as_text(text, "text"))
+    types = _table(text, "Link Type")
+    gpus = range(len(types))
+    weight: dict[tuple[int, int], int] = {}
+    weights = (
+        _table(text, "Weight") if "Weight between" in text else [["0"] * len(gpus)] * len(gpus)
+    )
+    if len(weights) != len(types):
+        raise ValueError(f"text, Weight: {len(weights)} of {len(types)} GPUs")
+    for i, j in product(gpus, repeat=2):
+        kind = types[i][j]
+        if kind != types[j][i] or kind not in (("XGMI", "PCIE") if i != j else ("0",)):
+            raise ValueError(f"text, Link Type: {kind!r} of GPU{i} and GPU{j}, or not both ways")
+        if kind == "XGMI":
+            if not weights[i][j].isdecimal():
+                raise ValueError(f"text, Weight: no number for GPU{i} and GPU{j}")
+            weight[i, j] = int(weights[i][j])
+    least = min(weight.values(), default=0)
+    links = [[int(weight.get((i, j)) == least) for j in gpus] for i in gpus]
+    numa = {int(gpu): int(node) for gpu, node in _NUMA.findall(text)}
+    nodes = [node if (node := numa.get(i, -1)) >= 0 else None for i in gpus]
+    paths = [[_UNKNOWN] * len(types)] * len(types)
+    return _inventory(paths, links, nodes, (), gpu_memory, model)
+
+
+def _table(text: str, title: str) -> list[list[str]]:
+    """The cells of a table, by its title."""
+    lines = text.splitlines()
+    at = next((i for i, line in enumerate(lines) if f"{title} between two GPUs" in line), None)
+    if at is None:
+        raise ValueError(f"text: no table {title!r}, as `rocm-smi --showtopo` prints it")
+    heads = lines[at + 1].split() if at + 1 < len(lines) else []
+    if not heads or heads != [f"GPU{i}" for i in range(len(heads))]:
+        raise ValueError(f"text, {title}: its columns are {heads}")
+    rows = [line.split() for line in lines[at + 2 : at + 2 + len(heads)]]
+    for i, name in enumerate(heads):
+        if i >= len(rows) or rows[i][:1] != [name] or len(rows[i]) != len(heads) + 1:
+            raise ValueError(f"text, {title}: no row of {name} with {len(heads)} cells")
+    return [row[1:] for row in rows]
