@@ -22,6 +22,7 @@ SAYS = {
     "gpu_links.py": "second: GPUs (4, 5, 6, 7) with 9 links",
     "group_muri_jobs.py": "6 jobs in 2 groups; gap to the best: 0%",
     "hived_decisions.py": "default/asr-0: preempts default/sweep-0",
+    "mig.py": "for a 4g.20gb, /serve/pod/0/mig moves from 2 to 4",
     "networkx_backend.py": "hivecore: 40 pairs of weight 3903",
     "replace_failed_pods.py": "  TakeOver: worker/0 on n2",
     "scheduler_loop.py": " 2 h  sweep is evicted by bert",
