@@ -238,6 +238,7 @@ class FailingHistory(History):
     def __init__(self, parts, seed):
         super().__init__(parts, seed)
         self.ways = random.Random(seed + 1)
+        self.drains = random.Random(seed + 2)
         self.weights[3] += 0.6  # pods fail
         self.weights[6] += 0.2  # parts change
         self.places = {}
@@ -249,6 +250,16 @@ class FailingHistory(History):
         spares = self.ways.choice([0, 0, 1])
         roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
         return job.replace(on_failure=how, roles=roles)
+
+    def set_node(self):
+        if self.drains.random() < 0.5:
+            return super().set_node()
+        with suppress(KeyError):
+            by = self.now + self.drains.choice([0.0, 3.0])
+            self.scheduler.drain(self.drains.choice(ALL_NODES), self.now, by=by)
+
+    def estimate(self):
+        return self.drains.choice([None, 2.0])
 
     def free_a_node(self):
         super().free_a_node()

@@ -193,12 +193,12 @@ class Shrink(Record, frozen=True):
 
 
 class Stop(Record, frozen=True):
-    """Stop these pods of a job, as their node is gone; they wait in their queue again.
+    """Stop these pods of a job, as their node is gone or drained; they wait in their queue again.
 
     :param job: its name.
     :param pods: all of its running pods, on other nodes too; or, if the others run on, those that
         were on that node: such as had joined it, or see `Job.on_failure`.
-    :param node: the node that is gone.
+    :param node: the node that is gone or is drained.
 
     Their resources are free already, and `Scheduler.stopped` is not to be called for them.
     """

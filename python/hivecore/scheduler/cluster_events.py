@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_bool, as_dict, as_name, as_text
+from hivecore._record import between
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
 from hivecore.devices import NodeDevices
 from hivecore.dra import DraCluster
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
+from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
 from hivecore.scheduler.stages.constraints import check_counted, check_names
@@ -21,7 +23,8 @@ class ClusterEvents(SchedulerLedger):
     """A scheduler that is told what happens to its parts."""
 
     def set_node(self, node: str, healthy: bool, now: float) -> None:
-        """A node fails or recovers; jobs that run there stay until they `fail` or end.
+        """A node fails or recovers; jobs that run there stay until they `fail` or end. A node that
+        recovers is drained no more.
 
         :raises KeyError: no part knows the node.
         :raises ValueError: the time goes back.
@@ -32,10 +35,57 @@ class ClusterEvents(SchedulerLedger):
             moment = self._state.moment(now)
             with self._changing(moment):
                 self._state.stages.set_health(node, healthy)
-                if not healthy:
+                if healthy:
+                    self._state.drain(node, None)
+                else:
                     hold_on_good_nodes(self._state, (node,))
                 self._state.waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
+
+    def drain(self, node: str, now: float, *, by: float | None = None) -> None:
+        """Let no pod start on a node, and let the jobs there leave it, as before maintenance.
+
+        :param by: when the node has to be empty: until then jobs stay that end in time by their
+            `Job.run_time`, even if they are late; ``None``: now.
+        :raises KeyError: no part knows the node.
+        :raises ValueError: ``by`` is before ``now``, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        The node is unhealthy from now on. The next `decide` lets the jobs leave, guaranteed ones
+        first, then the most important, then the first to come. A job that fits elsewhere within
+        its constraints moves there at once with all of its pods, before any waiting job gets that
+        room, and keeps its quota (`Move`). Otherwise it stops and waits at its old place (`Stop`);
+        so do jobs that share GPUs or run on idle cells. Of a job with ``on_failure="pod"`` only the
+        pods there stop, and start again near the others or as spares, as do pods that joined later
+        or are above `Role.min_pods`. ``stopped`` is not to be called for any of them.
+
+        A job that is not preemptible stays until it ends, however late; a job that has to stop
+        already stops as it would. Jobs that stay are looked at again in each `decide`, and leave
+        once ``by`` has come. `set_node` with ``healthy=True``, `add_node` and `remove_node` end
+        all this; another `drain` replaces ``by``.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology([], {"n0": {}, "n1": {}})
+        >>> network.set_slots([1, 1])
+        >>> scheduler = Scheduler(topology=network)
+        >>> scheduler.submit(Job("train", "vision", 1), now=0.0)
+        >>> start = scheduler.decide(now=0.0)[0]
+        >>> scheduler.drain(start.pods[0].node, now=5.0)
+        >>> move = scheduler.decide(now=5.0)[0]
+        >>> move.before[0].node, move.pods[0].node
+        ('n0', 'n1')
+        """
+        node = as_text(node, "node")
+        with self._lock:
+            moment = self._state.moment(now)
+            until = moment if by is None else between(moment, LATEST)(by, "by")
+            with self._changing(moment):
+                self._state.stages.set_health(node, False)
+                hold_on_good_nodes(self._state, (node,))
+                self._state.drain(node, until)
+                self._state.waiting.touch_all()
+            self._note("drain", node=node, **({} if by is None else {"by": until}))
 
     def add_node(
         self,
@@ -80,6 +130,7 @@ class ClusterEvents(SchedulerLedger):
                 check_counted({*topology.resources, *(free or ())}, "free")
             with self._changing(moment):
                 self._state.stages.add_node(node, labels, free, inventory)
+                self._state.drain(node, None)
                 renew(self._state)
             told = {
                 "labels": labels and dict(labels),
@@ -111,6 +162,7 @@ class ClusterEvents(SchedulerLedger):
             with self._changing(moment):
                 stop_on(self._state, node)
                 self._state.stages.remove_node(node)
+                self._state.drain(node, None)
                 renew(self._state)
             self._note("remove_node", node=node)
 

@@ -92,6 +92,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "stopped": {**_OF_JOB, "pod": check_of(str | None)},
     "move": {"moves": partial(_records, Move)},
     "set_node": {"node": as_name, "healthy": as_bool},
+    "drain": {"node": as_name, "by": as_float},
     "add_node": {
         "node": as_name,
         "labels": lambda value, name: dict(as_dict(value, name)),
@@ -110,7 +111,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
 }
 _EVENTS = tuple(_FIELDS)
 _OPTIONAL = {"pod", "since", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
-_OPTIONAL |= {"objects", "remove", "release"}
+_OPTIONAL |= {"by", "objects", "remove", "release"}
 
 
 class SchedulerEvent(Record, frozen=True):

@@ -211,6 +211,45 @@ class State:
             if "/" in name:
                 self.keep_first(name.rpartition("/")[0] + "/")
 
+    def stop(self, name: str, pods: Iterable[PlacedPod]) -> None:
+        """Pods of a job stop, unless they had stopped before; what runs of it runs on."""
+        if name not in self.has:
+            return
+        job, there = self.has[name]
+        gone = [pod for pod in there if pod in pods]
+        if gone and len(gone) == len(there):
+            self.leave(name)
+            return
+        for pod in pods:
+            extra = pod_name(job, pod)
+            if extra in self.has and pod in self.has[extra].pods:
+                self.leave(extra)
+        self.count(job, gone, -1)
+        there[:] = [pod for pod in there if pod not in gone]
+        nodes = {pod.node for pod in gone}
+        self.groups = [
+            one._replace(gpus=[gpu for gpu in one.gpus if gpu[1] not in nodes])
+            if self.entry_of(one.owner) == name
+            else one
+            for one in self.groups
+        ]
+        for owner in {pod_name(job, pod) for pod in gone} if self.tree is not None else ():
+            if self.tree is not None and owner in self.tree.owners:
+                self.tree.evict(owner)
+
+    def take_over(self, name: str, before: Iterable[PlacedPod], after: Iterable[PlacedPod]) -> None:
+        """Pods of a job that runs have other numbers, unless they had them before."""
+        for old, new in zip(before, after, strict=True) if name in self.has else ():
+            job, there = self.has[name]
+            extra = pod_name(job, old)
+            if extra in self.has and old in self.has[extra].pods:
+                self.has.pop(extra)
+                if self.tree is not None:
+                    self.tree.release(extra)
+                there.append(new)
+            elif old in there:
+                there[there.index(old)] = new
+
     def keep_first(self, prefix: str) -> None:
         """Of the extra pods of a role that wait only the first does so from now on."""
         assert self.tree is not None

@@ -2,7 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 
-from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Reject, Scheduler, Shrink, Start
+from hivecore.scheduler import (
+    Action,
+    Job,
+    Move,
+    Preempt,
+    Promote,
+    Reject,
+    Scheduler,
+    Shrink,
+    Start,
+    Stop,
+    TakeOver,
+)
 from hivecore.verify._cells import check_chain, group_of_start
 from hivecore.verify._claims import check_claims
 from hivecore.verify._devices import check_devices
@@ -90,6 +102,10 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                     state.told[action.for_job].append(name)
         elif isinstance(action, Reject):
             state.reject(action.job)
+        elif isinstance(action, Stop):
+            state.stop(action.job, action.pods)
+        elif isinstance(action, TakeOver):
+            state.take_over(action.job, action.before, action.pods)
         elif isinstance(action, Move):
             job, _ = state.has[action.job]
             state.vacate(action.job)

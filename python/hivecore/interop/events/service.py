@@ -36,7 +36,7 @@ Fsync = Literal["always", "interval", "never"]
 
 _FEW = 256  # events and pods to come that take less time than to hand them to a thread
 #: Events that take longer than others.
-_LONG = "add_node", "remove_node", "set_quota", "set_total", "reconfigure", "update_claims"
+_LONG = "add_node", "drain", "remove_node", "set_quota", "set_total", "reconfigure", "update_claims"
 _SMALL = 64 * 1024  # bytes of a body that do
 _LONGEST_WAIT = 60.0  # seconds
 _BRANCHES = 2  # at a time

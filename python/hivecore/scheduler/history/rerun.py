@@ -26,7 +26,7 @@ __all__ = ["Told", "rerun"]
 
 #: What happens to the parts.
 _CHANGES = (
-    *("set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),
+    *("set_node", "drain", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),
     "update_claims",
 )
 #: What says nothing to another scheduler, where other jobs run at that time.

@@ -1,6 +1,6 @@
 """What happens to jobs when the cluster changes under them."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from hivecore.scheduler.actions import Stop
 from hivecore.scheduler.ledger.ends import (
@@ -12,11 +12,12 @@ from hivecore.scheduler.ledger.ends import (
     stop,
 )
 from hivecore.scheduler.ledger.lines import requeue, wait_again
+from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import lose, may_lose
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.stages.units import Unit
 
-__all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_on"]
+__all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_job_on", "stop_on"]
 
 
 def renew(state: State) -> None:
@@ -42,30 +43,41 @@ def stop_on(state: State, node: str) -> None:
             wait_again(state, live)
     there.sort(key=lambda live: not live.extra_of)  # which must not take numbers of lost pods
     for live in there:
-        units = _on(live.placed, node)
-        if not units or state.jobs.get(live.job.name) is not live:
-            continue  # it had stopped already, for a reserved job
-        first = live.units[0]
-        failed = [pod for pod in first.placed if pod.node == node]
-        is_all = (
-            live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
-        )
-        units = live.all_placed if is_all else units
-        placed = [pod for unit in units for pod in unit.placed]
-        if not is_all:
-            placed = [pod for pod in placed if pod.node == node]
-        state.outbox.append(Stop(first.job, tuple(placed), node))
-        if live.for_job:
-            has_stopped(state, live)
-        elif is_all:
-            stop(state, live)
-        else:
-            if failed:
-                lose(state, live, failed)
-            for unit in units:
-                if unit is not first:
-                    give_back(state, unit, end=False)
-                    requeue(state, unit)
+        if state.jobs.get(live.job.name) is live:
+            stop_job_on(state, live, node)
+
+
+def stop_job_on(
+    state: State, live: Live, node: str, move: Callable[[State, Live], bool] | None = None
+) -> None:
+    """Stop the pods of a job on a node, or all of it if it does not run on without them.
+
+    :param move: moves all of it instead, if it can, and returns whether it did.
+    """
+    units = _on(live.placed, node)
+    if not units:
+        return  # it had stopped already, for a reserved job
+    first = live.units[0]
+    failed = [pod for pod in first.placed if pod.node == node]
+    is_all = live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
+    if is_all and move is not None and move(state, live):
+        return
+    units = live.all_placed if is_all else units
+    placed = [pod for unit in units for pod in unit.placed]
+    if not is_all:
+        placed = [pod for pod in placed if pod.node == node]
+    state.outbox.append(Stop(first.job, tuple(placed), node))
+    if live.for_job:
+        has_stopped(state, live)
+    elif is_all:
+        stop(state, live)
+    else:
+        if failed:
+            lose(state, live, failed)
+        for unit in units:
+            if unit is not first:
+                give_back(state, unit, end=False)
+                requeue(state, unit)
 
 
 def hold_on_good_nodes(state: State, bad: Container[str]) -> None:

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from hivecore._arguments import as_bool, as_float, as_int, as_name
+from hivecore._record import between
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster
@@ -78,6 +79,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "are_promises_old": not state.are_promises_new,
         "order": state.order and state.order.entries,
         "regroup_for": state.regroup_for,
+        "draining": state.draining,
     }
     told |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
@@ -159,6 +161,8 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.regroup_for = as_float(told.get("regroup_for", 0.0), "regroup_for")
     if not 0.0 <= state.regroup_for <= LATEST:
         raise ValueError("regroup_for")
+    for node, until in told.get("draining", {}).items():
+        state.draining[as_name(node, "draining")] = between(0.0, LATEST)(until, "draining")
     order = as_order(told.get("order", []))
     state.order = Order(order, {}) if order else None  # as it was sorted then
     state.note_states()

@@ -59,6 +59,7 @@ class State(Trials):
         "begun",
         "came",
         "charges_time",
+        "draining",
         "has_queues",
         "immediate",
         "jobs",
@@ -145,6 +146,8 @@ class State(Trials):
         self.now = 0.0
         #: for how many seconds new groups of jobs are to last; 0.0: groups stay
         self.regroup_for = 0.0
+        #: by node that is drained the time until which jobs may end there
+        self.draining: dict[str, float] = {}
         #: the order in which jobs run; None: the queues choose
         self.order: Order | None = None
 
@@ -221,6 +224,16 @@ class State(Trials):
             if len(self.relief.changed) > _MOST_CHANGES:
                 self.relief = None
 
+    def drain(self, node: str, by: float | None) -> None:
+        """Let jobs leave a node; a time: those that end until then may end there; ``None``: let
+        them stay.
+        """
+        if by is not None or node in self.draining:
+            self.log.keep(self.draining, node)
+            self.draining.pop(node, None)
+            if by is not None:
+                self.draining[node] = by
+
     def count_again(self) -> None:
         """Note that a job has given something back."""
         if self.relief is not None:
@@ -269,6 +282,7 @@ class State(Trials):
         if (
             self.reserved
             or self.regroup_for
+            or self.draining
             or self.order is not None
             or self.may_promise
             or self.outbox
@@ -442,6 +456,7 @@ class State(Trials):
         branch.begun, branch.unsaid = dict(self.begun), list(self.unsaid)
         branch.precedence = self.precedence.branch(branch.log)
         branch.now, branch.regroup_for, branch.order = self.now, self.regroup_for, self.order
+        branch.draining = self.draining.copy()
         branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
         branch.note_states()
         return branch

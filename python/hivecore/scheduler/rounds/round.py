@@ -4,6 +4,7 @@ from hivecore.scheduler.actions import Action
 from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.orders.running import run_in_order
+from hivecore.scheduler.rounds.draining import drain_nodes
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
 from hivecore.scheduler.rounds.waking import wake
@@ -34,6 +35,8 @@ def _decided(state: State, most: int) -> list[Action]:
     if state.reserved:
         start_reserved(state)
         give_up_late(state)
+    if state.draining:
+        drain_nodes(state)
     if state.regroup_for:
         _move_jobs(state)
     state.count_again()

@@ -84,10 +84,10 @@ def may_move_whole(live: Live, unit: Unit) -> bool:
     return allows and not any(live.job.is_spare(*pod) for pod in unit.pods)
 
 
-def move_whole(state: State, live: Live, lost: Unit) -> bool:
+def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
     """Move a job to where there is room for all of its pods, if there is.
 
-    :param lost: pods that have failed, and have left their queue.
+    :param lost: pods that have failed, and have left their queue; ``None``: none has left it.
     """
     stages, twin = state.stages.without_quotas(), live.copy()
     with stages.trial():
@@ -102,8 +102,10 @@ def move_whole(state: State, live: Live, lost: Unit) -> bool:
         unit.note(state.log)
     leave(stages, live)
     land(stages, live, {})
-    state.waiting.leave(lost.kind, lost.name)
-    forget_lost(state, live, lost)
+    if lost is not None:
+        state.waiting.leave(lost.kind, lost.name)
+    if live.lost:
+        forget_lost(state, live, lost)
     state.begun.pop(live.job.name, None)
     state.restart(live, state.now)
     state.outbox.append(Move(live.job.name, placed_pods(live), before))

@@ -1,0 +1,189 @@
+"""A node is drained: its jobs move, or wait again, and it takes none until it is healthy."""
+
+import copy
+
+import pytest
+
+from hivecore.scheduler import (
+    Job,
+    Move,
+    Role,
+    Scheduler,
+    Start,
+    Stop,
+    Wait,
+    Where,
+    event_of_plain,
+    recover,
+)
+from hivecore.topology import NetworkTopology
+
+
+def make_scheduler(nodes=3, gpus=2, racks=1, **more):
+    labels = {f"n{i}": {"rack": f"r{i % racks}"} for i in range(nodes)}
+    network = NetworkTopology(["rack"], labels)
+    for node in network.nodes:
+        network.set_free(node, {"gpu": gpus})
+    return Scheduler(topology=network, **more)
+
+
+def run(scheduler, *jobs, now=0.0):
+    for job in jobs:
+        scheduler.submit(job, now)
+    return scheduler.decide(now)
+
+
+def on(scheduler, name):
+    return [pod.node for pod in scheduler.status(name).pods]
+
+
+def told(actions):
+    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+
+
+def only(node):
+    return Where(nodes=[node])
+
+
+def test_a_job_moves_with_all_its_pods_before_waiting_jobs_get_the_room():
+    scheduler = make_scheduler(nodes=3, gpus=2)
+    run(scheduler, Job("train", "t", [Role("w", 2, gpus=2)]))
+    run(scheduler, Job("next", "t", 2))
+    run(scheduler, Job("late", "other", 2, priority=9))
+    scheduler.finish("next", 1.0)
+    before = on(scheduler, "train")
+    scheduler.drain(before[0], 1.0)
+    move, *rest = scheduler.decide(1.0)
+    assert isinstance(move, Move)
+    assert [pod.node for pod in move.before] == before
+    assert {pod.node for pod in move.pods} == {"n0", "n1", "n2"} - {before[0]}
+    assert told(rest) == []
+    assert scheduler.status("train").since == 1.0
+    scheduler.check()
+
+
+def test_a_job_that_fits_nowhere_else_stops_and_waits_until_the_node_is_healthy():
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    run(scheduler, Job("a", "t", 2, where=only("n0")), Job("b", "t", 2))
+    scheduler.drain("n0", 1.0)
+    assert told(scheduler.decide(1.0)) == [("Stop", "a")]
+    assert scheduler.state("a") == "pending"
+    scheduler.finish("b", 2.0)
+    assert told(scheduler.decide(2.0)) == []
+    scheduler.set_node("n0", True, 3.0)
+    assert told(scheduler.decide(3.0)) == [("Start", "a")]
+    assert told(scheduler.decide(4.0)) == []
+
+
+def test_the_more_important_job_gets_the_room():
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    scheduler.set_node("n1", False, 0.0)
+    run(scheduler, Job("weak", "t", 1, priority=5, guaranteed=False), Job("firm", "t", 1))
+    scheduler.set_node("n1", True, 0.0)
+    run(scheduler, Job("fill", "t", 1, where=only("n1")))
+    scheduler.drain("n0", 1.0)
+    assert told(scheduler.decide(1.0)) == [("Move", "firm"), ("Stop", "weak")]
+
+
+@pytest.mark.parametrize(("run_time", "by", "leaves_at"), [(10, 10, 10), (11, 10, 1), (None, 9, 1)])
+def test_until_the_time_jobs_stay_that_end_by_then(run_time, by, leaves_at):
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    run(scheduler, Job("a", "t", 2, run_time=run_time))
+    scheduler.drain("n0", 1.0, by=by)
+    for now in range(1, leaves_at):
+        assert told(scheduler.decide(float(now))) == []
+        scheduler = Scheduler.from_bytes(scheduler.to_bytes()) if now % 2 else copy.copy(scheduler)
+    assert told(scheduler.decide(float(leaves_at))) == [("Move", "a")]
+    scheduler.check()
+
+
+def test_a_job_that_is_not_preemptible_stays_until_it_ends():
+    scheduler = make_scheduler(nodes=2)
+    run(scheduler, Job("a", "t", 2, preemptible=False))
+    scheduler.drain("n0", 1.0, by=2.0)
+    assert told(scheduler.decide(9.0)) == []
+    assert on(scheduler, "a") == ["n0"]
+
+
+def test_only_pods_on_the_node_leave_where_a_job_runs_on_without_them():
+    scheduler = make_scheduler(nodes=5, racks=1)
+    roles = [Role("w", 2, gpus=2, spares=1)]
+    run(scheduler, Job("a", "t", roles, on_failure="pod"))
+    before = on(scheduler, "a")
+    scheduler.drain(before[0], 1.0)
+    actions = scheduler.decide(1.0)
+    assert told(actions) == [("TakeOver", "a"), ("Stop", "a"), ("Start", "a")] or told(actions) == [
+        ("Stop", "a"),
+        ("TakeOver", "a"),
+        ("Start", "a"),
+    ]
+    assert set(before) - {before[0]} < set(on(scheduler, "a"))
+    assert scheduler.status("a").since == 0.0
+
+
+def test_pods_above_the_least_grow_elsewhere():
+    scheduler = make_scheduler(nodes=3, gpus=1)
+    run(scheduler, Job("a", "t", [Role("w", 1, gpus=1, max_pods=2)]))
+    assert on(scheduler, "a") == ["n0", "n1"]
+    scheduler.drain("n1", 1.0)
+    actions = scheduler.decide(1.0)
+    assert told(actions) == [("Stop", "a"), ("Start", "a")]
+    assert on(scheduler, "a") == ["n0", "n2"]
+    scheduler.check()
+
+
+def test_what_is_held_there_is_let_go_and_victims_stop_as_they_would():
+    scheduler = make_scheduler(nodes=1, gpus=2)
+    run(scheduler, Job("weak", "t", 2, guaranteed=False))
+    assert told(run(scheduler, Job("firm", "t", 2))) == [("Preempt", "weak")]
+    scheduler.drain("n0", 1.0)
+    assert told(scheduler.decide(1.0)) == []
+    scheduler.stopped("weak", 2.0)
+    assert told(scheduler.decide(2.0)) == []
+    assert [scheduler.state(name) for name in ("weak", "firm")] == ["pending", "pending"]
+
+
+@pytest.mark.parametrize("end", ["set_node", "add_node", "remove_node"])
+def test_draining_ends(end):
+    scheduler = make_scheduler(nodes=1, growing=True)
+    run(scheduler, Job("a", "t", 2, run_time=100))
+    scheduler.drain("n0", 1.0, by=200.0)
+    if end == "set_node":
+        scheduler.set_node("n0", True, 2.0)
+    else:
+        scheduler.remove_node("n0", 2.0)
+        scheduler.add_node("n0", 3.0, labels={"rack": "r0"}, free={"gpu": 2})
+    assert told(scheduler.decide(300.0))[-1:] == ([] if end == "set_node" else [("Start", "a")])
+    assert not scheduler._state.draining
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ({"node": "n9", "now": 5.0}, KeyError),
+        ({"node": 1, "now": 5.0}, TypeError),
+        ({"node": "n0", "now": 5.0, "by": 4.0}, ValueError),
+        ({"node": "n0", "now": 5.0, "by": "soon"}, TypeError),
+        ({"node": "n0", "now": -1.0}, ValueError),
+    ],
+)
+def test_after_an_error_nothing_has_changed(call, error):
+    scheduler = make_scheduler()
+    before = scheduler.to_bytes()
+    with pytest.raises(error):
+        scheduler.drain(**call)
+    assert scheduler.to_bytes() == before
+
+
+def test_the_log_and_plain_data_know_it(tmp_path):
+    path = tmp_path / "log"
+    scheduler = make_scheduler(nodes=2, log=path)
+    run(scheduler, Job("a", "t", 2, run_time=50))
+    event_of_plain({"event": "drain", "node": "n0", "by": 40, "now": 1.0}).tell(scheduler, 0.0)
+    scheduler.decide(2.0)
+    scheduler.drain("n1", 2.0)
+    scheduler.set_node("n1", True, 3.0)
+    actions = scheduler.decide(40.0)
+    scheduler.close()
+    assert recover(path).to_bytes() == scheduler.to_bytes()
+    assert not any(isinstance(one, Start | Stop) for one in actions)
