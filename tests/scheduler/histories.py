@@ -10,7 +10,7 @@ HIVECORE_EXAMPLES=200 is about a million events.
 
 import copy
 import random
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 
 from scheduler.lives import (
@@ -27,6 +27,7 @@ from scheduler.lives import (
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import (
     FreeNodes,
+    Job,
     Move,
     Preempt,
     Promote,
@@ -59,6 +60,15 @@ def overlooked(scheduler, now):
         state.waiting.wake(kind)
         line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
     return [one for one in branch.decide(now) if isinstance(one, Start | Promote | Preempt)]
+
+
+@contextmanager
+def refused_names():
+    """Pods of a job might have the name of another job."""
+    try:
+        yield
+    except ValueError as error:
+        assert "may have th" in str(error)
 
 
 class History:
@@ -156,7 +166,10 @@ class History:
 
     def come(self):
         others = list(self.scheduler)[-1:] if self.rng.random() < 0.1 else []
-        self.submit(f"j{next(self.numbers)}", after=others)
+        self.submit(self.new_name(), after=others)
+
+    def new_name(self):
+        return f"j{next(self.numbers)}"
 
     def amend(self):
         """A job that waits asks for something else."""
@@ -170,7 +183,7 @@ class History:
             self.jobs[name] = job
 
     def come_together(self):
-        names = [f"j{next(self.numbers)}" for _ in range(self.rng.randint(2, 3))]
+        names = [self.new_name() for _ in range(self.rng.randint(2, 3))]
         for at, name in enumerate(names):
             back = names[:1] if self.rng.random() < 0.5 else []
             self.submit(name, together=back if at else names[1:])
@@ -192,8 +205,10 @@ class History:
         return [name for name, one in told.items() if one.for_job and not one.has_stopped]
 
     def stop_one(self, name):
-        job, _, pod = name.partition("/")
-        self.scheduler.stopped(job, self.now, pod or None)
+        if name in self.scheduler:
+            return self.scheduler.stopped(name, self.now)
+        job, role, number = name.rsplit("/", 2)
+        self.scheduler.stopped(job, self.now, f"{role}/{number}")
 
     def go(self):
         how = self.rng.choice(["finish", "cancel", "fail"])
@@ -242,6 +257,28 @@ class FailingHistory(History):
         self.weights[3] += 0.6  # pods fail
         self.weights[6] += 0.2  # parts change
         self.places = {}
+
+    def new_name(self):
+        """Often a name that looks like that of a pod or a unit of another job."""
+        name = super().new_name()
+        jobs = list(self.scheduler)
+        if not jobs or self.drains.random() < 0.5:
+            return name
+        near = self.drains.choice(jobs)
+        role = self.drains.choice(self.scheduler.job(near).roles).name
+        nested = self.drains.choice([near, f"{near}/{role}", f"{near}/lost", name])
+        ends = "lent", "lost", f"{role}/{self.drains.randint(0, 4)}", f"lost/{role}/0", role
+        made = f"{nested}/{self.drains.choice(ends)}"
+        is_known = made in self.jobs or self.scheduler._state.name_in_use(Job(made, "a", 1))
+        return name if is_known or len(made) > 60 else made
+
+    def submit(self, name, **more):
+        with refused_names():
+            super().submit(name, **more)
+
+    def amend(self):
+        with refused_names():
+            super().amend()
 
     def varied(self, job):
         how = self.ways.choice(["job", "pod", "pod", "pod-then-job"])

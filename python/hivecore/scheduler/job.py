@@ -36,16 +36,22 @@ _ON_FAILURE = "job", "pod", "pod-then-job"
 def _without_slash(value: Any, name: str) -> str:
     text = as_name(value, name)
     if "/" in text:
-        raise ValueError(f"{name}={text!r}: '/' is not allowed in the name of a job or role")
+        raise ValueError(f"{name}={text!r}: '/' is not allowed in the name of a role")
     return text
 
 
-_Named = Annotated[str, _without_slash]
+def _named(value: Any, name: str) -> str:
+    text = as_name(value, name)
+    if not all(text.split("/")):
+        raise ValueError(f"{name}={text!r}: nothing is before, after or between '/'")
+    return text
+
+
 _Amounts = tuple[tuple[str, int], ...]
 
 
 class _Pods(Record, frozen=True):
-    name: _Named
+    name: Annotated[str, _without_slash]
     pods: Annotated[int, within(1, _MOST_PODS)] = 1
     gpus: Annotated[int, within(0, _MOST_GPUS)] = FOLLOWS
 
@@ -257,7 +263,7 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
 
 
 class _OfTenant(Record, frozen=True):
-    name: _Named
+    name: Annotated[str, _named]
     tenant: Name
     roles: Annotated[tuple[Role, ...], _roles]
 
@@ -265,7 +271,8 @@ class _OfTenant(Record, frozen=True):
 class Job(_OfTenant, frozen=True, kw_only=True):
     """Pods that start together or not at all, and what they need of every stage.
 
-    :param name: unique among the jobs that the scheduler knows; without "/".
+    :param name: unique among the jobs that the scheduler knows, such as "train", or
+        "namespace/train" as in Kubernetes; something is before and after each "/".
     :param tenant: that of its queue, and of the cells that it uses.
     :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs,
         for a single pod.
@@ -385,7 +392,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             return Record.replace(self, **changes)
         job = copy(self)  # nothing else has to be checked again
         if "name" in changes:
-            force_setattr(job, "name", _without_slash(changes["name"], "name"))
+            force_setattr(job, "name", _named(changes["name"], "name"))
             job._check_others()
         if (run_time := changes.get("run_time", self.run_time)) is not self.run_time:
             known = run_time is not None

@@ -68,7 +68,7 @@ class JobEvents(ClusterEvents):
                 raise
         except BaseException:
             state.now = before
-            del state.jobs[job.name]
+            state.drop(live)
             raise
         state.happens(moment)
         state.stages.come(job)
@@ -134,6 +134,8 @@ class JobEvents(ClusterEvents):
     def _check_new(self, job: Job) -> None:
         if job.name in self._state.jobs or job.name in self._state.rejected:
             raise ValueError(f"job={job.name!r}: there is one of this name")
+        if reason := self._state.name_in_use(job):
+            raise ValueError(f"job={job.name!r}: {reason}")
 
     def amend(self, job: str, now: float, **changes: Any) -> None:
         """Change what a job asks for; it keeps its place among the jobs of its priority.
@@ -169,6 +171,8 @@ class JobEvents(ClusterEvents):
             if not changes:
                 raise ValueError("changes must not be empty")
             changed = live.job.replace(**changes)
+            if reason := state.name_in_use(changed):
+                raise ValueError(f"job={job!r}: {reason}")
             with state.transaction():
                 state.happens(moment)
                 if live.runs:

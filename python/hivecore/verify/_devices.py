@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.scheduler import Job, PlacedPod, Promote, Start
-from hivecore.verify._state import State, hold, job_of, pod_name
+from hivecore.verify._state import State, hold, pod_name
 
 __all__ = ["check_devices"]
 
@@ -74,7 +74,7 @@ def _used(
             given = [one.function for one in pod.devices] if asked is not None else ()
             functions.update(one.bus_id for one in given if one is not None)
     for owner in part.owners(node):  # an owner that is not of this scheduler
-        if job_of(owner) not in state.before:
+        if state.job_of_pod(owner) not in state.before:
             for one in part.allocations(owner):
                 use(one.type, one.minor, one.amounts)
                 functions.update([one.function.bus_id] if one.function is not None else ())

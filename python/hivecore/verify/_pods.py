@@ -3,7 +3,7 @@
 from collections import Counter
 
 from hivecore.scheduler import Job, Promote, Start
-from hivecore.verify._state import Has, State, amounts_of, hold, job_of, pod_name
+from hivecore.verify._state import Has, Lone, State, amounts_of, hold, pod_name
 
 __all__ = ["check_extra", "check_gang", "check_nodes", "check_sharing", "check_topology"]
 
@@ -63,8 +63,8 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
     """One domain holds all pods of a job, and those that start get multiples in each."""
     network, must = state.before.topology, job.where.must
     assert network is not None
-    name = job_of(job.name)
-    entries = [of for key, of in state.has.items() if job_of(key) == name]
+    name = job.of if isinstance(job, Lone) else job.name
+    entries = [state.has[key] for key in (name, *state.extras(name))]
     nodes = {pod.node for of in entries for pod in of.pods if pod.node}
     inside = any(nodes <= {*domain} for domain in network.domains(must))
     hold(inside, "topology", f"no {must!r} holds all of {job.name!r}")

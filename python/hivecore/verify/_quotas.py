@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hivecore._thousandths import Amount
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Job, Start
-from hivecore.verify._state import State, amounts_of, hold, job_of
+from hivecore.verify._state import State, amounts_of, hold
 
 __all__ = ["check_quota"]
 
@@ -25,7 +25,7 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
         if state.holds(name)
     ]
     for name in tree.owners:  # an owner that is not of this scheduler
-        if job_of(name) not in state.before:
+        if state.job_of(name) not in state.before:
             one, times = tree.request(name), tree.members(name)
             amounts = Counter({what: times * amount for what, amount in one.amounts})
             has.append((one.quota, one.preemptible, amounts))

@@ -7,7 +7,6 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
 
-from hivecore._record import force_setattr
 from hivecore.errors import InvariantError
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler import Job, PlacedPod, Role, Scheduler
@@ -16,12 +15,12 @@ __all__ = [
     "OF_CLASS",
     "Group",
     "Has",
+    "Lone",
     "State",
     "amounts_of",
     "group_of",
     "hold",
     "is_of_devices",
-    "job_of",
     "lone_pod",
     "pod_name",
 ]
@@ -49,6 +48,15 @@ class Has(NamedTuple):
 
     job: Job
     pods: list[PlacedPod]
+
+
+class Lone(Job, frozen=True, kw_only=True):
+    """A pod above the least of an elastic role as a job by itself, "job/role/number"."""
+
+    @property
+    def of(self) -> str:
+        """Its job."""
+        return self.name.rsplit("/", 2)[0]
 
 
 class Group(NamedTuple):
@@ -79,6 +87,7 @@ class State:
 
     def __init__(self, before: Scheduler) -> None:
         self.before = before
+        self.jobs = {name: before.job(name) for name in before}
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.claims = None if before.claims is None else before.claims.copy()
@@ -88,7 +97,7 @@ class State:
             for name in filter(self.tree.members, self.tree.owners):
                 for what, amount in self.tree.request(name).amounts:
                     if is_of_devices(what):
-                        self.of_devices[job_of(name)][what] += Fraction(amount)  # type: ignore[assignment]
+                        self.of_devices[self.job_of(name)][what] += Fraction(amount)  # type: ignore[assignment]
         self.told: dict[str, list[str]] = defaultdict(list)
         #: jobs that ask for nothing any more once they have stopped
         self.rejected: set[str] = set()
@@ -134,12 +143,32 @@ class State:
                 for name, victim in victims.items():
                     self.leave(name, ends=victim.is_ending)
 
+    def job_of(self, owner: str) -> str:
+        """The job of what has a name in quotas, cells or a network: the name of the job, or that
+        and "lent", "lost", "lost/role/number" or "role/number", perhaps with more after "//".
+        """
+        name = owner.partition("//")[0]
+        if name in self.jobs:
+            return name
+        *_, last = parts = name.split("/")
+        ends = (1, 0, 0) if last in ("lent", "lost") else (0, 2, 3) if last.isdecimal() else ()
+        names = ("/".join(parts[:-end]) for end in ends if end)
+        return next((one for one in names if one in self.jobs), name)
+
+    def job_of_pod(self, owner: str) -> str:
+        """The job of what has a name in devices: always "job/role/number"."""
+        return owner.partition("//")[0].rsplit("/", 2)[0]
+
+    def job_of_claim(self, claim: str) -> str:
+        """The job of a claim: always "job/role/number/template"."""
+        return claim.partition("//")[0].rsplit("/", 3)[0]
+
     def hold_no_more(self, name: str) -> None:
         """Nothing is held for a job any more."""
-        self.groups = [one for one in self.groups if job_of(one.owner) != name]
+        self.groups = [one for one in self.groups if self.job_of(one.owner) != name]
         if self.network is not None:
             for owner in self.network.owners:
-                if job_of(owner) == name:
+                if self.job_of(owner) == name:
                     self.network.release(owner)
         self.free_devices(name)
 
@@ -147,13 +176,15 @@ class State:
         """The namespaces and names of the claims of a job that hold devices."""
         claims = () if self.claims is None else self.claims.claims
         parts = [owner.split("/", 1) for owner in claims]
-        return [(namespace, claim) for namespace, claim in parts if job_of(claim) == name]
+        return [
+            (namespace, claim) for namespace, claim in parts if self.job_of_claim(claim) == name
+        ]
 
     def free_devices(self, name: str) -> None:
         """The claims of a job hold no devices any more."""
         self.of_devices.pop(name, None)
         for owner in () if self.tree is None else self.tree.owners:
-            if owner.endswith(_DEVICES) and job_of(owner) == name:
+            if owner.endswith(_DEVICES) and self.job_of(owner) == name:
                 assert self.tree is not None
                 self.tree.release(owner)
         for namespace, claim in self.devices_of(name):
@@ -172,11 +203,11 @@ class State:
 
     def entry_of(self, owner: str) -> str:
         """The job, or the extra pod, of what has a name in a part."""
-        return owner if owner in self.has else job_of(owner)
+        return owner if owner in self.has else self.job_of(owner)
 
     def extras(self, name: str) -> list[str]:
         """The extra pods of a job."""
-        return [key for key in self.has if key != name and job_of(key) == name]
+        return [key for key, (of, _) in self.has.items() if isinstance(of, Lone) and of.of == name]
 
     def vacate(self, name: str) -> None:
         """A job gives back where it is; quotas still count it."""
@@ -187,8 +218,8 @@ class State:
 
     def leave(self, name: str, *, ends: bool = False) -> None:
         """A job gives back all that it has; it asks for it again, unless it ends."""
-        if "/" in name and name not in self.has:
-            return  # it has left with its job
+        if name not in self.has and name not in self.jobs:
+            return  # it is an extra pod, and has left with its job
         for extra in self.extras(name):
             self.leave(extra, ends=True)
         self.stopping.discard(name)
@@ -208,8 +239,8 @@ class State:
                     self.tree.evict(owner)
                 else:
                     self.tree.release(owner)
-            if "/" in name:
-                self.keep_first(name.rpartition("/")[0] + "/")
+            if isinstance(job, Lone):
+                self.keep_first(job)
 
     def stop(self, name: str, pods: Iterable[PlacedPod]) -> None:
         """Pods of a job stop, unless they had stopped before; what runs of it runs on."""
@@ -250,14 +281,19 @@ class State:
             elif old in there:
                 there[there.index(old)] = new
 
-    def keep_first(self, prefix: str) -> None:
+    def keep_first(self, lone: Lone) -> None:
         """Of the extra pods of a role that wait only the first does so from now on."""
         assert self.tree is not None
-        waiting = [
-            one for one in self.tree.owners if one.startswith(prefix) and one not in self.has
-        ]
-        for name in sorted(waiting, key=lambda one: int(one.removeprefix(prefix)))[1:]:
+        names = self.extra_names(self.jobs[lone.of], lone.roles[0].name)
+        for name in [one for one in names if one not in self.has][1:]:
             self.tree.release(name)
+
+    def extra_names(self, job: Job, role_name: str) -> list[str]:
+        """The extra pods of a role that run or wait, in their order."""
+        owners = set() if self.tree is None else set(self.tree.owners)
+        role = next(one for one in job.roles if one.name == role_name)
+        names = (f"{job.name}/{role_name}/{number}" for number in role.extra_numbers)
+        return [name for name in names if name in owners]
 
     def hand_on(self, name: str, heir: str, *, held: bool, ends: bool) -> None:
         """A job leaves what it shares to the others."""
@@ -296,7 +332,7 @@ class State:
         ]
         if self.tree is not None:
             for owner in self.tree.owners:
-                if job_of(owner) == name != owner and not self.tree.members(owner):
+                if self.job_of(owner) == name != owner and not self.tree.members(owner):
                     self.tree.release(owner)
 
     def count(self, job: Job, pods: Iterable[PlacedPod], times: int) -> None:
@@ -314,7 +350,7 @@ class State:
         more = {what: Fraction(ceil(1000 * amount), 1000) for what, amount in taken}
         is_first = len(self.has[job.name].pods) == len(pods)
         asking = {job.name} if is_first else {pod_name(job, pod) for pod in pods}
-        for owner in [one for one in self.tree.owners if job_of(one) == job.name]:
+        for owner in [one for one in self.tree.owners if self.job_of(one) == job.name]:
             if owner in asking or self.tree.members(owner):
                 for what, amount in self.tree.request(owner).amounts:
                     more[what] = more.get(what, Fraction()) - Fraction(amount)
@@ -349,19 +385,19 @@ class State:
         """One more extra pod of each role asks for its part, unless one waits already."""
         if self.tree is None or self.before.has_order:
             return
-        owners = {owner for owner in self.tree.owners if job_of(owner) == job.name}
         for role in job.roles:
             prefix = f"{job.name}/{role.name}/"
+            owners = self.extra_names(job, role.name)
             missing = (number for number in role.extra_numbers if f"{prefix}{number}" not in owners)
             number = next(missing, None)
-            waits = any(one.startswith(prefix) and one not in self.has for one in owners)
+            waits = any(one not in self.has for one in owners)
             if number is not None and not waits:
                 self.ask(f"{prefix}{number}", job.replace(guaranteed=False, preemptible=True))
 
     def ask(self, name: str, job: Job) -> None:
         """A pod of a job asks for its part."""
         assert self.tree is not None
-        pods = [PlacedPod(name.split("/")[1], 0, "")]
+        pods = [PlacedPod(name.split("/")[-2], 0, "")]
         amounts = amounts_of(job, pods, self.before.gpu_memory)
         self.tree.submit(
             QuotaRequest(
@@ -370,14 +406,9 @@ class State:
         )
 
 
-def job_of(owner: str) -> str:
-    """The job of what has a name in a part."""
-    return owner.partition("/")[0]
-
-
 def pod_name(job: Job, pod: PlacedPod) -> str:
     """The name of a pod in all parts."""
-    return f"{job_of(job.name)}/{pod.role}/{pod.index}"
+    return f"{job.of if isinstance(job, Lone) else job.name}/{pod.role}/{pod.index}"
 
 
 def _joining(job: Job) -> Iterator[str]:
@@ -386,15 +417,14 @@ def _joining(job: Job) -> Iterator[str]:
         yield from (f"{job.name}/{role.name}/{i}" for i in role.joining_numbers)
 
 
-def lone_pod(job: Job, pod: PlacedPod) -> Job | None:
+def lone_pod(job: Job, pod: PlacedPod) -> Lone | None:
     """A pod above the least of an elastic role as a job by itself; ``None``: it is none."""
     role = next(one for one in job.roles if one.name == pod.role)
     if pod.index not in role.extra_numbers:
         return None
-    alone = [role.replace(pods=1, min_pods=1, max_pods=None, spares=0)]
-    lone = Job(job.name, job.tenant, alone, guaranteed=False, quota=job.quota, where=job.where)
-    force_setattr(lone, "name", pod_name(job, pod))
-    return lone
+    alone = (role.replace(pods=1, min_pods=1, max_pods=None, spares=0),)
+    name = pod_name(job, pod)
+    return Lone(name, job.tenant, alone, guaranteed=False, quota=job.quota, where=job.where)
 
 
 def amounts_of(job: Job, pods: Iterable[PlacedPod], gpu_memory: int | None) -> Counter[str]:

@@ -26,7 +26,7 @@ from hivecore.verify._pods import (
     check_topology,
 )
 from hivecore.verify._quotas import check_quota
-from hivecore.verify._state import Has, State, amounts_of, lone_pod
+from hivecore.verify._state import Has, Lone, State, amounts_of, lone_pod
 
 __all__ = ["verify_actions", "verify_start"]
 
@@ -140,7 +140,7 @@ def _check(action: Start | Promote, job: Job, state: State, *, is_charged: bool)
     if isinstance(action, Promote):
         state.vacate(job.name)
         state.has.pop(job.name)
-    if "/" not in job.name:
+    if not isinstance(job, Lone):
         check_gang(action, job, state)
     if isinstance(action, Start) and action.shares_with:
         check_sharing(action, job, state)

@@ -89,7 +89,7 @@ def _check_units(ledger: State) -> None:
     for at, live in held.items():
         owner = gpus.get(at, "several")
         name = owner.removeprefix("job ")
-        right = owner == "several" or not {name, owner_of(name)}.isdisjoint(live.victims)
+        right = owner == "several" or owner_of(name, ledger.jobs) in live.victims
         _require(right, f"GPU {at} is held for {live.job.name!r}, and another job has it")
     _require(set(queued) <= seen, "a queue has units of no job")
     for fault in stages.check(Audited(units, running, holders, reading)):

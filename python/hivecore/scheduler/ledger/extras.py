@@ -6,7 +6,6 @@ lacks room, and stops by itself, by the rules for all jobs. It starts only near 
 its job, and ends with it. Of each role one more pod waits at a time.
 """
 
-from hivecore._record import force_setattr
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.lines import push
 from hivecore.scheduler.ledger.live import Live
@@ -40,7 +39,7 @@ def _extra_of(state: State, live: Live, pod: Pod) -> Live:
     """Make the job that stands for a pod of another job."""
     job = job_of(live.job, pod)
     kind = state.kinds.part(job, [pod])
-    extra = Live(job, [Unit(job.name, job.name, kind, (pod,))])
+    extra = Live(job, [Unit(job.name, job.name, kind, (pod,), live.job.name)])
     extra.extra_of = live.job.name
     return extra
 
@@ -48,8 +47,8 @@ def _extra_of(state: State, live: Live, pod: Pod) -> Live:
 def job_of(job: Job, pod: Pod) -> Job:
     """The record of a pod above the least; above what its job wants it comes after all jobs."""
     role = next(role for role in job.roles if role.name == pod.role)
-    lone = Job(
-        job.name,
+    return Job(
+        f"{job.name}/{role.name}/{pod.number}",
         job.tenant,
         [role.replace(pods=1, min_pods=1, max_pods=None, spares=0)],
         priority=job.priority if pod.number < role.pods else LEAST_PRIORITY,
@@ -57,5 +56,3 @@ def job_of(job: Job, pod: Pod) -> Job:
         quota=job.quota,
         where=job.where,
     )
-    force_setattr(lone, "name", f"{job.name}/{role.name}/{pod.number}")
-    return lone

@@ -22,7 +22,7 @@ OUTSIDE = ("scheduler", "outside")
 
 
 def of_quota(quota: str) -> str:
-    """The name of a quota among those of jobs, which have no slash."""
+    """The name of a quota among those of jobs, which do not begin with "/"."""
     return f"/{quota}"
 
 

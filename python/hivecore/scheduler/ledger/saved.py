@@ -231,13 +231,13 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         is_first = is_lent or name == job.name
         role = None if is_first else next(role for role in job.roles if role.name == pods[0][0])
         numbered = tuple(Pod(*pod) for pod in pods)
-        is_lost = name == f"{job.name}/lost" or name.count("/") == 3
+        is_lost = (called := name[len(job.name) :]) == "/lost" or called.count("/") == 3
         if is_lent:
             kind = kinds.restored_lent(int(number), live.units[0].kind)
         else:
             lost = numbered if is_lost else ()
             kind = kinds.restored(int(number), bool(is_alone), job, role, lost)
-        unit = Unit(name, job.name, kind, numbered)
+        unit = Unit(name, job.name, kind, numbered, extra_of)
         unit.has_quota = is_lost
         if departure is not None:
             unit.departure = Departure(queued_job(state, unit, job), *departure)

@@ -11,6 +11,7 @@ from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.actions import Action, Start, Wait
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.kinds import Kinds
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
@@ -27,7 +28,7 @@ from hivecore.scheduler.ledger.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.stages.transaction import Stages
-from hivecore.scheduler.stages.units import Key, Unit
+from hivecore.scheduler.stages.units import Key, Unit, has_unit, owners_of
 
 __all__ = ["LATEST", "MICRO", "State"]
 
@@ -65,6 +66,7 @@ class State(Trials):
         "jobs",
         "kinds",
         "lending",
+        "like_units",
         "log",
         "losses",
         "may_promise",
@@ -118,6 +120,8 @@ class State(Trials):
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
         self.jobs: dict[str, Live] = {}
+        #: the jobs whose names units of a job might have, by the name of that job
+        self.like_units: dict[str, set[str]] = {}
         #: how many have come
         self.came = 0
         #: the units that wait in a queue
@@ -196,7 +200,7 @@ class State(Trials):
             self.stages.read(name, step.reads)
         if step.target == GONE:
             self.log.note(self._bring_back, live)
-            del self.jobs[name]
+            self.drop(live)
             if live.extra_of in self.jobs:
                 extras = self.jobs[live.extra_of].extras
                 self.log.keep(extras, name)
@@ -247,7 +251,7 @@ class State(Trials):
 
     def _bring_back(self, live: Live) -> None:
         """A job is known again, at its place among those that have come."""
-        self.jobs[live.job.name] = live
+        self._put(live)
         jobs = sorted(self.jobs.items(), key=lambda one: one[1].number)
         self.jobs.clear()
         self.jobs.update(jobs)
@@ -260,11 +264,42 @@ class State(Trials):
 
     def add(self, live: Live) -> None:
         """Add a job."""
-        self.log.note(self.jobs.pop, live.job.name)
+        self.log.note(self.drop, live)
         self.came += 1
         live.number = self.came
-        self.jobs[live.job.name] = live
+        self._put(live)
         self.waiting.touch((("stopped", live.job.name),))
+
+    def _put(self, live: Live) -> None:
+        """A job is known by its name."""
+        self.jobs[live.job.name] = live
+        for owner, _ in owners_of(live.job.name) if "/" in live.job.name else ():
+            self.like_units.setdefault(owner, set()).add(live.job.name)
+
+    def drop(self, live: Live) -> None:
+        """Its name is free."""
+        del self.jobs[live.job.name]
+        for owner, _ in owners_of(live.job.name) if "/" in live.job.name else ():
+            self.like_units[owner].discard(live.job.name)
+            if not self.like_units[owner]:
+                del self.like_units[owner]
+
+    def name_in_use(self, job: Job) -> str:
+        """Why a job cannot have its name beside those that are known; "": it can."""
+        lending = self.lending is not None
+        for owner, called in owners_of(job.name) if "/" in job.name else ():
+            live = self.jobs.get(owner)
+            if (
+                live is not None
+                and not live.extra_of
+                and has_unit(live.job, called, lending=lending)
+            ):
+                return f"pods of {owner!r} may have this name"
+        for name in sorted(self.like_units.get(job.name, ())):
+            called = dict(owners_of(name))[job.name]
+            if not self.jobs[name].extra_of and has_unit(job, called, lending=lending):
+                return f"its pods may have the name of the job {name!r}"
+        return ""
 
     def enqueue(self, unit: Unit) -> None:
         """Note that a unit is in a queue."""
@@ -450,6 +485,7 @@ class State(Trials):
         branch.waiting = branch.stages.listener = self.waiting.branch(branch.stages)
         branch.came = self.came
         branch.jobs = {name: live.copy() for name, live in self.jobs.items()}
+        branch.like_units = {owner: set(names) for owner, names in self.like_units.items()}
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
         branch.relief = branch.losses = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)

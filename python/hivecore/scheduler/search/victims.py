@@ -162,7 +162,7 @@ class _Search:
 
     def _owner(self, unit: str) -> str:
         """The job of a unit, or the extra pod that it is."""
-        return unit if unit in self.jobs else owner_of(unit)
+        return owner_of(unit, self.jobs)
 
     def stopping(self) -> list[str]:
         """The units that have to stop for other jobs already, by the names that quotas have."""
@@ -406,7 +406,7 @@ class _Search:
         if not self.stages.reclaims or self._borrows():
             return {}
         jobs = [(live.job.name, live.job.quota) for live in self.running.values()]
-        return self.stages.overusers(jobs)
+        return self.stages.overusers(jobs, self.jobs)
 
     def _borrows(self) -> bool:
         """Whether this job would borrow itself, even without less important ones of its quota."""
@@ -434,7 +434,7 @@ class _Search:
             return True
         with stages.trial():
             for name in sorted(reclaimed, key=lambda name: self.jobs[name].job.gpus):
-                if not stages.overusers([(name, self.jobs[name].job.quota)]):
+                if not stages.overusers([(name, self.jobs[name].job.quota)], self.jobs):
                     return False
                 stages.uncharge(self._requests(name))
             for name in set(names).difference(reclaimed):

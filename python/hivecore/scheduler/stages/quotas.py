@@ -1,7 +1,7 @@
 """Quotas: whether a unit is admitted, and which units have to give back what they borrow."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from math import ceil
@@ -424,13 +424,15 @@ class QuotaStage(Stage):
         decision = self.part.schedule(unit.request)
         return decision.outcome == "wait" or decision.borrows
 
-    def overusers(self, names: Iterable[tuple[str, str]]) -> dict[str, bool]:
+    def overusers(self, names: Iterable[tuple[str, str]], jobs: Container[str]) -> dict[str, bool]:
         """Of jobs, given with their quotas, those whose quota, or an ancestor, is over-used, and
         whether the quotas would evict each of them first.
+
+        :param jobs: all that there are.
         """
         over = self.part.overused()
         units = {name for quota in over for name in self.part.overusers(quota)}
-        first = {*units, *map(owner_of, units)}
+        first = {*units, *(owner_of(unit, jobs) for unit in units)}
         return {name: name in first for name, quota in names if name in first or quota in over}
 
     def uncharge(self, requests: Iterable[str]) -> None:

@@ -38,7 +38,6 @@ from hivecore.scheduler.stages.units import (
     Pod,
     Refused,
     Unit,
-    owner_of,
 )
 
 __all__ = ["Stages", "Started"]
@@ -99,7 +98,7 @@ class Stages(Composed):
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         """Why a waiting kind is not worth a try, by the stage that refused; None: it is."""
         if self._quotas is not None and refusal.stage == self._quotas.name:
-            request = owner_of(name) if kind.is_lent else name
+            request = name.removesuffix("/lent") if kind.is_lent else name
             again = self._quotas.still_refused(kind, refusal, request)
             return again and self._or_shares(kind, again)
         for stage in self.all:
@@ -369,7 +368,7 @@ class Stages(Composed):
         :param taken: pods that have other numbers from now on, before and after.
         """
         pods = tuple(Pod(pod.role, pod.index) for pod in placed)
-        now = Unit(unit.name, unit.owner, kind, pods)
+        now = Unit(unit.name, unit.owner, kind, pods, unit.job)
         now.placed = placed
         self._each("rebook", Rebooking(unit, now, other, taken))
         unit.placed, unit.is_placed = placed, now.is_placed

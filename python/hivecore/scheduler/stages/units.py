@@ -8,7 +8,7 @@ which is *lent* its cells. Quotas know both units by the name of the job.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import reduce
 from math import floor
 from operator import and_, attrgetter
@@ -38,7 +38,9 @@ __all__ = [
     "Unit",
     "class_counts",
     "gpu_amount",
+    "has_unit",
     "owner_of",
+    "owners_of",
     "quota_name",
     "taking_of",
 ]
@@ -211,10 +213,12 @@ class Unit:
 
     __slots__ = ("job", "name", "owner", "pods", *_FIELDS)
 
-    def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
+    def __init__(
+        self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...], job: str = ""
+    ) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
         #: the job of its pods, also of one that comes and leaves by itself
-        self.job = owner_of(owner) if "/" in owner else owner
+        self.job = job or owner
         #: how it left its queue, if it may return
         self.departure: Departure | None = None
         #: while it runs: where its pods are, and whether cells or a network have placed them
@@ -253,13 +257,13 @@ class Unit:
 
     def copy(self) -> "Unit":
         """An equal unit for a branch."""
-        copy = Unit(self.name, self.owner, self.kind, self.pods)
+        copy = Unit(self.name, self.owner, self.kind, self.pods, self.job)
         copy.restore(_values(self))
         return copy
 
     def trial(self, kind: Kind | None = None) -> "Unit":
         """An equal unit for a trial, perhaps of another kind."""
-        trial = Unit(self.name, self.owner, kind or self.kind, self.pods)
+        trial = Unit(self.name, self.owner, kind or self.kind, self.pods, self.job)
         trial.has_quota = self.has_quota
         return trial
 
@@ -276,9 +280,42 @@ class Unit:
         return [*owners.values()]
 
 
-def owner_of(unit: str) -> str:
-    """The job of a unit."""
-    return unit.partition("/")[0]
+def owner_of(unit: str, jobs: Container[str]) -> str:
+    """The job of a unit, of these jobs; names of jobs may hold "/" as well."""
+    if unit in jobs:
+        return unit
+    return next((owner for owner, _ in owners_of(unit) if owner in jobs), unit)
+
+
+def owners_of(unit: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The jobs of which a unit of this name may be, and how the unit is called there: "lent",
+    "lost", "role/number" or "lost/role/number".
+    """
+    parts = tuple(unit.split("/"))
+    if len(parts) > 1 and parts[-1] in ("lent", "lost"):
+        yield "/".join(parts[:-1]), parts[-1:]
+    if len(parts) > 2 and parts[-1].isdecimal():
+        yield "/".join(parts[:-2]), parts[-2:]
+        if len(parts) > 3 and parts[-3] == "lost":
+            yield "/".join(parts[:-3]), parts[-3:]
+
+
+def has_unit(job: Job, called: tuple[str, ...], *, lending: bool) -> bool:
+    """Whether a job may have a unit that is called so beside its first one."""
+    if called == ("lent",):
+        return lending
+    is_lost = len(called) != 2
+    if called == ("lost",) or (is_lost and job.on_failure == "job"):
+        return job.on_failure != "job"
+    number = int(called[-1])
+    return called[-1] == str(number) and any(
+        number in numbers
+        for role in job.roles
+        if role.name == called[-2]
+        for numbers in (
+            (role.spare_numbers,) if is_lost else (role.joining_numbers, role.extra_numbers)
+        )
+    )
 
 
 def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
