@@ -132,10 +132,10 @@ class JobEvents(ClusterEvents):
             self._note("adopt", job=plain_record(job), pods=rows, **told)
 
     def _check_new(self, job: Job) -> None:
-        if job.name in self._state.jobs or job.name in self._state.rejected:
-            raise ValueError(f"job={job.name!r}: there is one of this name")
         if reason := self._state.name_in_use(job):
             raise ValueError(f"job={job.name!r}: {reason}")
+        if job.name in self._state.jobs or job.name in self._state.rejected:
+            raise ValueError(f"job={job.name!r}: there is one of this name")
 
     def amend(self, job: str, now: float, **changes: Any) -> None:
         """Change what a job asks for; it keeps its place among the jobs of its priority.

@@ -54,9 +54,9 @@ def test_what_runs_is_on_its_nodes_and_what_waits_is_submitted():
     dump = read(*CLUSTER, *RUNNING, workload("waits", "ns-b/main", 8, 3), ended)
     scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
     assert dump.fill(scheduler) == ()
-    assert [pod.node for pod in scheduler.status("ns-a:old").pods] == ["gpu-2"]
-    assert {pod.node for pod in scheduler.status("ns-a:new").pods} == {"gpu-0", "gpu-3"}
-    assert scheduler.state("ns-b:waits") == "pending" and len(scheduler) == 3
+    assert [pod.node for pod in scheduler.status("ns-a/old").pods] == ["gpu-2"]
+    assert {pod.node for pod in scheduler.status("ns-a/new").pods} == {"gpu-0", "gpu-3"}
+    assert scheduler.state("ns-b/waits") == "pending" and len(scheduler) == 3
     scheduler.check()
 
 
@@ -66,7 +66,7 @@ def test_a_job_stays_on_a_cordoned_node_and_no_other_starts_there(tmp_path, caps
     objects = [closed, *CLUSTER, mine]
     dump = read(*objects)
     scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
-    assert dump.fill(scheduler) == () and scheduler.status("ns-a:mine").pods[0].node == "closed"
+    assert dump.fill(scheduler) == () and scheduler.status("ns-a/mine").pods[0].node == "closed"
     options = ["--queue", "a", "--gpus", 8]
     assert asked(tmp_path, capsys, objects, *options)[1] != ["It would start now on closed"]
     assert asked(tmp_path, capsys, objects, *options, "--pods", 5)[0] == 1
@@ -93,8 +93,8 @@ def test_the_youngest_job_that_borrows_would_leave(tmp_path, capsys):
     status, said = asked(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
     assert status == 0 and said[0].endswith(", if these left:")
     assert said[1:] in (
-        ["  ns-a:old: queue a, priority 0, 8 GPUs"],
-        ["  ns-a:new: queue a, priority 0, 16 GPUs"],
+        ["  ns-a/old: queue a, priority 0, 8 GPUs"],
+        ["  ns-a/new: queue a, priority 0, 16 GPUs"],
     )
 
 
@@ -102,7 +102,7 @@ def test_a_job_that_waits_is_told_why_and_what_would_help(tmp_path, capsys):
     options = ["--queue", "a", "--gpus", 8, "--pods", 2, "--must", RACK]
     status, said = asked(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
     assert status == 1 and said[0] == "It would wait, with 0 of its queue in front"
-    assert "it would start if ns-a:new ended" in said
+    assert "it would start if ns-a/new ended" in said
     status, said = asked(tmp_path, capsys, CLUSTER, "--queue", "a", "--pods", 33)
     assert (status, said) == (
         1,
@@ -133,7 +133,7 @@ def test_what_runs_on_another_flavor_is_left_out_with_one_flavor():
     other = workload("other", "ns-a/main", running="a")
     other["status"]["admission"]["podSetAssignments"][0]["flavors"] = {GPU: "a100"}
     dump = read(*CLUSTER, *RUNNING, other, flavor="h100")
-    assert [job.name for job in dump.running] == ["ns-a:old", "ns-a:new"]
+    assert [job.name for job in dump.running] == ["ns-a/old", "ns-a/new"]
     assert "Workload ns-a/other: is not on the flavor h100; it is left out" in dump.remarks
 
 
@@ -180,7 +180,7 @@ def test_pods_of_a_group_are_a_job_of_its_queue():
     lone = pods(1, "lone", **{"scheduling.volcano.sh/queue-name": "gone"})
     dump = read(*CLUSTER[:4], volcano("q"), group, *pods(2, "g", ("gpu-0", "gpu-3")), *lone)
     (job,) = dump.running
-    assert (job.name, job.quota, job.where.nodes) == ("ns:g", "q", ("gpu-0", "gpu-3"))
+    assert (job.name, job.quota, job.where.nodes) == ("ns/g", "q", ("gpu-0", "gpu-3"))
     assert [(role.pods, role.gpus) for role in job.roles] == [(2, 8)]
     said = "Pod ns/lone-0: asks for GPUs, is of no queue that is read, and is left out"
     assert dump.remarks == (said,)
@@ -193,7 +193,7 @@ def test_jobs_of_kai_stay_from_priority_100_on_and_parts_of_gpus_count_whole():
     part[0]["spec"]["containers"] = []
     dump = read(*CLUSTER[:4], kai("q"), *stays, *part)
     found = {job.name: (job.preemptible, job.gpus, job.priority) for job in dump.waiting}
-    assert found == {"ns:s": (False, 8, 125), "ns:p": (True, 1, 50)}
+    assert found == {"ns/s": (False, 8, 125), "ns/p": (True, 1, 50)}
     assert dump.remarks == ("Pod ns/p-0: asks for a part of a GPU; it counts as a whole one",)
 
 

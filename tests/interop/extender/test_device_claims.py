@@ -15,7 +15,7 @@ from hivecore.topology import NetworkTopology
 
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
 BINDING = "/api/v1/namespaces/x/pods/p/binding"
-OWN = "/pods:x:p/pod/0/gpus"
+OWN = "/pods:x/p/pod/0/gpus"
 
 
 @pytest.fixture
@@ -559,7 +559,7 @@ def assert_nobody_waits_without_need(cluster):
     A gang keeps the devices of pods that have ended for those that may come in their places.
     """
     holders, booked = cluster.check()
-    kept = [device for device, (owner,) in booked.items() if owner.startswith("/pods:x:g")]
+    kept = [device for device, (owner,) in booked.items() if owner.startswith("/pods:x/g")]
     free = dict.fromkeys(cluster.nodes, 0)
     for found in cluster.api.all("resourceslices"):
         node = found["spec"]["nodeName"]

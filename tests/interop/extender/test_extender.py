@@ -286,7 +286,7 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
     assert world.cluster.told["g0"] == "1 of the 2 pods that 'x/bert' needs are there"
     world.cluster.run(pods[1])
     assert set(world.cluster.bound()) == {"g0", "g1"}
-    assert world.states() == {"pods:x:bert": "running"}
+    assert world.states() == {"pods:x/bert": "running"}
     allocated = world.cluster.pod("g0")["metadata"]["annotations"][
         "scheduling.koordinator.sh/device-allocated"
     ]
@@ -332,7 +332,7 @@ def test_gangs_of_one_group_start_together(worlds, first):
     assert world.cluster.told == {f"{first}0": expected}
     world.cluster.run(*gangs[second])
     assert set(world.cluster.bound()) == {"ps0", "w0"}
-    assert world.scheduler.job("pods:x:w").together == ("pods:x:ps",)
+    assert world.scheduler.job("pods:x/w").together == ("pods:x/ps",)
 
 
 def test_a_gang_without_room_for_its_group_waits_with_it(worlds):
@@ -356,9 +356,9 @@ def test_a_gang_that_names_no_partner_does_not_wait_for_gangs_that_name_it(world
 def test_a_group_that_has_lost_a_pod_before_it_started_waits_for_another(worlds):
     world = worlds("topology")
     world.cluster.run(*grouped("big", 4), *grouped("ps", 2, "w", "ps"), *grouped("w", 1, "ps"))
-    assert world.states()["pods:x:w"] == world.states()["pods:x:ps"] == "pending"
+    assert world.states()["pods:x/w"] == world.states()["pods:x/ps"] == "pending"
     world.cluster.delete("ps0")
-    assert set(world.states()) == {"pods:x:big"}
+    assert set(world.states()) == {"pods:x/big"}
     for i in range(4):
         world.cluster.delete(f"big{i}")
     world.cluster.pump()
@@ -388,7 +388,7 @@ def test_a_gang_that_has_started_waits_for_no_partner_that_has_ended(worlds):
     (again,) = grouped("w", 1, "ps")
     again["metadata"]["name"] = "w-again"
     world.cluster.run(again)
-    assert world.states() == {"pods:x:u": "running", "pods:x:w": "pending"}
+    assert world.states() == {"pods:x/u": "running", "pods:x/w": "pending"}
     assert set(world.cluster.bound()) == {"u0", "u1"}
     world.cluster.delete("u0", "u1")
     world.cluster.pump()
@@ -440,7 +440,7 @@ def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api, label):
         world.ask("/v1/watch", other)
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"w0", "w1"}
-    assert world.scheduler.job("pods:x:w").where.must == "rack"
+    assert world.scheduler.job("pods:x/w").where.must == "rack"
 
 
 def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
@@ -456,21 +456,21 @@ def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
     world = worlds("topology")
     world.cluster.run(*grouped("big", 4), of_group("w0", "w"), of_group("w1", "w"))
     world.cluster.watch("ADDED", pod_group("w", 2))
-    assert world.scheduler.job("pods:x:w").where.must == ""
+    assert world.scheduler.job("pods:x/w").where.must == ""
     world.cluster.watch("MODIFIED", pod_group("w", 2, network_topology_spec=RACK))
-    assert world.scheduler.job("pods:x:w").where.must == "rack"
+    assert world.scheduler.job("pods:x/w").where.must == "rack"
 
 
 def test_a_pod_that_comes_later_may_change_where_its_gang_that_waits_goes(worlds):
     world = worlds("topology")
     world.cluster.run(*grouped("big", 4), *grouped("w", 2))
-    assert world.scheduler.job("pods:x:w").where.must == ""
+    assert world.scheduler.job("pods:x/w").where.must == ""
     late = grouped("w", 2, pods=3, network_topology_spec=RACK)[2]
     world.cluster.create(late)
-    assert world.scheduler.job("pods:x:w").where.must == "rack"
+    assert world.scheduler.job("pods:x/w").where.must == "rack"
     other = grouped("w", 2, pods=4, network_topology_spec=RACK.replace("Must", "Prefer"))[3]
     world.cluster.run(other)
-    assert "pods:x:w" not in world.states()
+    assert "pods:x/w" not in world.states()
     assert "its network-topology-spec differ" in world.cluster.told["w0"]
 
 
@@ -531,7 +531,7 @@ def test_a_bound_pod_is_recovered_whatever_else_it_says(worlds):
     again = worlds("topology", Scheduler.from_bytes(world.scheduler.to_bytes()))
     again.cluster.pods = world.cluster.pods
     assert again.cluster.listed() == (200, {})
-    assert again.states() == {"pods:x:w": "running"}
+    assert again.states() == {"pods:x/w": "running"}
 
 
 def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
@@ -563,7 +563,7 @@ def test_processors_that_the_scheduler_does_not_count_are_left_to_kubernetes(wor
         world.cluster.create(pod)
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"g0", "g1"}
-    assert world.states() == {"pods:x:bert": "running"}
+    assert world.states() == {"pods:x/bert": "running"}
 
 
 def test_the_quota_of_a_label_counts(worlds):

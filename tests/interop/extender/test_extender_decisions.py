@@ -91,12 +91,12 @@ class Ledger:
             if isinstance(action, Preempt):
                 victims.append(action.job)
             elif isinstance(action, Reject):
-                self.rejected.add(action.job.removeprefix("pods:").removeprefix("x:"))
+                self.rejected.add(action.job.removeprefix("pods:").removeprefix("x/"))
             elif isinstance(action, Wait):
                 self.reasons[action.job] = action.reason
         stopped = False
         for job in victims:
-            name = job.removeprefix("pods:").removeprefix("x:")
+            name = job.removeprefix("pods:").removeprefix("x/")
             if not self.pods[name] & bound:
                 self.scheduler.stopped(job, 0.0)
                 stopped = True
@@ -122,7 +122,7 @@ def make_gang(name, form, kind, tenant, priority):
         for i in range(count)
     ]
     role = Role("pod", count, gpus)
-    return pods, Job(f"pods:x:{name}", tenant, [role], priority=abs(priority))
+    return pods, Job(f"pods:x/{name}", tenant, [role], priority=abs(priority))
 
 
 WITHOUT_MOVES = sorted(
@@ -247,7 +247,7 @@ class Groups:
 
     def running(self):
         states = self.world.states()
-        return {name.rpartition(":")[2] for name in states if states[name] == "running"}
+        return {name.rpartition("/")[2] for name in states if states[name] == "running"}
 
     def step(self):
         cluster, rng, gang = self.world.cluster, self.rng, self.rng.choice("abcd")
@@ -291,5 +291,5 @@ def test_no_gang_starts_without_its_group_and_complete_groups_are_jobs(compositi
     for gang in "abcd":
         needed = groups.closure(gang)
         if all(len(groups.pods(other)) >= groups.least[other] for other in needed):
-            assert f"pods:x:{gang}" in groups.world.states()
+            assert f"pods:x/{gang}" in groups.world.states()
     groups.world.runner.close()

@@ -54,7 +54,7 @@ def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_pat
         cluster.run(train[0])
         assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
         cluster.run(train[1], grace=True)
-        expected = {"pods:spare": "running", "pods:x:k": "running", "pods:train": "reserved"}
+        expected = {"pods:spare": "running", "pods:x/k": "running", "pods:train": "reserved"}
         assert server.jobs() == expected
         assert replay(server.log).state("pods:train") == "reserved"
         server.end()
@@ -249,6 +249,6 @@ def test_device_claims_are_followed_written_and_recovered(tmp_path, is_late):
         api.add_claim("c", {"gpu": 1})
         holds(lambda: "s" in bound(api))
         assert allocated(api)["c"] == ["d0"]
-        jobs = {f"pods:x:{name}" for name in bound(api) if name != second}
+        jobs = {f"pods:x/{name}" for name in bound(api) if name != second}
         until(lambda: set(server.jobs()) == jobs)
         assert replay(server.log).claims is not None

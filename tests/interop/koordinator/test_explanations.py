@@ -73,15 +73,15 @@ def asked(scheduler, job, **options):
 def two_gangs(**options):
     """The first one has all four nodes; the second one needs two of them."""
     scheduler = Scheduler(topology=network(), queues=TenantQueues(), **options)
-    scheduler.submit(Job("ml:first", "a", [Role("w", 4, gpus=4)], preemptible=False), 0.0)
+    scheduler.submit(Job("ml/first", "a", [Role("w", 4, gpus=4)], preemptible=False), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("pods:ml:second", "b", [Role("w", 2, gpus=4)]), 5.0)
+    scheduler.submit(Job("pods:ml/second", "b", [Role("w", 2, gpus=4)]), 5.0)
     scheduler.decide(5.0)
     return scheduler
 
 
 def test_a_job_that_runs_says_where():
-    spec, status, domain = asked(two_gangs(), "ml:first", now="2026-11-24T10:00:00Z")
+    spec, status, domain = asked(two_gangs(), "ml/first", now="2026-11-24T10:00:00Z")
     assert spec == {"questionObjectKey": "ml/first"}
     assert status["schedulable"] and not status["schedulableAfterPreemption"]
     assert (status["failedMessage"], status["lastUpdateTime"]) == ("", "2026-11-24T10:00:00Z")
@@ -93,30 +93,32 @@ def test_a_job_that_runs_says_where():
 
 def test_a_job_on_which_nothing_was_decided_yet_may_be_schedulable():
     scheduler = Scheduler(topology=network())
-    scheduler.submit(Job("ml:new", "a", 4), 0.0)
-    _, status, domain = asked(scheduler, "ml:new")
+    scheduler.submit(Job("ml/new", "a", 4), 0.0)
+    _, status, domain = asked(scheduler, "ml/new")
     assert status["schedulable"] and status["failedMessage"] == ""
     assert domain["scheduleExplanation"]["feasibleSchedulingResult"] == []
 
 
 def test_who_may_not_be_preempted_is_no_victim():
-    spec, status, domain = asked(two_gangs(), "pods:ml:second")
+    spec, status, domain = asked(two_gangs(), "pods:ml/second")
     assert spec == {"questionObjectKey": "ml/second"}
     assert not status["schedulable"] and not status["schedulableAfterPreemption"]
     assert "lastUpdateTime" not in status and domain["nodePossibleVictims"] == []
-    assert status["failedMessage"].endswith("it would start if ml:first ended")
+    assert status["failedMessage"].endswith("it would start if ml/first ended")
     [detail] = domain["scheduleExplanation"]["nodeFailedDetails"]
     assert detail["failedPlugin"] == "topology" and not detail["preemptMightHelp"]
 
 
 def test_jobs_that_would_have_to_end_are_possible_victims_by_node():
     scheduler = Scheduler(topology=network(), preemption=False)
-    for name, pods in (("ml:pair", 2), ("ml:other", 2)):
+    for name, pods in (("ml/pair", 2), ("ml/other", 2)):
         scheduler.submit(Job(name, "a", [Role("w", pods, gpus=4)]), 0.0)
     scheduler.decide(0.0)
-    scheduler.submit(Job("ml:all", "b", [Role("w", 4, gpus=4)]), 5.0)
+    scheduler.submit(Job("ml/all", "b", [Role("w", 4, gpus=4)]), 5.0)
     scheduler.decide(5.0)
-    _, status, domain = asked(scheduler, "ml:all", pod_name=lambda job, pod: f"x/{job}.{pod.index}")
+    _, status, domain = asked(
+        scheduler, "ml/all", pod_name=lambda job, pod: f"x/{job[3:]}.{pod.index}"
+    )
     assert status["schedulableAfterPreemption"] and domain["preemptExplanation"]["schedulable"]
     victims = {
         one["nodeName"]: [pod["name"] for pod in one["possibleVictims"]]
@@ -124,7 +126,7 @@ def test_jobs_that_would_have_to_end_are_possible_victims_by_node():
     }
     assert sorted(victims) == ["n0", "n1", "n2", "n3"]
     names = sorted(name for pods in victims.values() for name in pods)
-    assert names == ["ml:other.0", "ml:other.1", "ml:pair.0", "ml:pair.1"]
+    assert names == ["other.0", "other.1", "pair.0", "pair.1"]
     details = domain["scheduleExplanation"]["nodeFailedDetails"]
     assert [one["preemptMightHelp"] for one in details] == [True]
 
@@ -170,7 +172,7 @@ def test_what_is_no_explanation_is_refused():
     scheduler = two_gangs()
     with pytest.raises(TypeError, match="explanation must be a JobExplanation, not str"):
         schedule_explanation("why", scheduler)
-    explanation = scheduler.explain("ml:first")
-    scheduler.finish("ml:first", 9.0)
-    with pytest.raises(KeyError, match="there is no job 'ml:first'"):
+    explanation = scheduler.explain("ml/first")
+    scheduler.finish("ml/first", 9.0)
+    with pytest.raises(KeyError, match="there is no job 'ml/first'"):
         schedule_explanation(explanation, scheduler)

@@ -22,7 +22,7 @@ def job_of_hived_pods(
 
     :param pods: the object of kind Pod as plain data, or several of one group. Each says all of the
         group, so one is enough.
-    :param name: of the job; ``None``: that of the group, with ":" for "/".
+    :param name: of the job; ``None``: that of the group.
     :raises ValueError: the annotation ``hivedscheduler.microsoft.com/pod-scheduling-spec`` is
         missing or wrong, or the pods are of several groups; there is no pod.
     :raises TypeError: something is of a wrong type.
@@ -41,7 +41,7 @@ def job_of_hived_pods(
     >>> annotations = {"hivedscheduler.microsoft.com/pod-scheduling-spec": spec}
     >>> job = job_of_hived_pods({"metadata": {"name": "bert-0", "annotations": annotations}})
     >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
-    ('me:bert', 'vision', 5, [(4, 8)])
+    ('me/bert', 'vision', 5, [(4, 8)])
     """
     given = pods_of(pods)
     requests = [read_pod_request(pod) for pod in given]

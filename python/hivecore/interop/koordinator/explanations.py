@@ -14,7 +14,7 @@ _PLUGINS = {"quotas": "ElasticQuota", "devices": "DeviceShare"}
 
 def _key(job: str) -> str:
     """What is in front of namespace and name tells only the user that submitted the job."""
-    return "/".join(object_name(job).split("/")[-2:])
+    return "/".join(object_name(job).rpartition(":")[2].split("/")[-2:])
 
 
 def _usual_name(job: str, pod: PlacedPod) -> str:
@@ -54,10 +54,10 @@ def schedule_explanation(
     >>> from hivecore.scheduler import Job, Scheduler
     >>> quotas = QuotaTree([Quota("lab", max={"gpu": 8})], total={"gpu": 8})
     >>> scheduler = Scheduler(quotas=quotas)
-    >>> for name in ("lab:train", "lab:tune"):
+    >>> for name in ("lab/train", "lab/tune"):
     ...     scheduler.submit(Job(name, "lab", 6), now=0.0)
     >>> started = scheduler.decide(now=0.0)
-    >>> found = schedule_explanation(scheduler.explain("lab:tune"), scheduler)
+    >>> found = schedule_explanation(scheduler.explain("lab/tune"), scheduler)
     >>> found["spec"], found["status"]["schedulableAfterPreemption"]
     ({'questionObjectKey': 'lab/tune'}, True)
     >>> print(found["status"]["failedMessage"])

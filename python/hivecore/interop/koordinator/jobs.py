@@ -114,7 +114,7 @@ def job_of_koordinator_pods(
     :param gang: what the gang's PodGroup says, see `read_pod_group`; ``None``: the pods' own labels
         and annotations count, and without a minimum all given pods are needed.
     :param quotas: in which a pod without a quota's label is looked up by its namespace.
-    :param name: of the job; ``None``: that of the gang or the pod, with ":" for "/".
+    :param name: of the job; ``None``: that of the gang or the pod, "namespace/name".
     :param network: where the layers of ``network-topology-spec`` are; ``None``: it is not known,
         and the annotation may not leave open which of two layers is narrower.
     :raises ValueError: pods differ in what a job has once, are of several gangs, or are fewer than
@@ -144,7 +144,7 @@ def job_of_koordinator_pods(
     ...             "spec": {"priority": 9000, "containers": [{"resources": {"limits": limits}}]}}
     >>> job = job_of_koordinator_pods([pod(0), pod(1)])
     >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
-    ('me:bert', 'vision', 900, [(2, 8)])
+    ('me/bert', 'vision', 900, [(2, 8)])
     """
     found = [read_job_pod(pod, quotas) for pod in pods_of(pods)]
     if gang is not None and not isinstance(gang, GangSpec):
