@@ -76,6 +76,21 @@ def test_bytes_and_percents_never_promise_more_than_a_card_has():
     assert all(10**9 * 0.9 < amount <= 10**9 + 7 for amount in used.values())
 
 
+def test_what_a_driver_keeps_of_a_card_is_given_to_no_pod():
+    node = NodeDevices.uniform(gpus=1, gpu_memory=100, gpu_reserved=20)
+    cluster = one_node(node)
+    assert not cluster.fits(DeviceRequest("all", 1, memory=81))
+    decision = cluster.schedule(DeviceRequest("half", 1, core=50, memory_percent=50))
+    decision.verify(node)
+    cluster.commit(decision)
+    assert dict(cluster.allocations("half")[0].amounts)["memory"] == 40
+    assert not cluster.fits(DeviceRequest("more", 1, memory=41))
+    assert cluster.fits(DeviceRequest("rest", 1, memory=40))
+    for wrong, error in ((100, ValueError), (-1, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match="gpu_reserved"):
+            NodeDevices.uniform(gpus=1, gpu_memory=100, gpu_reserved=wrong)
+
+
 @pytest.mark.parametrize("percent", [1, 28, 29, 33, 57, 99])
 @pytest.mark.parametrize("total", [1, 99, 1001, 80 * GIB])
 def test_a_percentage_is_charged_in_bytes_rounded_down_and_given_back_in_full(percent, total):

@@ -490,6 +490,7 @@ CHECKED = {
     scheduler.Fit: scheduler.Fit("train"),
     scheduler.FreeDomain: scheduler.FreeDomain("rack"),
     scheduler.FreeNodes: scheduler.FreeNodes(["n2", "n1"]),
+    scheduler.EvictionLimit: scheduler.EvictionLimit("a", min_run_time=60.0, per_hour=3),
     scheduler.Job: scheduler.Job("train", "a", 3, quota="b", run_time=5.0),
     scheduler.Role: scheduler.Role("worker", 4, min_pods=2, max_pods=8, spares=1, devices=ASKED),
     scheduler.Sharing: scheduler.Sharing(4, 3),

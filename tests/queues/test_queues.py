@@ -1,8 +1,11 @@
 """Which job is next: each rule by a small case, and what bad input leaves as it was."""
 
 import json
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hivecore._sealed import seal
 from hivecore.errors import InvariantError
@@ -415,3 +418,21 @@ def test_the_quota_plugin_holds_jobs_in_their_queue():
     assert drained(queues, plugins=[quota]) == ["x", "y"]
     quota.advance(60)
     assert drained(queues, plugins=[quota]) == ["z"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=30),
+    st.fractions(Fraction(1, 9), 9, max_denominator=9),
+)
+def test_ageing_bounds_how_many_jobs_pass_one_that_waits(later, ageing):
+    """Those that are more important by p pass it if they came less than p / ageing after it."""
+    queues, now, passing = TenantQueues(ageing=ageing), 0, []
+    queues.push(QueuedJob("waits", "a", 1), 0)
+    for i, (pause, priority) in enumerate(later):
+        now += pause
+        queues.push(QueuedJob(f"j{i}", "a", 1, priority=priority), now)
+        passing += [f"j{i}"] * (now * ageing < priority)
+    passed = []
+    while (left := queues.next(now).job.name) != "waits":
+        passed.append(left)
+    assert sorted(passed) == sorted(passing)

@@ -10,6 +10,7 @@ HIVECORE_EXAMPLES=200 is about a million events.
 
 import copy
 import random
+from collections import Counter
 from contextlib import contextmanager, suppress
 from itertools import count
 
@@ -26,6 +27,7 @@ from scheduler.lives import (
 
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import (
+    EvictionLimit,
     FreeNodes,
     Job,
     Move,
@@ -33,6 +35,7 @@ from hivecore.scheduler import (
     Promote,
     Role,
     Scheduler,
+    Shrink,
     Start,
     Stop,
     TakeOver,
@@ -85,6 +88,7 @@ class History:
             immediate=rng.random() < 0.3,
             reservation_seconds=rng.choice([None, None, 5.0]),
             is_empty=seed % 4 == 2 and "cells" not in self.parts,
+            **self.settings(seed),
         )
         self.now, self.jobs, self.numbers = 0.0, {}, count()
         self.tenants = rng.choice(["a", "ab", "aab"])
@@ -139,6 +143,10 @@ class History:
 
     def estimate(self):
         """The estimate of a new job."""
+
+    def settings(self, seed):
+        """What else the scheduler is made with."""
+        return {}
 
     def submit(self, name, **more):
         rng = self.rng
@@ -257,6 +265,7 @@ class FailingHistory(History):
         self.weights[3] += 0.6  # pods fail
         self.weights[6] += 0.2  # parts change
         self.places = {}
+        self.evicted = Counter()
 
     def new_name(self):
         """Often a name that looks like that of a pod or a unit of another job."""
@@ -288,6 +297,10 @@ class FailingHistory(History):
         roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
         return job.replace(on_failure=how, roles=roles)
 
+    def settings(self, seed):
+        limits = [EvictionLimit(min_run_time=3.0), EvictionLimit("a", min_run_time=1.0, per_hour=2)]
+        return {"eviction_limits": limits} if seed % 3 == 1 else {}
+
     def set_node(self):
         if self.drains.random() < 0.5:
             return super().set_node()
@@ -314,6 +327,20 @@ class FailingHistory(History):
         if moves and before.cells is None and not any(before.status(m.job).shares for m in moves):
             verify_actions(actions, self.jobs, before)
         self.follow(before, actions)
+        self.keep_to_limits(before, actions)
+
+    def keep_to_limits(self, before, actions):
+        """No job left too soon, and not too many of a quota did; the histories are short."""
+        limits = {one.quota: one for one in before.eviction_limits}
+        for one in actions:
+            if not limits or not isinstance(one, Preempt | Shrink):
+                continue
+            quota = before.job(one.job).quota
+            limit = limits.get(quota, limits[""])
+            self.evicted[quota] += 1
+            assert limit.per_hour is None or self.evicted[quota] <= limit.per_hour
+            if isinstance(one, Preempt):
+                assert before.status(one.job).since + limit.min_run_time <= self.now
 
     def follow(self, before, actions):
         """The client does what it is told, and knows where pods are that run."""

@@ -6,6 +6,7 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest, LabelExpression
 from hivecore.scheduler import (
     Data,
+    EvictionLimit,
     Fit,
     FreeDomain,
     FreeNodes,
@@ -152,6 +153,12 @@ job = record(
     tuples(lone, 1, unique_by=lambda one: one.name),
     guaranteed=st.booleans(),
     on_failure=st.sampled_from(["pod", "pod-then-job"]),
+)
+record(
+    EvictionLimit,
+    names,
+    min_run_time=st.floats(0, 1e6),
+    per_hour=st.none() | st.integers(0, 9),
 )
 record(
     Sharing,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hivecore._arguments import as_int, tuple_of
 from hivecore._record import Record
+from hivecore.devices._pairs import MOST
 from hivecore.devices.device import (
     MOST_DEVICES,
     TYPES,
@@ -99,6 +100,7 @@ class NodeDevices(Record, frozen=True):
         gpus: int = 0,
         *,
         gpu_memory: int = 80 << 30,
+        gpu_reserved: int = 0,
         nics: int = 0,
         functions: int = 0,
         sockets: int = 1,
@@ -109,6 +111,8 @@ class NodeDevices(Record, frozen=True):
 
         :param gpus: number of GPUs, 0 to 256.
         :param gpu_memory: bytes of each.
+        :param gpu_reserved: bytes of each that its driver keeps, less than ``gpu_memory``: no pod
+            gets them, and percentages are of the rest.
         :param nics: number of NICs, 0 to 256.
         :param functions: virtual functions of each NIC.
         :param sockets: number of sockets, each of which is one NUMA node.
@@ -130,7 +134,9 @@ class NodeDevices(Record, frozen=True):
             socket = switch * sockets // switches
             return {"pcie": str(switch), "numa": socket, "socket": socket}
 
-        amounts = {"core": 100, "memory": gpu_memory, "memory_ratio": 100}
+        most = as_int(gpu_memory, "gpu_memory", 0, MOST)
+        kept = as_int(gpu_reserved, "gpu_reserved", 0, max(0, most - 1))
+        amounts = {"core": 100, "memory": most - kept, "memory_ratio": 100}
         devices = [Device("gpu", i, amounts, **place(i, gpus)) for i in range(gpus)]
         for i in range(nics):
             names = [f"{i:03}:{one:03}" for one in range(functions)]

@@ -16,6 +16,7 @@ from hivecore.scheduler.actions import (
     Wait,
 )
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
+from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.explanation import JobChange, JobExplanation
 from hivecore.scheduler.history.difference import JobDifference, LogDifference, LogFigures, diff_log
 from hivecore.scheduler.history.standing import JobStanding, LogStanding, explain_log, log_standing
@@ -34,6 +35,7 @@ from hivecore.scheduler.summary import SchedulerSummary, TenantSummary
 __all__ = [
     "Action",
     "Data",
+    "EvictionLimit",
     "Fit",
     "FreeDomain",
     "FreeNodes",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, takewhile
-from math import inf
 
 from hivecore._record import Record
 from hivecore.decisions import Refusal
@@ -287,7 +286,7 @@ def first_start(state: State, live: Live) -> float | None:
                 for name, other in state.running.items()
                 if other.job.run_time is not None
             ]
-            now = min((time for time, _ in ends), default=inf)
+            now = min([state.wake_at, *(time for time, _ in ends)])
             if now > LATEST:
                 return None
             for time, name in sorted(ends):

@@ -1,12 +1,12 @@
 """All parts composed: events in, actions out."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import inf
 from typing import IO, Self
 
-from hivecore._arguments import as_bool, as_int, as_positive
+from hivecore._arguments import as_bool, as_int, as_positive, as_tuple
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
@@ -14,6 +14,7 @@ from hivecore.dra import DraCluster
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action
+from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.explanation import JobExplanation, explain, first_start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.job_orders import JobOrders
@@ -59,6 +60,7 @@ class Scheduler(JobOrders):
     :param backfill: to how many waiting jobs of each queue a start is promised, 0 to 1000. A job of
         the same or a lower priority starts before them only if they still start in time: 1 is EASY
         backfilling, more are conservative. It needs estimates, `Job.run_time`; see `promised`.
+    :param eviction_limits: how often, and how soon, the jobs of quotas may be evicted.
     :param growing: whether nodes may be added and totals of quotas may grow: a job that needs more
         than there is waits instead of being rejected, as where a cluster is empty at first.
     :param tries: how often placement is asked for a job at most, if devices refuse.
@@ -112,6 +114,7 @@ class Scheduler(JobOrders):
         preemption: bool = True,
         reservation_seconds: float | None = None,
         backfill: int = 0,
+        eviction_limits: Iterable[EvictionLimit] = (),
         growing: bool = False,
         tries: int = 4,
         log: str | os.PathLike[str] | IO[bytes] | None = None,
@@ -159,6 +162,7 @@ class Scheduler(JobOrders):
                 preemption=as_bool(preemption, "preemption"),
                 patience=patience,
                 backfill=as_int(backfill, "backfill", 0, 1000),
+                limits=_by_quota(eviction_limits),
             )
         )
         if log is not None:
@@ -311,6 +315,22 @@ class Scheduler(JobOrders):
         """
         with self._lock:
             return self._state.promised.get(self._live(job).job.name)
+
+
+def _by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
+    """The limits by quota.
+
+    :raises ValueError: a quota has two.
+    """
+    given = as_tuple(limits, "eviction_limits")
+    for one in given:
+        if not isinstance(one, EvictionLimit):
+            kind = type(one).__name__
+            raise TypeError(f"eviction_limits must hold EvictionLimits, not {kind}")
+    by_quota = {one.quota: one for one in given}
+    if len(by_quota) < len(given):
+        raise ValueError("eviction_limits: a quota has two")
+    return by_quota
 
 
 def _check_queues(queues: TenantQueues) -> None:

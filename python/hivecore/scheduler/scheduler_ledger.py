@@ -15,6 +15,7 @@ from hivecore.dra import DraCluster
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action
+from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.audit import check
 from hivecore.scheduler.ledger.lines import queue_of
@@ -221,6 +222,12 @@ class SchedulerLedger(Stateful):
         """Whether victims stop at once."""
         with self._lock:
             return self._state.immediate
+
+    @property
+    def eviction_limits(self) -> tuple[EvictionLimit, ...]:
+        """How often, and how soon, the jobs of quotas may be evicted."""
+        with self._lock:
+            return tuple(self._state.budgets.limits.values())
 
     @property
     def has_order(self) -> bool:

@@ -11,7 +11,7 @@ from hivecore.cells import CellCluster
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.queues import QueuedJob
-from hivecore.scheduler import Data, Job, Role, Sharing, Start, Where
+from hivecore.scheduler import Data, EvictionLimit, Job, Role, Sharing, Start, Where
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -86,9 +86,12 @@ def test_each_scheduler_of_a_file_has_parts_of_its_own():
 
 
 def test_options_of_a_scheduler_count_more_than_the_file(tmp_path):
-    settings = "{preemption: no, growing: yes, reservation_seconds: 90}"
+    limits = "eviction_limits: {vision: {min_run_time: 60}, '*': {per_hour: 4}}"
+    settings = "{preemption: no, growing: yes, reservation_seconds: 90, " + limits + "}"
     spec = SchedulerSpec.of_yaml(NODES + f"devices:\nscheduler: {settings}\n")
     assert not spec.preemption and spec.growing and spec.reservation_seconds == 90.0
+    limits = EvictionLimit("vision", min_run_time=60), EvictionLimit(per_hour=4)
+    assert spec.eviction_limits == limits
     with pytest.raises(ValueError, match="tries=0"):
         spec.scheduler(tries=0)
     scheduler = spec.scheduler(log=tmp_path / "log")
@@ -416,6 +419,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "sharing: {resources: 2, stages: 3}", 4, "sharing.stages: is none of resources"),
         (NODES + "scheduler: {tries: 1001}", 4, "tries: must be an integer from 1 to 1000"),
         (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds=0.0: must be"),
+        (NODES + "scheduler: {eviction_limits: {a: {per_hour: -1}}}", 4, "per_hour"),
+        (NODES + "scheduler: {eviction_limits: {a: {often: 1}}}", 4, "is none of min_run_time"),
         (NODES + "scheduler: {lending: yes}", 4, "scheduler.lending: needs cluster.cells"),
         (NODES + "scheduler: {evictions: least}", 4, "scheduler.evictions: needs cluster.cells"),
         (NODES + "scheduler: {evictions: few}", 4, "must be one of packing, least, private"),

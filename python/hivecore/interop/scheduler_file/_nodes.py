@@ -15,7 +15,8 @@ __all__ = ["Node", "read_nodes", "read_records"]
 
 _MOST = 256
 _NUMBERS = {"nics": 0, "functions": 0, "sockets": 1, "switches": 1}
-_OF_MODEL = ("gpus", "gpu_memory", "model", *_NUMBERS, "resources")
+_OF_MODEL = ("gpus", "gpu_memory", "gpu_reserved", "model", *_NUMBERS, "resources")
+_MEMORY = {"gpu_memory": "80Gi", "gpu_reserved": 0}
 _HOST = ("cpu", "memory")
 
 
@@ -69,7 +70,8 @@ def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
     fields = reader.keys(value, place, _OF_MODEL)
     before = len(reader.found)
     gpus = reader.count(fields.get("gpus"), (place, "gpus"), low=0)
-    memory = reader.amounts({"gpu_memory": fields.get("gpu_memory", "80Gi")}, place)
+    sizes = {key: fields.get(key, usual) for key, usual in _MEMORY.items()}
+    memory = reader.amounts(sizes, place)
     numbers = {
         key: reader.integer(fields.get(key), (place, key), default, _MOST, default)
         for key, default in _NUMBERS.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 from hivecore.cells.affinity_group import EVICTIONS, Evictions
@@ -14,7 +15,7 @@ from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import Scheduler, Sharing, StoragePool
+from hivecore.scheduler import EvictionLimit, Scheduler, Sharing, StoragePool
 
 __all__ = [
     "read_claims",
@@ -42,6 +43,7 @@ _OF_SCHEDULER = (
     "growing",
     "tries",
     "reservation_seconds",
+    "eviction_limits",
     "backfill",
 )
 _MICRO = 1_000_000
@@ -183,6 +185,20 @@ def read_evictions(document: Mapping[str, Any], reader: Reader) -> Evictions:
     return cast(Evictions, reader.choice(given, place, EVICTIONS))
 
 
+def _read_limits(value: Any, place: Place, reader: Reader) -> tuple[EvictionLimit, ...]:
+    """How often, and how soon, the jobs of quotas may be evicted, by quota."""
+    limits = []
+    for name, entry, at in reader.named(value, place):
+        fields = reader.keys(entry, at, ("min_run_time", "per_hour"))
+        least = reader.number(fields.get("min_run_time", "0"), (at, "min_run_time"))
+        given, place_of = fields.get("per_hour"), (at, "per_hour")
+        most = None if given is None else reader.integer(given, place_of, 0, 2**20, 0)
+        quota = "" if name == "*" else name
+        made = reader.made(at, partial(EvictionLimit, quota, min_run_time=least, per_hour=most))
+        limits += [] if made is None else [made]
+    return tuple(limits)
+
+
 def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]:
     """How it decides, as of `Scheduler`."""
     place: Place = (None, "scheduler")
@@ -199,6 +215,7 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
     late, at = fields.get("reservation_seconds"), (place, "reservation_seconds")
     patience = None if late is None else reader.number(late, at)
     reader.made(at, lambda: Scheduler(reservation_seconds=patience))
+    limits = _read_limits(fields.get("eviction_limits"), (place, "eviction_limits"), reader)
     return {
         "immediate": immediate,
         "preemption": preemption,
@@ -206,5 +223,6 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
         "growing": reader.flag(fields.get("growing"), (place, "growing")),
         "tries": tries,
         "reservation_seconds": patience,
+        "eviction_limits": limits,
         "backfill": reader.integer(fields.get("backfill"), (place, "backfill"), 0, 1000, 0),
     }

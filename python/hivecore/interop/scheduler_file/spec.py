@@ -32,7 +32,7 @@ from hivecore.interop.scheduler_file._settings import (
 )
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler import Scheduler, Sharing, StoragePool
+from hivecore.scheduler import EvictionLimit, Scheduler, Sharing, StoragePool
 from hivecore.topology import NetworkTopology
 
 __all__ = ["SchedulerSpec"]
@@ -73,6 +73,7 @@ class SchedulerSpec:
     :param growing: as of `Scheduler`.
     :param tries: as of `Scheduler`.
     :param reservation_seconds: as of `Scheduler`.
+    :param eviction_limits: as of `Scheduler`.
     :param backfill: as of `Scheduler`.
     :param remarks: what in the file is no mistake, but perhaps not meant.
 
@@ -116,6 +117,7 @@ class SchedulerSpec:
     growing: bool = False
     tries: int = 4
     reservation_seconds: float | None = None
+    eviction_limits: tuple[EvictionLimit, ...] = ()
     backfill: int = 0
     remarks: tuple[str, ...] = ()
 
@@ -202,6 +204,7 @@ class SchedulerSpec:
             "growing": self.growing,
             "tries": self.tries,
             "reservation_seconds": self.reservation_seconds,
+            "eviction_limits": self.eviction_limits,
             "backfill": self.backfill,
         }
         return Scheduler(**{**parts, **settings, **options})

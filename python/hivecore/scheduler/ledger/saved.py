@@ -17,6 +17,7 @@ from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import Action, PlacedPod, Reject
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.ledger.extras import job_of
 from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
@@ -80,6 +81,8 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "order": state.order and state.order.entries,
         "regroup_for": state.regroup_for,
         "draining": state.draining,
+        "eviction_limits": state.budgets.plain(),
+        "wake_at": state.wake_at if state.wake_at < inf else None,
     }
     told |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
@@ -163,6 +166,9 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
         raise ValueError("regroup_for")
     for node, until in told.get("draining", {}).items():
         state.draining[as_name(node, "draining")] = between(0.0, LATEST)(until, "draining")
+    state.budgets = Budgets.of_plain(told.get("eviction_limits", []), state.log)
+    if "wake_at" in told:
+        state.wake_at = between(0.0, 2 * LATEST)(told["wake_at"], "wake_at")
     order = as_order(told.get("order", []))
     state.order = Order(order, {}) if order else None  # as it was sorted then
     state.note_states()

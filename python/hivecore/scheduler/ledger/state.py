@@ -1,6 +1,6 @@
 """All that a scheduler knows of jobs; the files beside this one change it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
 from typing import Any
@@ -11,7 +11,9 @@ from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler.actions import Action, Start, Wait
+from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.ledger.kinds import Kinds
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
@@ -48,6 +50,7 @@ class State(Trials):
     :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
     :param backfill: to how many waiting jobs of each queue a start is promised.
+    :param limits: by quota how often, and how soon, its jobs may be evicted.
     """
 
     #: the parts and queues have locks of their own
@@ -58,6 +61,7 @@ class State(Trials):
         "are_promises_new",
         "backfill",
         "begun",
+        "budgets",
         "came",
         "charges_time",
         "draining",
@@ -88,6 +92,7 @@ class State(Trials):
         "unsaid",
         "untold",
         "waiting",
+        "wake_at",
     )
 
     def __init__(
@@ -100,6 +105,7 @@ class State(Trials):
         preemption: bool,
         patience: float = inf,
         backfill: int = 0,
+        limits: Mapping[str, EvictionLimit] | None = None,
     ) -> None:
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
@@ -110,6 +116,9 @@ class State(Trials):
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
         self.backfill = backfill
+        self.budgets = Budgets(limits or {}, self.log)
+        #: when all kinds are to be offered again, as more jobs may be evicted then
+        self.wake_at = inf
         #: by job when it starts at the latest, if estimates are right; see `rounds.backfill`
         self.promised: dict[str, float] = {}
         #: whether nothing has happened since that might change it
@@ -333,7 +342,7 @@ class State(Trials):
 
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
-        fields = self.now, self.regroup_for, self.order
+        fields = self.now, self.regroup_for, self.order, self.wake_at
         in_round = self.begun.copy(), [*self.unsaid], self.rejected.copy()
         parts, queues = self.stages.mark(), []
         for queue in (self.queues, self.lending):
@@ -356,7 +365,7 @@ class State(Trials):
             queue._lock.__exit__(None, None, None)
         self.stages.rewind(parts)
         del self.outbox[length:]
-        self.now, self.regroup_for, self.order = fields
+        self.now, self.regroup_for, self.order, self.wake_at = fields
         self.begun, self.unsaid, self.rejected = in_round
         self.relief = None
 
@@ -493,6 +502,7 @@ class State(Trials):
         branch.precedence = self.precedence.branch(branch.log)
         branch.now, branch.regroup_for, branch.order = self.now, self.regroup_for, self.order
         branch.draining = self.draining.copy()
+        branch.budgets, branch.wake_at = self.budgets.branch(branch.log), self.wake_at
         branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
         branch.note_states()
         return branch

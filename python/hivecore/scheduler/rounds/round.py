@@ -1,5 +1,7 @@
 """A round of decisions, until no unit can start."""
 
+from math import inf
+
 from hivecore.scheduler.actions import Action
 from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
@@ -18,7 +20,7 @@ def decide(state: State, now: float, most: int) -> list[Action]:
     :param now: a time that is checked.
     :param most: the most units to offer; below 0: until none can start.
     """
-    if state.is_quiet:
+    if state.is_quiet and now < state.wake_at:
         state.now = now
         state.rejected.clear()
         return []
@@ -35,6 +37,9 @@ def _decided(state: State, most: int) -> list[Action]:
     if state.reserved:
         start_reserved(state)
         give_up_late(state)
+    if state.now >= state.wake_at:
+        state.wake_at = inf
+        state.log.set(state, "may_promise", True)
     if state.draining:
         drain_nodes(state)
     if state.regroup_for:

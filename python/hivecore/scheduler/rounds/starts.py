@@ -144,6 +144,7 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
         start = state.begun.pop(name, None)
         if start is None:
             if victim.extra_of not in victims:  # otherwise it leaves with its job
+                state.budgets.note(victim.job.quota, state.now)
                 state.outbox.append(leaving_action(victim, live.job.name, why))
             stopping.append(name)
         else:

@@ -185,6 +185,8 @@ def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused
         if failed is None:
             return None
         refused = state.waiting.refused(failed.units[0].kind)
+        wake_at = state.wake_at
+    state.wake_at = wake_at  # which is no part of what is undone
     if refused is not None:  # other evictions may be possible once another job has started
         return _of(failed, refused._replace(keys=(*refused.keys, BEGUN)))
     reason = "it would have to leave for another of them"

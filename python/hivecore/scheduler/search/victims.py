@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
@@ -70,6 +71,10 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     whole = {
         member: why for name, why in search.with_extras(victims) for member in stages.members(name)
     }
+    if not search.keeps_to_limits(whole):
+        whole = {}
+    if not whole:
+        state.wake_at = min(state.wake_at, search.wake_at)
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
     if state.reserved:  # which may be evicted once they run
         keys += (BEGUN,)
@@ -133,6 +138,28 @@ class _Search:
         #: whether nodes lack room even if all candidates leave
         self.has_no_room = False
         self._costs: dict[str, tuple[int, int, int, float]] = {}
+        self.budgets = state.budgets
+        #: when more jobs may be evicted by their limits
+        self.wake_at = inf
+
+    def _is_protected(self, live: "Live") -> bool:
+        """Whether a job has not run for long enough, or too many of its quota were evicted."""
+        if not self.budgets.limits:
+            return False
+        time = self.budgets.free_at(live, self.now)
+        return time > self.now and self.wakes_at(time)
+
+    def wakes_at(self, time: float) -> bool:
+        """Note that more jobs may be evicted from a time on."""
+        self.wake_at = min(self.wake_at, time)
+        return True
+
+    def keeps_to_limits(self, victims: Victims) -> bool:
+        """Whether all of these may be evicted together."""
+        lives = [self.jobs[name] for name in victims]
+        alone = [live for live in lives if live.extra_of not in victims]
+        time = self.budgets.all_free_at(alone, self.now)
+        return time <= self.now or not self.wakes_at(time)
 
     def with_extras(self, victims: Victims) -> Iterator[tuple[str, str]]:
         """The victims, and their extra pods that do not stop yet, which come before them."""
@@ -311,7 +338,8 @@ class _Search:
         live = self.jobs.get(name)
         if live is None or name in self.needed or name in self.above:
             return False
-        return live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
+        may = live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
+        return may and not self._is_protected(live)
 
     def _may_lose(self, live: "Live") -> bool:
         """Whether the quota of a job may lose it to that of the job that waits."""
@@ -338,7 +366,9 @@ class _Search:
                 importance = reclaimed + (0 if borrowed[name] else _PRIORITIES)
             if not why or live.for_job or name in needed or name in above:
                 continue
-            if not shares or self._may_leave_first(name, why):
+            if (not shares and not self._is_protected(live)) or (
+                shares and self._may_leave_first(name, why)
+            ):
                 ranks.append((importance, (now - live.since) * gpus, name, why))
         ranks.sort()
         if not shares:

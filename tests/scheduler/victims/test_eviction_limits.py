@@ -1,0 +1,132 @@
+"""Jobs of a quota are evicted neither too soon nor too often, and who waits for that is woken."""
+
+import copy
+
+import pytest
+
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    EvictionLimit,
+    Job,
+    Preempt,
+    Role,
+    Scheduler,
+    Shrink,
+    Start,
+    recover,
+)
+
+
+def make_scheduler(*limits, **more):
+    quotas = [Quota("a", max={"gpu": 4}, min={"gpu": 2}), Quota("b", max={"gpu": 4})]
+    tree = QuotaTree(quotas, total={"gpu": 4})
+    return Scheduler(quotas=tree, eviction_limits=limits, immediate=True, **more)
+
+
+def decide(scheduler, now):
+    branch = Scheduler.from_bytes(scheduler.to_bytes())
+    actions = scheduler.decide(now)
+    assert branch.decide(now) == actions
+    scheduler.check()
+    return [
+        (type(one).__name__, one.job)
+        for one in actions
+        if isinstance(one, Start | Preempt | Shrink)
+    ]
+
+
+def fill(scheduler, count=4, now=0.0, **more):
+    for i in range(count):
+        scheduler.submit(Job(f"b{i}", "b", 1, guaranteed=False, **more), now)
+    return decide(scheduler, now)
+
+
+def test_a_job_that_has_run_too_short_leaves_as_soon_as_it_has_run_for_long_enough():
+    scheduler = make_scheduler(EvictionLimit("b", min_run_time=60))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 1), 10.0)
+    assert decide(scheduler, 10.0) == []
+    assert scheduler.forecast("mine") == 60.0
+    assert decide(scheduler, 59.9) == []
+    assert sorted(decide(scheduler, 60.0)) == [("Preempt", "b3"), ("Start", "mine")]
+
+
+def test_it_holds_against_a_guarantee_and_only_for_the_quota():
+    scheduler = make_scheduler(EvictionLimit("a", min_run_time=60))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 2), 1.0)
+    assert ("Start", "mine") in decide(scheduler, 1.0)
+    for limit in (EvictionLimit("b", min_run_time=60), EvictionLimit(min_run_time=60)):
+        scheduler = make_scheduler(limit)
+        scheduler.submit(Job("theirs", "b", 4), 0.0)
+        decide(scheduler, 0.0)
+        scheduler.submit(Job("mine", "a", 2), 1.0)
+        assert decide(scheduler, 1.0) == []
+        assert ("Start", "mine") in decide(scheduler, 60.0)
+
+
+def test_pods_above_the_least_are_not_protected_by_their_run_time():
+    scheduler = make_scheduler(EvictionLimit("b", min_run_time=60))
+    scheduler.submit(Job("theirs", "b", [Role("w", 1, gpus=1, max_pods=4)]), 0.0)
+    decide(scheduler, 0.0)
+    scheduler.submit(Job("mine", "a", 1), 1.0)
+    assert decide(scheduler, 1.0) == [("Shrink", "theirs"), ("Start", "mine")]
+
+
+def test_at_most_so_many_leave_in_any_hour():
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=2))
+    fill(scheduler)
+    told = []
+    for i, now in enumerate((0.0, 100.0, 200.0, 3599.0, 3600.0, 3700.0)):
+        if i < 3:
+            scheduler.submit(Job(f"mine{i}", "a", 1, priority=1), now)
+        scheduler = copy.copy(scheduler)
+        told += [(now, name) for kind, name in decide(scheduler, now) if kind == "Preempt"]
+    assert [now for now, _ in told] == [0.0, 100.0, 3600.0]
+
+
+def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room():
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=2))
+    fill(scheduler)
+    scheduler.submit(Job("one", "a", 1), 0.0)
+    assert len(decide(scheduler, 0.0)) == 2
+    scheduler.finish("one", 1.0)
+    decide(scheduler, 1.0)
+    scheduler.submit(Job("two", "a", 2), 2.0)
+    assert decide(scheduler, 2.0) == []
+    assert sorted(kind for kind, _ in decide(scheduler, 3600.0)) == ["Preempt", "Preempt", "Start"]
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=1))
+    fill(scheduler)
+    scheduler.submit(Job("two", "a", 2), 2.0)
+    assert decide(scheduler, 1e6) == []
+    assert scheduler.forecast("two") is None
+
+
+def test_recovery_and_replay_keep_the_books(tmp_path):
+    path = tmp_path / "log"
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=1, min_run_time=5), log=path)
+    fill(scheduler)
+    for i in range(2):
+        scheduler.submit(Job(f"mine{i}", "a", 1), 10.0 + i)
+        decide(scheduler, 10.0 + i)
+        scheduler.snapshot()
+    scheduler.close()
+    again = recover(path)
+    assert again.to_bytes() == scheduler.to_bytes()
+    assert decide(again, 3609.0) == []
+    assert len(decide(again, 3610.0)) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: EvictionLimit("b", min_run_time=-1), ValueError, "min_run_time"),
+        (lambda: EvictionLimit("b", per_hour=-1), ValueError, "per_hour"),
+        (lambda: EvictionLimit("b", per_hour=1.5), TypeError, "per_hour"),
+        (lambda: make_scheduler("b"), TypeError, "eviction_limits must hold"),
+        (lambda: make_scheduler(EvictionLimit("b"), EvictionLimit("b")), ValueError, "has two"),
+    ],
+)
+def test_wrong_limits_are_named(make, error, says):
+    with pytest.raises(error, match=says):
+        make()
