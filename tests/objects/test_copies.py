@@ -489,6 +489,7 @@ CHECKED = {
     scheduler.Data: scheduler.Data("images", 9.5),
     scheduler.Fit: scheduler.Fit("train"),
     scheduler.FreeDomain: scheduler.FreeDomain("rack"),
+    scheduler.Fragments: scheduler.Fragments([1, 8]),
     scheduler.FreeNodes: scheduler.FreeNodes(["n2", "n1"]),
     scheduler.EvictionLimit: scheduler.EvictionLimit("a", min_run_time=60.0, per_hour=3),
     scheduler.Job: scheduler.Job("train", "a", 3, quota="b", run_time=5.0),

@@ -28,6 +28,7 @@ from scheduler.lives import (
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import (
     EvictionLimit,
+    Fragments,
     FreeNodes,
     Job,
     Move,
@@ -111,6 +112,7 @@ class History:
             self.change,
             self.set_node,
             self.regroup,
+            self.defragment,
             self.free_a_node,
         ]
         self.weights = [rng.random() ** 2 for _ in self.events]
@@ -247,6 +249,17 @@ class History:
     def regroup(self):
         if "sharing" in self.parts:
             self.scheduler.regroup(self.now, self.rng.choice([1.0, 300.0, 1e6]))
+
+    def defragment(self):
+        sizes = self.rng.choice([(), (), (4,), (1, 2, 4)])
+        with suppress(ValueError):  # nothing has nodes
+            self.scheduler.defragment(
+                self.now,
+                Fragments(sizes),
+                seconds=self.rng.choice([60.0, 1e6]),
+                saves=self.rng.random() < 0.5,
+                most_moves=self.rng.choice([1, 2, 8]),
+            )
 
     def free_a_node(self):
         with suppress(KeyError, ValueError):  # there is no such node, or nothing has nodes

@@ -41,6 +41,7 @@ METHODS = {
 #: All but those that look first whether they can: they cost too much in a transaction.
 CALLS = (
     *("decide", "amend", "cancel", "fail", "stopped", "advance", "move", "regroup", "drain"),
+    "defragment",
     *("set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure", "reorder"),
 )
 

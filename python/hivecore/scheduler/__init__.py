@@ -24,6 +24,7 @@ from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log.files import is_new_log
 from hivecore.scheduler.log.reader import LogRecord, read_log
 from hivecore.scheduler.log.replay import recover, replay
+from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.moves.plan import Fit, FreeDomain, FreeNodes, MovePlan
 from hivecore.scheduler.plain import action_of_plain, plain_record, record_of_plain
 from hivecore.scheduler.scheduler import Scheduler
@@ -37,6 +38,7 @@ __all__ = [
     "Data",
     "EvictionLimit",
     "Fit",
+    "Fragments",
     "FreeDomain",
     "FreeNodes",
     "Job",

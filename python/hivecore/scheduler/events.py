@@ -21,6 +21,7 @@ from hivecore.devices import NodeDevices
 from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.orders.ordering import as_order
 from hivecore.scheduler.plain import fields_of_plain, record_of_plain
 from hivecore.scheduler.stages.storage import Observed
@@ -105,6 +106,14 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "reconfigure": {"spec": _spec},
     "update_claims": {"objects": _documents, "remove": _pairs, "release": _names},
     "regroup": {"seconds": positive(_LATEST)},
+    "defragment": {
+        "goal": partial(record_of_plain, Fragments),
+        "seconds": positive(_LATEST),
+        "restart_cost": as_float,
+        "saves": as_bool,
+        "most_moves": check_of(int),
+        "most_gpu_seconds": check_of(float | None),
+    },
     "reorder": {"order": lambda value, name: tuple(as_order(value))},
     "observe": dict.fromkeys(Observed._fields, _floats),
     "advance": {},
@@ -112,6 +121,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
 _EVENTS = tuple(_FIELDS)
 _OPTIONAL = {"pod", "since", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
 _OPTIONAL |= {"by", "objects", "remove", "release"}
+_OPTIONAL |= {"restart_cost", "saves", "most_moves", "most_gpu_seconds"}
 
 
 class SchedulerEvent(Record, frozen=True):

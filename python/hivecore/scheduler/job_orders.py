@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from hivecore._arguments import as_positive
 from hivecore.scheduler.job_events import JobEvents
 from hivecore.scheduler.ledger.state import LATEST
+from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
+from hivecore.scheduler.plain import plain_record
 
 __all__ = ["JobOrders"]
 
@@ -34,6 +36,74 @@ class JobOrders(JobEvents):
                 self._state.happens(moment)
                 self._state.regroup_for = lasting
             self._note("regroup", seconds=lasting)
+
+    def defragment(
+        self,
+        now: float,
+        goal: Fragments,
+        *,
+        seconds: float,
+        restart_cost: float = 60.0,
+        saves: bool = True,
+        most_moves: int = 8,
+        most_gpu_seconds: float | None = None,
+    ) -> None:
+        """Let the next `decide` move running jobs, so that more idle GPUs are of use.
+
+        :param goal: which idle GPUs are.
+        :param seconds: how long they are to be of use: each GPU more is worth so many GPU-seconds,
+            and jobs move only if that is more than their moves cost.
+        :param restart_cost: seconds that a job that moves needs to stop and to start again; they
+            cost its GPUs.
+        :param saves: whether jobs save their work before they stop; otherwise the time since they
+            started costs their GPUs as well.
+        :param most_moves: how many jobs may move.
+        :param most_gpu_seconds: what all moves may cost; ``None``: any amount.
+        :raises ValueError: a number is out of range, no part chooses nodes, jobs run in an order of
+            `reorder`, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Jobs move whole, and those that `plan_moves` moves. All moves of the `decide` happen
+        together: all these jobs stop before the first of them starts again. Moves come before the
+        starts that follow from them, which are to wait for them. Quotas count a job as before;
+        cells give a guaranteed job guaranteed cells; nobody is evicted. A job that moved counts as
+        started now. Sets of jobs of one node are tried, at most 512 for each set that moves; a plan
+        that needs jobs of two nodes to move before anything is gained is not found.
+
+        >>> from hivecore.devices import DeviceCluster, NodeDevices
+        >>> from hivecore.scheduler import Fragments, Job, Scheduler
+        >>> node = NodeDevices.uniform(gpus=8)
+        >>> scheduler = Scheduler(devices=DeviceCluster({"n1": node, "n2": node}))
+        >>> for name in ("a", "b", "c"):
+        ...     scheduler.submit(Job(name, "vision", 4), now=0.0)
+        >>> [action.pods[0].node for action in scheduler.decide(now=0.0)]
+        ['n1', 'n1', 'n2']
+        >>> scheduler.finish("a", now=60.0)
+        >>> scheduler.submit(Job("whole", "vision", 8), now=60.0)
+        >>> scheduler.defragment(60.0, Fragments(), seconds=3600.0)
+        >>> for action in scheduler.decide(now=60.0):
+        ...     print(type(action).__name__, action.job, action.pods[0].node)
+        Move b n2
+        Start whole n1
+        """
+        terms = Defragmentation(
+            goal=goal,
+            seconds=seconds,
+            restart_cost=restart_cost,
+            saves=saves,
+            most_moves=most_moves,
+            most_gpu_seconds=most_gpu_seconds,
+        )
+        with self._lock:
+            moment = self._state.moment(now)
+            if not self._state.stages.nodes():
+                raise ValueError("defragment: no part chooses nodes")
+            if self._state.order is not None:
+                raise ValueError("defragment: an order says which jobs run, see reorder")
+            with self._state.transaction():
+                self._state.happens(moment)
+                self._state.defragmentation = terms
+            self._note("defragment", **(plain_record(terms) | {"goal": plain_record(goal)}))
 
     def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
         """Run jobs in this order, not by the queues, until the next call.
@@ -88,6 +158,7 @@ class JobOrders(JobEvents):
                 self._state.happens(moment)
                 if asked:
                     self._state.regroup_for = 0.0
+                    self._state.defragmentation = None
                     self._state.order = Order(asked, self._state.jobs)
                 elif self._state.order is not None:
                     end_order(self._state)

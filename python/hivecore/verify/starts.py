@@ -85,6 +85,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
     if moves and (before.cells is not None or any(before.status(one.job).shares for one in moves)):
         raise ValueError("actions: jobs on cells, or that share GPUs, move, which is not verified")
     state = State(before)
+    left: set[str] = set()  # the jobs that have left, as all moves happen together
     for action in actions:
         if isinstance(action, Preempt):
             state.must_stop(action.job)
@@ -107,9 +108,11 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
         elif isinstance(action, TakeOver):
             state.take_over(action.job, action.before, action.pods)
         elif isinstance(action, Move):
+            for name in () if action.job in left else [move.job for move in moves]:
+                state.vacate(name)
+                state.has[name].pods.clear()
+                left.add(name)
             job, _ = state.has[action.job]
-            state.vacate(action.job)
-            state.has[action.job].pods.clear()
             _check(Start(action.job, action.pods), job, state, is_charged=True)
         elif isinstance(action, Start | Promote):
             for name in state.told.pop(action.job, ()):

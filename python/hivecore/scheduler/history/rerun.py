@@ -30,7 +30,7 @@ _CHANGES = (
     "update_claims",
 )
 #: What says nothing to another scheduler, where other jobs run at that time.
-_NOT_FOR_OTHERS = "state", "reorder", "move", "regroup"
+_NOT_FOR_OTHERS = "state", "reorder", "move", "regroup", "defragment"
 _FIRST = -1  # among the events of a time
 _GRACE = 30.0  # seconds; that of Kubernetes
 

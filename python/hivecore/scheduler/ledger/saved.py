@@ -23,6 +23,7 @@ from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.precedence import Precedence
 from hivecore.scheduler.ledger.state import LATEST, State
+from hivecore.scheduler.moves.fragments import Defragmentation
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import (
     action_of_plain,
@@ -83,6 +84,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "draining": state.draining,
         "eviction_limits": state.budgets.plain(),
         "wake_at": state.wake_at if state.wake_at < inf else None,
+        "defragmentation": state.defragmentation,
     }
     told |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
@@ -169,6 +171,8 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.budgets = Budgets.of_plain(told.get("eviction_limits", []), state.log)
     if "wake_at" in told:
         state.wake_at = between(0.0, 2 * LATEST)(told["wake_at"], "wake_at")
+    if "defragmentation" in told:
+        state.defragmentation = record_of_plain(Defragmentation, told["defragmentation"])
     order = as_order(told.get("order", []))
     state.order = Order(order, {}) if order else None  # as it was sorted then
     state.note_states()

@@ -27,6 +27,7 @@ from hivecore.scheduler.ledger.transitions import (
     TRANSITIONS,
 )
 from hivecore.scheduler.ledger.waiting import Waiting
+from hivecore.scheduler.moves.fragments import Defragmentation
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.stages.transaction import Stages
@@ -65,6 +66,7 @@ class State(Trials):
         "came",
         "charges_time",
         "draining",
+        "defragmentation",
         "has_queues",
         "immediate",
         "jobs",
@@ -161,6 +163,8 @@ class State(Trials):
         self.regroup_for = 0.0
         #: by node that is drained the time until which jobs may end there
         self.draining: dict[str, float] = {}
+        #: by which terms the next decide moves jobs; None: none moves
+        self.defragmentation: Defragmentation | None = None
         #: the order in which jobs run; None: the queues choose
         self.order: Order | None = None
 
@@ -327,6 +331,7 @@ class State(Trials):
             self.reserved
             or self.regroup_for
             or self.draining
+            or self.defragmentation is not None
             or self.order is not None
             or self.may_promise
             or self.outbox
@@ -342,7 +347,7 @@ class State(Trials):
 
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
-        fields = self.now, self.regroup_for, self.order, self.wake_at
+        fields = self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation
         in_round = self.begun.copy(), [*self.unsaid], self.rejected.copy()
         parts, queues = self.stages.mark(), []
         for queue in (self.queues, self.lending):
@@ -365,7 +370,7 @@ class State(Trials):
             queue._lock.__exit__(None, None, None)
         self.stages.rewind(parts)
         del self.outbox[length:]
-        self.now, self.regroup_for, self.order, self.wake_at = fields
+        self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
         self.begun, self.unsaid, self.rejected = in_round
         self.relief = None
 
@@ -503,6 +508,7 @@ class State(Trials):
         branch.now, branch.regroup_for, branch.order = self.now, self.regroup_for, self.order
         branch.draining = self.draining.copy()
         branch.budgets, branch.wake_at = self.budgets.branch(branch.log), self.wake_at
+        branch.defragmentation = self.defragmentation
         branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
         branch.note_states()
         return branch

@@ -5,6 +5,7 @@ from math import inf
 from hivecore.scheduler.actions import Action
 from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.defragment import defragment
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.draining import drain_nodes
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
@@ -44,6 +45,10 @@ def _decided(state: State, most: int) -> list[Action]:
         drain_nodes(state)
     if state.regroup_for:
         _move_jobs(state)
+    if state.defragmentation is not None:
+        state.relief = None
+        state.outbox += defragment(state, state.defragmentation)
+        state.defragmentation = None
     state.count_again()
     if state.order is not None:
         state.relief = None

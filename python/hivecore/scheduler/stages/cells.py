@@ -304,6 +304,10 @@ class CellStage(PlacingStage):
                 idle[node] = idle.get(node, 0) + count
         return (Dimension(idle, lambda role: role.gpus),)
 
+    def idle_gpus(self) -> dict[str, int]:
+        """See `Stage`."""
+        return self.dimensions()[0].idle
+
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each cell of a level, by name."""
         return dict(_cells_of_level(self.part, layer))

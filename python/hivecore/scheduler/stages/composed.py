@@ -469,6 +469,10 @@ class Composed(Trials):
         """What the parts count by node."""
         return [dimension for stage in self.all for dimension in stage.dimensions()]
 
+    def idle_gpus(self) -> dict[str, int]:
+        """How many GPUs of each node are wholly idle, by devices, else by cells or a network."""
+        return next(filter(None, (stage.idle_gpus() for stage in reversed(self.all))), {})
+
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer, by name; "node": each node alone.
 

@@ -308,6 +308,10 @@ class DeviceStage(Stage):
         idle = self.part.capacity(_ONE_GPU, _MOST_PODS).tolist()
         return (Dimension(dict(zip(self.part.nodes, idle, strict=True)), _whole_gpus, _gpus),)
 
+    def idle_gpus(self) -> dict[str, int]:
+        """See `Stage`."""
+        return self.dimensions()[0].idle
+
 
 def _owner(unit: Unit, pod: PlacedPod) -> str:
     """The name under which a pod has devices."""

@@ -307,6 +307,10 @@ class Stage:
         """What the part counts by node."""
         return ()
 
+    def idle_gpus(self) -> dict[str, int]:
+        """How many GPUs of each node are wholly idle; none: the part counts none."""
+        return {}
+
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer, by name; none: the part has no such layer."""
         return {}

@@ -306,6 +306,13 @@ class TopologyStage(PlacingStage):
     def _needed(self, resource: str, role: Role) -> int:
         return _number(resource, dict(self.amounts(role)).get(resource, 0))
 
+    def idle_gpus(self) -> dict[str, int]:
+        """See `Stage`."""
+        resource = "slots" if "slots" in self.known else "gpu"
+        if resource not in self.known:
+            return {}
+        return {node: int(n) for node, n in self.part.free_by_node(resource).items()}
+
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
         """The nodes of each domain of a layer; names of outer domains make its name unique."""
         if layer not in self.part.layers:

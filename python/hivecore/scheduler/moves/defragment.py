@@ -1,0 +1,192 @@
+"""Running jobs moved, so that more idle GPUs are of use to the pods to come.
+
+A set of jobs is one that shares a node, or a single job. Each is tried and undone: its jobs leave,
+and start again, the largest first, each on the fullest node that takes it; one set alone is also
+tried on each kind of node, and where it is, with other devices. The set that brings most beyond its
+cost moves, and the search begins again, until none brings more than it costs or the budget is used.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import combinations, islice
+from math import inf
+from typing import NamedTuple
+
+from hivecore.errors import InvariantError
+from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
+from hivecore.scheduler.moves.moving import land, leave, may_move, placed_pods
+
+__all__ = ["defragment", "usable_gpus"]
+
+_MOST_TRIES = 512  # for each set that moves
+_FEW = 5  # jobs of a node of which all sets are tried
+_Names = tuple[str, ...]
+
+
+class _Try(NamedTuple):
+    """Jobs that leave, and the groups of nodes on which they start again, the first that does."""
+
+    names: _Names
+    nodes: tuple[_Names, ...]
+
+
+def usable_gpus(state: State, goal: Fragments, without: Sequence[str] = ()) -> float:
+    """How many idle GPUs are of use now.
+
+    :param without: jobs that have left in a trial.
+    """
+    bad = frozenset(state.stages.unhealthy())
+    idle = {node: n for node, n in state.stages.idle_gpus().items() if node not in bad}
+    return goal.usable(idle, () if goal.sizes else idle.keys() - _used(state, without))
+
+
+def _used(state: State, without: Sequence[str]) -> set[str]:
+    """The nodes on which jobs have pods, or places are held for them."""
+    lives = (live for name, live in state.jobs.items() if name not in without)
+    return {pod.node for live in lives for unit in live.all_units for pod in unit.placed}
+
+
+def defragment(state: State, terms: Defragmentation) -> list[Move]:
+    """Move jobs, and return the moves, all of which happen together."""
+    return _Pass(state, terms).carried_out()
+
+
+class _Pass:
+    def __init__(self, state: State, terms: Defragmentation) -> None:
+        self.state, self.terms = state, terms
+        self.stages = state.stages.without_quotas()
+        self.costs = {
+            live.job.name: self._cost(live)
+            for live in state.running.values()
+            if may_move(state.stages, live) and all(pod.node for pod in placed_pods(live))
+        }
+        self.before: dict[str, tuple[PlacedPod, ...]] = {}
+        self.bad = frozenset(state.stages.unhealthy())
+        self.nodes = [node for node in self.stages.common_nodes() if node not in self.bad]
+
+    def _cost(self, live: Live) -> float:
+        """The GPU-seconds that are lost when a job moves."""
+        lost = 0.0 if self.terms.saves else self.state.now - live.since
+        return sum(unit.gpus for unit in live.placed) * (self.terms.restart_cost + lost)
+
+    def carried_out(self) -> list[Move]:
+        """Move the best set until none pays."""
+        while (best := self._best()) is not None:
+            lives = [self.state.jobs[name] for name in best.names]
+            for live in lives:
+                live.note(self.state.log)
+                for unit in live.units:
+                    unit.note(self.state.log)
+                self.before.setdefault(live.job.name, placed_pods(live))
+            if not self._again(lives, best):
+                raise InvariantError(f"jobs {best.names} find no place again")
+        moved = []
+        for name, before in self.before.items():
+            live = self.state.jobs[name]
+            if placed_pods(live) != before:
+                self.state.restart(live, self.state.now)
+                moved.append(Move(name, placed_pods(live), before))
+        return moved
+
+    def _best(self) -> _Try | None:
+        """The set that brings most beyond its cost; None: none brings more."""
+        usable = self._usable({})
+        best, most = None, 0.0
+        for one in islice(self._tries(), _MOST_TRIES):
+            cost = self._extra_cost(one.names)
+            if cost < inf:
+                worth = (self._tried(one) - usable) * self.terms.seconds - cost
+                if worth > most + 1e-6:
+                    best, most = one, worth
+        return best
+
+    def _extra_cost(self, names: _Names) -> float:
+        """What moving these costs beside what has moved; inf: it is beyond the budget."""
+        moved = self.before.keys() | set(names)
+        budget = self.terms.most_gpu_seconds
+        if len(moved) > self.terms.most_moves or (
+            budget is not None and sum(map(self.costs.__getitem__, moved)) > budget
+        ):
+            return inf
+        return sum(self.costs[name] for name in names if name not in self.before)
+
+    def _usable(self, lives: dict[str, Live]) -> float:
+        """How many idle GPUs are of use now that these have moved."""
+        idle = {node: n for node, n in self.stages.idle_gpus().items() if node not in self.bad}
+        if self.terms.goal.sizes:
+            return self.terms.goal.usable(idle, ())
+        used = _used(self.state, tuple(lives))
+        used |= {pod.node for live in lives.values() for pod in placed_pods(live)}
+        return self.terms.goal.usable(idle, idle.keys() - used)
+
+    def _tried(self, one: _Try) -> float:
+        """How many idle GPUs would be of use after it; -inf: some job finds no place."""
+        lives = {name: self.state.jobs[name].copy() for name in one.names}
+        with self.stages.trial():
+            return self._usable(lives) if self._again([*lives.values()], one) else -inf
+
+    def _again(self, lives: Sequence[Live], one: _Try) -> bool:
+        """Stop jobs, and start them again; whether all have a place."""
+        for live in lives:
+            leave(self.stages, live)
+        return all(self._lands(live, one.nodes) for live in lives)
+
+    def _lands(self, live: Live, groups: Sequence[_Names]) -> bool:
+        allowed = live.job.where.nodes
+        for nodes in groups:
+            within = tuple(node for node in nodes if not allowed or node in allowed)
+            if not within:
+                continue
+            twin = live.copy()
+            with ExitStack() as undone:
+                undone.enter_context(self.stages.trial())
+                refused = land(self.stages, twin, dict.fromkeys(_units(live), within))
+            if refused is None:
+                return land(self.stages, live, dict.fromkeys(_units(live), within)) is None
+        return False
+
+    def _tries(self) -> Iterator[_Try]:
+        """The sets to try, those of nodes that are cheap to empty first."""
+        idle = self.stages.idle_gpus()
+        on: dict[str, list[str]] = {}
+        for name in sorted(self.costs):
+            for node in {pod.node for pod in placed_pods(self.state.jobs[name])}:
+                on.setdefault(node, []).append(name)
+        used = _used(self.state, ())
+        full = sorted(self.nodes, key=lambda node: (node not in used, idle.get(node, 0)))
+        kinds = self._kinds(full, used, idle)
+        by_cost = sorted(on, key=lambda node: (sum(self.costs[name] for name in on[node]), node))
+        for node in by_cost:
+            for names in self._sets(on[node]):
+                others = tuple((other,) for other in full if other != node and other in used)
+                yield _Try(names, (*others, tuple(other for other in full if other != node)))
+        for node in by_cost:
+            for name in on[node]:
+                for kind in kinds:
+                    yield _Try((name,), (kind,))
+
+    def _sets(self, names: Sequence[str]) -> Iterator[_Names]:
+        """Sets of the jobs of a node, each with the largest first."""
+        order = sorted(names, key=lambda name: (-self.state.jobs[name].job.gpus, name))
+        counts = range(1, len(order) + 1) if len(order) <= _FEW else ()
+        for count in counts:
+            yield from combinations(order, count)
+        if not counts:
+            cheap = sorted(order, key=lambda name: (self.costs[name], name))
+            for count in range(1, len(order) + 1):
+                yield tuple(name for name in order if name in cheap[:count])
+
+    @staticmethod
+    def _kinds(full: Sequence[str], used: set[str], idle: dict[str, int]) -> list[_Names]:
+        """Nodes that are alike as far as is counted."""
+        kinds: dict[tuple[bool, int], list[str]] = {}
+        for node in full:
+            kinds.setdefault((node in used, idle.get(node, 0)), []).append(node)
+        return [*map(tuple, kinds.values())]
+
+
+def _units(live: Live) -> list[str]:
+    return [unit.name for unit in live.placed]
