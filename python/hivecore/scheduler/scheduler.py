@@ -20,6 +20,7 @@ from hivecore.scheduler.job import Job
 from hivecore.scheduler.job_orders import JobOrders
 from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.log.writer import LogWriter
+from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
@@ -61,6 +62,8 @@ class Scheduler(JobOrders):
         the same or a lower priority starts before them only if they still start in time: 1 is EASY
         backfilling, more are conservative. It needs estimates, `Job.run_time`; see `promised`.
     :param eviction_limits: how often, and how soon, the jobs of quotas may be evicted.
+    :param fragments: of sets with as many victims, equally important, that set is chosen after
+        which the fewest idle GPUs are fragments; ``None``: that which loses few GPU-seconds.
     :param growing: whether nodes may be added and totals of quotas may grow: a job that needs more
         than there is waits instead of being rejected, as where a cluster is empty at first.
     :param tries: how often placement is asked for a job at most, if devices refuse.
@@ -115,6 +118,7 @@ class Scheduler(JobOrders):
         reservation_seconds: float | None = None,
         backfill: int = 0,
         eviction_limits: Iterable[EvictionLimit] = (),
+        fragments: Fragments | None = None,
         growing: bool = False,
         tries: int = 4,
         log: str | os.PathLike[str] | IO[bytes] | None = None,
@@ -128,6 +132,7 @@ class Scheduler(JobOrders):
             ("claims", claims, DraCluster),
             ("storage", storage, StoragePool),
             ("sharing", sharing, Sharing),
+            ("fragments", fragments, Fragments),
         ):
             if part is not None and not isinstance(part, kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
@@ -163,6 +168,7 @@ class Scheduler(JobOrders):
                 patience=patience,
                 backfill=as_int(backfill, "backfill", 0, 1000),
                 limits=_by_quota(eviction_limits),
+                fragments=fragments,
             )
         )
         if log is not None:

@@ -11,11 +11,12 @@ from hivecore.devices.device_cluster import POLICIES
 from hivecore.dra import DraCluster, KubernetesFeatures
 from hivecore.dra.features import VERSIONS
 from hivecore.interop.kubernetes.claim_objects import read_objects
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import EvictionLimit, Scheduler, Sharing, StoragePool
+from hivecore.scheduler import EvictionLimit, Fragments, Scheduler, Sharing, StoragePool
 
 __all__ = [
     "read_claims",
@@ -45,6 +46,7 @@ _OF_SCHEDULER = (
     "reservation_seconds",
     "eviction_limits",
     "backfill",
+    "fragments",
 )
 _MICRO = 1_000_000
 
@@ -225,4 +227,13 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
         "reservation_seconds": patience,
         "eviction_limits": limits,
         "backfill": reader.integer(fields.get("backfill"), (place, "backfill"), 0, 1000, 0),
+        "fragments": _fragments(fields.get("fragments"), (place, "fragments"), reader),
     }
+
+
+def _fragments(value: Any, place: Place, reader: Reader) -> Fragments | None:
+    if value is not None and not isinstance(value, list):
+        reader.add(place, f"must be a list of numbers of GPUs, not {show(value)}")
+    if not isinstance(value, list):
+        return None
+    return Fragments([reader.integer(size, place, 1, 2**20, 1) for size in value])

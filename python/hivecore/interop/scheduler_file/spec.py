@@ -32,7 +32,7 @@ from hivecore.interop.scheduler_file._settings import (
 )
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler import EvictionLimit, Scheduler, Sharing, StoragePool
+from hivecore.scheduler import EvictionLimit, Fragments, Scheduler, Sharing, StoragePool
 from hivecore.topology import NetworkTopology
 
 __all__ = ["SchedulerSpec"]
@@ -75,6 +75,7 @@ class SchedulerSpec:
     :param reservation_seconds: as of `Scheduler`.
     :param eviction_limits: as of `Scheduler`.
     :param backfill: as of `Scheduler`.
+    :param fragments: as of `Scheduler`.
     :param remarks: what in the file is no mistake, but perhaps not meant.
 
     The parts are those of an empty cluster; each `scheduler` gets copies of its own.
@@ -119,6 +120,7 @@ class SchedulerSpec:
     reservation_seconds: float | None = None
     eviction_limits: tuple[EvictionLimit, ...] = ()
     backfill: int = 0
+    fragments: Fragments | None = None
     remarks: tuple[str, ...] = ()
 
     @classmethod
@@ -206,6 +208,7 @@ class SchedulerSpec:
             "reservation_seconds": self.reservation_seconds,
             "eviction_limits": self.eviction_limits,
             "backfill": self.backfill,
+            "fragments": self.fragments,
         }
         return Scheduler(**{**parts, **settings, **options})
 

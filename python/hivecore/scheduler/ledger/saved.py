@@ -23,7 +23,7 @@ from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.precedence import Precedence
 from hivecore.scheduler.ledger.state import LATEST, State
-from hivecore.scheduler.moves.fragments import Defragmentation
+from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import (
     action_of_plain,
@@ -76,6 +76,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "hosts": sorted(stages.hosts),
         "growing": stages.growing,
         "backfill": state.backfill,
+        "fragments": state.fragments,
         "promised": state.promised,
         "may_promise": state.may_promise,
         "are_promises_old": not state.are_promises_new,
@@ -133,6 +134,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         preemption=as_bool(preemption, "preemption"),
         patience=as_float(told.get("patience", inf), "patience"),
         backfill=as_int(told.get("backfill", 0), "backfill", 0, 1000),
+        fragments=record_of_plain(Fragments, told["fragments"]) if "fragments" in told else None,
     )
     state.lending = lending
     state.has_queues = as_bool(has_queues, "has_queues")

@@ -27,7 +27,7 @@ from hivecore.scheduler.ledger.transitions import (
     TRANSITIONS,
 )
 from hivecore.scheduler.ledger.waiting import Waiting
-from hivecore.scheduler.moves.fragments import Defragmentation
+from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.stages.transaction import Stages
@@ -50,6 +50,7 @@ class State(Trials):
     :param immediate: whether victims stop at once.
     :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
+    :param fragments: what victims are to leave few of.
     :param backfill: to how many waiting jobs of each queue a start is promised.
     :param limits: by quota how often, and how soon, its jobs may be evicted.
     """
@@ -65,8 +66,9 @@ class State(Trials):
         "budgets",
         "came",
         "charges_time",
-        "draining",
         "defragmentation",
+        "draining",
+        "fragments",
         "has_queues",
         "immediate",
         "jobs",
@@ -108,6 +110,7 @@ class State(Trials):
         patience: float = inf,
         backfill: int = 0,
         limits: Mapping[str, EvictionLimit] | None = None,
+        fragments: Fragments | None = None,
     ) -> None:
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
@@ -117,7 +120,7 @@ class State(Trials):
         #: the units that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
-        self.backfill = backfill
+        self.backfill, self.fragments = backfill, fragments
         self.budgets = Budgets(limits or {}, self.log)
         #: when all kinds are to be offered again, as more jobs may be evicted then
         self.wake_at = inf
@@ -492,7 +495,7 @@ class State(Trials):
         # Empty queues are false.
         branch.lending = None if self.lending is None else self.lending.copy()
         branch.immediate, branch.preemption = self.immediate, self.preemption
-        branch.patience = self.patience
+        branch.patience, branch.fragments = self.patience, self.fragments
         branch.backfill, branch.are_promises_new = self.backfill, self.are_promises_new
         branch.promised, branch.may_promise = self.promised.copy(), self.may_promise
         branch.kinds = self.kinds.branch(branch.log)

@@ -16,10 +16,10 @@ from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
-from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
+from hivecore.scheduler.moves.fragments import Defragmentation, idle_and_usable, used_nodes
 from hivecore.scheduler.moves.moving import land, leave, may_move, placed_pods
 
-__all__ = ["defragment", "usable_gpus"]
+__all__ = ["defragment"]
 
 _MOST_TRIES = 512  # for each set that moves
 _FEW = 5  # jobs of a node of which all sets are tried
@@ -31,22 +31,6 @@ class _Try(NamedTuple):
 
     names: _Names
     nodes: tuple[_Names, ...]
-
-
-def usable_gpus(state: State, goal: Fragments, without: Sequence[str] = ()) -> float:
-    """How many idle GPUs are of use now.
-
-    :param without: jobs that have left in a trial.
-    """
-    bad = frozenset(state.stages.unhealthy())
-    idle = {node: n for node, n in state.stages.idle_gpus().items() if node not in bad}
-    return goal.usable(idle, () if goal.sizes else idle.keys() - _used(state, without))
-
-
-def _used(state: State, without: Sequence[str]) -> set[str]:
-    """The nodes on which jobs have pods, or places are held for them."""
-    lives = (live for name, live in state.jobs.items() if name not in without)
-    return {pod.node for live in lives for unit in live.all_units for pod in unit.placed}
 
 
 def defragment(state: State, terms: Defragmentation) -> list[Move]:
@@ -64,8 +48,8 @@ class _Pass:
             if may_move(state.stages, live) and all(pod.node for pod in placed_pods(live))
         }
         self.before: dict[str, tuple[PlacedPod, ...]] = {}
-        self.bad = frozenset(state.stages.unhealthy())
-        self.nodes = [node for node in self.stages.common_nodes() if node not in self.bad]
+        bad = frozenset(state.stages.unhealthy())
+        self.nodes = [node for node in self.stages.common_nodes() if node not in bad]
 
     def _cost(self, live: Live) -> float:
         """The GPU-seconds that are lost when a job moves."""
@@ -115,12 +99,8 @@ class _Pass:
 
     def _usable(self, lives: dict[str, Live]) -> float:
         """How many idle GPUs are of use now that these have moved."""
-        idle = {node: n for node, n in self.stages.idle_gpus().items() if node not in self.bad}
-        if self.terms.goal.sizes:
-            return self.terms.goal.usable(idle, ())
-        used = _used(self.state, tuple(lives))
-        used |= {pod.node for live in lives.values() for pod in placed_pods(live)}
-        return self.terms.goal.usable(idle, idle.keys() - used)
+        pods = [pod for live in lives.values() for pod in placed_pods(live)]
+        return idle_and_usable(self.terms.goal, self.stages, self.state.jobs, lives, pods)[1]
 
     def _tried(self, one: _Try) -> float:
         """How many idle GPUs would be of use after it; -inf: some job finds no place."""
@@ -155,7 +135,7 @@ class _Pass:
         for name in sorted(self.costs):
             for node in {pod.node for pod in placed_pods(self.state.jobs[name])}:
                 on.setdefault(node, []).append(name)
-        used = _used(self.state, ())
+        used = used_nodes(self.state.jobs)
         full = sorted(self.nodes, key=lambda node: (node not in used, idle.get(node, 0)))
         kinds = self._kinds(full, used, idle)
         by_cost = sorted(on, key=lambda node: (sum(self.costs[name] for name in on[node]), node))

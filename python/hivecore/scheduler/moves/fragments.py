@@ -1,12 +1,17 @@
 """Which idle GPUs are of use to the pods to come, and what is asked of moves that make more so."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from hivecore._arguments import as_int, as_tuple
 from hivecore._record import Record, between, positive, within
 
-__all__ = ["Defragmentation", "Fragments"]
+if TYPE_CHECKING:
+    from hivecore.scheduler.actions import PlacedPod
+    from hivecore.scheduler.ledger.live import Live
+    from hivecore.scheduler.stages.transaction import Stages
+
+__all__ = ["Defragmentation", "Fragments", "idle_and_usable", "used_nodes"]
 
 _LATEST = 2.0**40
 _MOST_GPUS = 2**20
@@ -67,3 +72,32 @@ class Defragmentation(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check()
+
+
+def used_nodes(jobs: "Mapping[str, Live]", without: Collection[str] = ()) -> set[str]:
+    """The nodes on which jobs have pods, or places are held for them.
+
+    :param without: jobs that do not count.
+    """
+    lives = (live for name, live in jobs.items() if name not in without)
+    return {pod.node for live in lives for unit in live.all_units for pod in unit.placed}
+
+
+def idle_and_usable(
+    goal: Fragments,
+    stages: "Stages",
+    jobs: "Mapping[str, Live]",
+    gone: Collection[str],
+    placed: "Iterable[PlacedPod]",
+) -> tuple[int, float]:
+    """The idle GPUs of healthy nodes, and how many of them are of use.
+
+    :param gone: the jobs that have left in a trial.
+    :param placed: the pods that have come in it.
+    """
+    bad = frozenset(stages.unhealthy())
+    idle = {node: n for node, n in stages.idle_gpus().items() if node not in bad}
+    empty: set[str] = set()
+    if not goal.sizes:
+        empty = idle.keys() - used_nodes(jobs, gone) - {pod.node for pod in placed}
+    return sum(idle.values()), goal.usable(idle, empty)

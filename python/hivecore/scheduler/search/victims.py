@@ -10,13 +10,14 @@ cheaper set if a few trials find one.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import islice
+from itertools import combinations, islice
 from math import inf
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.precedence import OUTSIDE, of_quota
+from hivecore.scheduler.moves.fragments import idle_and_usable
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
@@ -41,6 +42,8 @@ _PLACING = ("cells", *NAME_NO_VICTIMS)
 _MANY = 64  # candidates of which the first ones are tried before room is counted
 _FIRST = 15
 _MOST_PROPOSALS = 64  # that are tried
+_MOST_SETS = 256  # that are tried for fewer fragments,
+_MOST_LOOKS = 20_000  # of so many that are looked at
 
 
 def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims, tuple[Key, ...]]:
@@ -54,7 +57,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     stopping = search.stopping()
     later = (*_changes_of(map(search._owner, stopping)), BEGUN, FREED)
     if not stopping:
-        victims = search.newest(search.victims(refused, search.of_quotas(stages, refused)))
+        victims = search.chosen(refused)
     else:
         with stages.trial():
             # Quotas count both these and the jobs that they stop for, which is too much.
@@ -65,7 +68,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
                 if isinstance(tried, Started) or tried.refusal.stage != _QUOTAS:
                     return {}, later
                 refused = tried
-            victims = search.newest(search.victims(refused, search.of_quotas(stages, refused)))
+            victims = search.chosen(refused)
         if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
     whole = {
@@ -124,7 +127,7 @@ def _leave(jobs: "Mapping[str, Live]", stages: Stages, names: Iterable[str]) -> 
 class _Search:
     def __init__(self, state: "State", unit: Unit) -> None:
         self.stages, self.jobs, self.running = state.stages, state.jobs, state.running
-        self.unit, self.now = unit, state.now
+        self.unit, self.now, self.goal = unit, state.now, state.fragments
         self._leave = partial(_leave, self.jobs)  # no method, which would be a cycle
         self.fewest = Fewest(unit, self._leave, self.jobs)
         self.job = self.jobs[unit.owner].job
@@ -168,6 +171,43 @@ class _Search:
                 if live.runs and not live.for_job:
                     yield extra, victims.get(extra, why)
             yield name, why
+
+    def chosen(self, refused: Refused) -> Victims:
+        """The victims with which the unit starts, in order; none: there are none."""
+        victims = self.victims(refused, self.of_quotas(self.stages, refused))
+        return self._leaving_few_fragments(self.newest(victims))
+
+    def _leaving_few_fragments(self, victims: Victims) -> Victims:
+        """Of sets of as many and as important jobs the one that leaves the fewest fragments."""
+        if not victims or self.goal is None or any(self.jobs[name].extra_of for name in victims):
+            return victims
+        rank, best, tries = self._ranks(victims), self._fragments(victims), _MOST_SETS
+        for names in islice(combinations(self._candidates, len(victims)), _MOST_LOOKS):
+            if not tries or not best:
+                break
+            if self._ranks(names) != rank or not self._is_fair(names):
+                continue
+            tries -= 1
+            left = self._fragments(names)
+            if left < best:
+                best, victims = left, {name: self._candidates[name] for name in names}
+        return victims
+
+    def _ranks(self, names: Iterable[str]) -> tuple[int, ...]:
+        """The guaranteed jobs of these, all, and how important they are."""
+        return tuple(map(sum, zip(*(self._cost(name)[:3] for name in names), strict=True)))
+
+    def _fragments(self, names: Collection[str]) -> float:
+        """How many fragments these leave when the unit has started; inf: it does not start."""
+        assert self.goal is not None
+        unit, stages = self.unit.trial(), self.stages
+        gone = {member for name in names for member in stages.members(name)}
+        with stages.trial():
+            self._leave(stages, list(names))
+            if isinstance(stages.start(unit), Refused):
+                return inf
+            idle, usable = idle_and_usable(self.goal, stages, self.jobs, gone, unit.placed)
+            return idle - usable
 
     def newest(self, victims: Victims) -> Victims:
         """The same with the newest extra pods of each job, if these are enough as well."""
