@@ -63,9 +63,8 @@ def test_no_other_set_of_as_many_leaves_fewer(parts, seed):
 
 
 def test_a_file_says_it():
-    text = (
-        "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n1: m}\ndevices:\nscheduler: {fragments: %s}"
-    )
+    cluster = "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n1: m}\n"
+    text = cluster + "devices:\nscheduler: {fragments: %s}"
     spec = SchedulerSpec.of_yaml(text % "[1, 8]")
     assert spec.fragments == Fragments([1, 8]) and not spec.scheduler()
     assert SchedulerSpec.of_yaml(text % "[]").fragments == Fragments()
