@@ -44,7 +44,7 @@ def test_any_numbers_give_an_answer_or_a_value_error(
 
 def test_objects_of_another_kind_are_a_type_error():
     node = _dra.node([], [], [])
-    with pytest.raises(TypeError, match="_dra.Claims"):
+    with pytest.raises(TypeError, match=r"_dra\.Claims"):
         _dra.search(node, node, 0, 10, 10)
     with pytest.raises(TypeError):
         _dra.search(None, None, 0, 10, 10)
