@@ -385,7 +385,7 @@ WRONG = [
     (lambda s: s.decide(5, most=0), ValueError, "most=0"),
     (lambda s: s.advance(1), ValueError, "now=1.0"),
     (lambda s: s.job("x"), KeyError, "no job 'x'"),
-    (lambda s: Job("a/b", "a", 1), ValueError, "'/'"),
+    (lambda s: Job("a//b", "a", 1), ValueError, "'/'"),
     (lambda s: Job("x", "a", []), ValueError, "roles must not be empty"),
     (lambda s: Job("x", "a", [1]), TypeError, "roles must hold Roles"),
     (lambda s: Job("x", "a", 1, priority=1001), ValueError, "priority=1001"),
