@@ -115,9 +115,16 @@ class _Pass:
         return all(self._lands(live, one.nodes) for live in lives)
 
     def _lands(self, live: Live, groups: Sequence[_Names]) -> bool:
-        allowed = live.job.where.nodes
+        allowed, least = live.job.where.nodes, 0
+        if not any(role.devices or role.claims for role in live.job.roles):
+            least = min(role.gpus for role in live.job.roles)
+        idle = self.stages.idle_gpus() if least else {}
         for nodes in groups:
-            within = tuple(node for node in nodes if not allowed or node in allowed)
+            within = tuple(
+                node
+                for node in nodes
+                if (not allowed or node in allowed) and idle.get(node, 0) >= least
+            )
             if not within:
                 continue
             twin = live.copy()
@@ -132,6 +139,7 @@ class _Pass:
         """The sets to try, those of nodes that are cheap to empty first."""
         idle = self.stages.idle_gpus()
         on: dict[str, list[str]] = {}
+        stay = {pod.node for live in self.state.jobs.values() for pod in self._stays(live)}
         for name in sorted(self.costs):
             for node in {pod.node for pod in placed_pods(self.state.jobs[name])}:
                 on.setdefault(node, []).append(name)
@@ -140,17 +148,27 @@ class _Pass:
         kinds = self._kinds(full, used, idle)
         by_cost = sorted(on, key=lambda node: (sum(self.costs[name] for name in on[node]), node))
         for node in by_cost:
+            if node in stay and not self.terms.goal.sizes:
+                continue
             for names in self._sets(on[node]):
-                others = tuple((other,) for other in full if other != node and other in used)
-                yield _Try(names, (*others, tuple(other for other in full if other != node)))
-        for node in by_cost:
+                others = tuple(other for other in full if other != node and other in used)
+                either = tuple(other for other in full if other != node)
+                yield _Try(names, (*((other,) for other in others), others, either))
+        for node in by_cost if self.terms.goal.sizes else ():
             for name in on[node]:
                 for kind in kinds:
                     yield _Try((name,), (kind,))
 
+    def _stays(self, live: Live) -> Sequence[PlacedPod]:
+        """The pods of a job that may not move."""
+        return () if live.job.name in self.costs else placed_pods(live)
+
     def _sets(self, names: Sequence[str]) -> Iterator[_Names]:
         """Sets of the jobs of a node, each with the largest first."""
         order = sorted(names, key=lambda name: (-self.state.jobs[name].job.gpus, name))
+        if not self.terms.goal.sizes:  # the node has to get free
+            yield tuple(order)
+            return
         counts = range(1, len(order) + 1) if len(order) <= _FEW else ()
         for count in counts:
             yield from combinations(order, count)
