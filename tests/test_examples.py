@@ -16,6 +16,7 @@ SAYS = {
     "broker.py": "second leads, and knows ['train']\nsecond handled tune\n",
     "cluster_dump.py": "2 pods of 5 GPUs: starts, ['speech:tts'] would leave",
     "data_loader.py": "epoch 3: 0 remote reads of text",
+    "defragment.py": "train starts on n1",
     "devices.py": "train on n0: gpu 2, gpu 3, rdma 1",
     "dra_claims.py": "tune waits; n1: request whole wants 1; devices that suit it and are free: 0",
     "elastic_jobs.py": "2 h  train: Shrink worker/3 on n3",

@@ -281,6 +281,23 @@ def _elastic(results: Results) -> str:
     return _table(head, rows)
 
 
+def _defragment(results: Results) -> str:
+    rows = [
+        (
+            f"{run['trace']}, load {run['load']:g}: {run['way']}",
+            f"{run['fragments']:.1%}",
+            f"{run['mean_wait_min']:,.0f} min",
+            f"{run['p99_wait_min']:,.0f} min",
+            f"{run['mean_wait_of_whole_nodes_min']:,.0f} min",
+            f"{run['moves'] + run['evictions']:,}",
+            f"{run['lost_gpu_hours']:,.0f}",
+        )
+        for run in results["defragment"]
+    ]
+    head = ("jobs", "fragments", "mean wait", "p99", "of whole nodes", "stops", "GPU-hours lost")
+    return _table(head, rows)
+
+
 def _demo(results: Results) -> str:
     runs = results["demo"]["configurations"]
     names = [
@@ -1179,6 +1196,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-joint": _devices_joint,
     "devices-koordinator": _devices_koordinator,
     "devices-life": _devices_life,
+    "defragment": _defragment,
     "elastic": _elastic,
     "evicted": _evicted,
     "evictions": _evictions,

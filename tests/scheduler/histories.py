@@ -88,6 +88,7 @@ class History:
             evictions="private" if seed % 2 else "packing",
             immediate=rng.random() < 0.3,
             reservation_seconds=rng.choice([None, None, 5.0]),
+            fragments=Fragments([1, 4]) if seed % 3 == 1 else None,
             is_empty=seed % 4 == 2 and "cells" not in self.parts,
             **self.settings(seed),
         )
