@@ -181,14 +181,14 @@ class _Search:
         """Of sets of as many and as important jobs the one that leaves the fewest fragments."""
         if not victims or self.goal is None or any(self.jobs[name].extra_of for name in victims):
             return victims
-        rank, best, tries = self._ranks(victims), self._fragments(victims), _MOST_SETS
+        rank, best, tries = self._ranks(victims), _fragments(self, victims), _MOST_SETS
         for names in islice(combinations(self._candidates, len(victims)), _MOST_LOOKS):
             if not tries or not best:
                 break
             if self._ranks(names) != rank or not self._is_fair(names):
                 continue
             tries -= 1
-            left = self._fragments(names)
+            left = _fragments(self, names)
             if left < best:
                 best, victims = left, {name: self._candidates[name] for name in names}
         return victims
@@ -196,18 +196,6 @@ class _Search:
     def _ranks(self, names: Iterable[str]) -> tuple[int, ...]:
         """The guaranteed jobs of these, all, and how important they are."""
         return tuple(map(sum, zip(*(self._cost(name)[:3] for name in names), strict=True)))
-
-    def _fragments(self, names: Collection[str]) -> float:
-        """How many fragments these leave when the unit has started; inf: it does not start."""
-        assert self.goal is not None
-        unit, stages = self.unit.trial(), self.stages
-        gone = {member for name in names for member in stages.members(name)}
-        with stages.trial():
-            self._leave(stages, list(names))
-            if isinstance(stages.start(unit), Refused):
-                return inf
-            idle, usable = idle_and_usable(self.goal, stages, self.jobs, gone, unit.placed)
-            return idle - usable
 
     def newest(self, victims: Victims) -> Victims:
         """The same with the newest extra pods of each job, if these are enough as well."""
@@ -656,3 +644,16 @@ def _only(victims: Victims, names: Iterable[str]) -> Victims:
     """The victims with these names, in the same order."""
     kept = set(names)
     return {name: why for name, why in victims.items() if name in kept}
+
+
+def _fragments(search: _Search, names: Collection[str]) -> float:
+    """How many fragments these leave when the unit has started; inf: it does not start."""
+    assert search.goal is not None
+    unit, stages = search.unit.trial(), search.stages
+    gone = {member for name in names for member in stages.members(name)}
+    with stages.trial():
+        _leave(search.jobs, stages, list(names))
+        if isinstance(stages.start(unit), Refused):
+            return inf
+        idle, usable = idle_and_usable(search.goal, stages, search.jobs, gone, unit.placed)
+        return idle - usable
