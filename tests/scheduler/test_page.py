@@ -49,6 +49,7 @@ FIELDS = {
             Role("worker", devices=DeviceRequest("any", gpus=1, nics=1, joint=("gpu", "rdma")))
         ]
     },
+    "per_node": {"roles": [Role("worker", 2, per_node=1)]},
     "claims": {"roles": [Role("w", claims=[ResourceClaim("c")])]},
     "quota": {"quota": "other"},
     "prefer": {"where": Where(prefer="rack")},

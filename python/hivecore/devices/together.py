@@ -51,9 +51,15 @@ class _Machines(NamedTuple):
 
 
 def why_impossible(
-    cluster: DevicePlacer, requests: Sequence[DeviceRequest], nodes: tuple[str, ...] | None
+    cluster: DevicePlacer,
+    requests: Sequence[DeviceRequest],
+    nodes: tuple[str, ...] | None,
+    per_node: int | None = None,
 ) -> str:
-    """Why these pods do not fit together on a cluster that is idle and healthy; "": they may."""
+    """Why these pods do not fit together on a cluster that is idle and healthy; "": they may.
+
+    :param per_node: how many of them a node may get; ``None``: any number.
+    """
     numbers = Counter(item.replace(name="a pod").replace(priority=0) for item in requests)
     enough = len(requests)
     for request in numbers:
@@ -66,15 +72,18 @@ def why_impossible(
     if enough >= len(requests):  # each on a node of its own
         return ""
     pods = [item.replace(name=f"pod {i}") for i, item in enumerate(requests)]
-    if all(item.outcome == "bind" for item in cluster.schedule_many(pods, nodes=nodes)):
+    if per_node is None and all(
+        item.outcome == "bind" for item in cluster.schedule_many(pods, nodes=nodes)
+    ):
         return ""
+    at_most = len(requests) if per_node is None else per_node
     kinds, budget = list(numbers), _Budget()
     machines = _machines(cluster, cluster.nodes if nodes is None else nodes)
     rooms = []
     for kind in kinds:
         fits = cluster.filter(kind, nodes=[item.node for item in machines]).fits.tolist()
         room = [
-            _most(item.inventory, kind, numbers[kind], budget) if able else 0
+            _most(item.inventory, kind, min(numbers[kind], at_most), budget) if able else 0
             for item, able in zip(machines, fits, strict=True)
         ]
         rooms.append(room)

@@ -163,14 +163,20 @@ class _Search:
             yield JobChange("share", jobs=tuple(group.jobs))
 
     def _relaxed(self) -> Iterator[JobChange]:
+        for wish, job in self._with_fewer_wishes():
+            if self._starts(Kind(0, job, least_of(job))):
+                yield JobChange("relax", relaxed=(wish,))
+
+    def _with_fewer_wishes(self) -> Iterator[tuple[str, Job]]:
         where = self.job.where
         usual = Where()
         for wish in Where.__struct_fields__:
-            if getattr(where, wish) == getattr(usual, wish):
-                continue
-            job = self.job.replace(where=where.replace(**{wish: getattr(usual, wish)}))
-            if self._starts(Kind(0, job, least_of(job))):
-                yield JobChange("relax", relaxed=(wish,))
+            if getattr(where, wish) != getattr(usual, wish):
+                less = where.replace(**{wish: getattr(usual, wish)})
+                yield wish, self.job.replace(where=less)
+        if self.unit.kind.is_spread:
+            roles = [role.replace(per_node=None) for role in self.job.roles]
+            yield "per_node", self.job.replace(roles=roles)
 
     def _healthy(self) -> Iterator[JobChange]:
         bad = self.stages.unhealthy()
@@ -240,7 +246,7 @@ class _Search:
                 with self.stages.trial():
                     if live.lent is not None and live.lent.placed:
                         self.stages.vacate(live.lent)  # it gets cells of its own instead
-                    tried = start_beside(self.stages, live, unit.trial())
+                    tried = start_beside(self.stages, self.jobs[unit.job], unit.trial())
                     if isinstance(tried, Started) or self._may_evict(live, unit, tried):
                         names[live.job.name] = None
         return tuple(names)

@@ -96,6 +96,10 @@ class Role(_Pods, frozen=True, kw_only=True):
         "CLASS.deviceclass.resource.k8s.io/devices": of alternatives the most, of all devices 32;
         and what devices have or take as "CLASS.deviceclass.resource.k8s.io/capacity/NAME" and
         ".../counters/NAME": before they are chosen the least that claims ask for, then exactly.
+    :param per_node: how many pods of the role a node may have at most, spares and those that come
+        later included; 1: all are on different nodes. A topology keeps it, which counts the role as
+        one of the two kinds of pods that it can place; so do cells or devices, if they place no
+        other role of the job. ``None``: any number.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 
@@ -110,6 +114,7 @@ class Role(_Pods, frozen=True, kw_only=True):
     devices: DeviceRequest | None = None
     resources: Annotated[_Amounts, amounts(0, _MOST_AMOUNT)] = ()
     claims: Annotated[tuple[ResourceClaim, ...], _templates] = ()
+    per_node: Annotated[int | None, within(1, _MOST_PODS)] = None
 
     if TYPE_CHECKING:
 
@@ -125,6 +130,7 @@ class Role(_Pods, frozen=True, kw_only=True):
             devices: DeviceRequest | None = None,
             resources: Any = (),
             claims: Iterable[ResourceClaim | Mapping[str, Any]] = (),
+            per_node: int | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

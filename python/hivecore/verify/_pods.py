@@ -5,7 +5,14 @@ from collections import Counter
 from hivecore.scheduler import Job, Promote, Start
 from hivecore.verify._state import Has, Lone, State, amounts_of, hold, pod_name
 
-__all__ = ["check_extra", "check_gang", "check_nodes", "check_sharing", "check_topology"]
+__all__ = [
+    "check_extra",
+    "check_gang",
+    "check_nodes",
+    "check_per_node",
+    "check_sharing",
+    "check_topology",
+]
 
 
 def check_gang(action: Start | Promote, job: Job, state: State) -> None:
@@ -57,6 +64,18 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
                 taken = state.taken[node][resource]
                 what = f"{node!r} has {free} {resource} free, {taken} would be taken"
                 hold(taken <= free, "nodes", what)
+
+
+def check_per_node(job: Job, state: State) -> None:
+    """No node has more pods of a role than it may get."""
+    name = job_of(job.name)
+    entries = [of for key, of in state.has.items() if job_of(key) == name]
+    there = Counter((pod.role, pod.node) for of in entries for pod in of.pods if pod.node)
+    for role in job.roles:
+        for (of_role, node), pods in there.items():
+            right = role.per_node is None or of_role != role.name or pods <= role.per_node
+            what = f"{pods} pods of role {of_role!r} of {name!r} on {node!r}, not {role.per_node}"
+            hold(right, "nodes", what)
 
 
 def check_topology(action: Start | Promote, job: Job, state: State) -> None:

@@ -22,6 +22,7 @@ from hivecore.verify._pods import (
     check_extra,
     check_gang,
     check_nodes,
+    check_per_node,
     check_sharing,
     check_topology,
 )
@@ -44,7 +45,8 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
 
     The rules: *gang*: each role starts whole or with its least pods, each pod once, after those
     that it waits for, and gets what it asks for. *health*: nothing on bad nodes and devices.
-    *nodes*: only where the job may be, within what is free. *devices*: no device twice, or beyond
+    *nodes*: only where the job may be, within what is free, no more pods of a role than it
+    may get. *devices*: no device twice, or beyond
     what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
     table. *claims*: each claim of a pod has an allocation that keeps all rules of Kubernetes, see
     `DraCluster.verify`. *topology*: one domain holds all, in multiples. *guarantee*: each tenant
@@ -151,6 +153,7 @@ def _check(action: Start | Promote, job: Job, state: State, *, is_charged: bool)
     state.has.setdefault(job.name, Has(job, [])).pods.extend(action.pods)
     state.count(job, action.pods, 1)
     check_nodes(action, job, state)
+    check_per_node(job, state)
     if before.topology is not None:
         check_topology(action, job, state)
     if before.devices is not None:

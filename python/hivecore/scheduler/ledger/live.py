@@ -129,13 +129,13 @@ class Live:
     def joining(self, kinds: Kinds) -> list[Unit]:
         """Make the units of the pods that join it now that it runs."""
         name, where = self.job.name, self.job.where
-        # Pods of other jobs that ask for the same may use another domain.
+        # Pods of other jobs that ask for the same may use another domain, or other nodes.
         is_confined = bool(where.must or where.within)
         joining = [
             Unit(
                 f"{name}/{role.name}/{index}",
                 name,
-                kinds.joining(self.job, role, is_alone=is_confined),
+                kinds.joining(self.job, role, is_alone=is_confined or role.per_node is not None),
                 (Pod(role.name, index),),
             )
             for role in self.job.roles

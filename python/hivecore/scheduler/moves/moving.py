@@ -59,13 +59,14 @@ def start_beside(
     placed: Sequence[PlacedPod] | None = None,
     nodes: tuple[str, ...] = (),
 ) -> Started | Refused:
-    """Start a unit in the domain of other pods of its job; by default all that run."""
-    others = placed_pods(live) if placed is None else placed
+    """Start a unit near other pods of its job, and beside them; by default all that run."""
+    running = (pod for of in live.all_placed for pod in of.placed)
+    others = tuple(running) if placed is None else placed
     allowed = stages.nodes_beside(live.job, others, nodes) if others else nodes
     if allowed is None:
         refusal = Refusal("scheduler", "nodes", "no node is left in the domain of its job")
         return Refused(refusal, (("scheduler", "nodes"),))
-    return stages.start(unit, allowed)
+    return stages.start(unit, allowed, others)
 
 
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Jobs that run already when a scheduler first hears of them."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from hivecore.errors import StaleDecisionError
@@ -40,6 +41,13 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
             raise ValueError(f"{name}: there is no node {pod.node!r}")
         if allowed and pod.node not in allowed:
             raise ValueError(f"{name}: {pod.node!r} is not in the domain of the other pods")
+    there = Counter((pod.role, pod.node) for pod in placed.values() if pod.node)
+    for role in job.roles:
+        most = role.per_node
+        for (name, node), count in there.items():
+            if name == role.name and most is not None and count > most:
+                reason = f"{count} of role {name!r} on {node!r}, at most {most} may be there"
+                raise ValueError(f"pods: {reason}")
     return placed
 
 

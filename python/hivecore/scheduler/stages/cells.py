@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from itertools import combinations_with_replacement
 from math import inf
+from typing import Any
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
@@ -23,7 +24,7 @@ class CellStage(PlacingStage):
     """A `CellCluster`: a unit is an affinity group. Pods without GPUs are not placed."""
 
     name = "cells"
-    honours = frozenset(("leaf_type", "pinned_cell", "within", "nodes"))
+    honours = frozenset(("leaf_type", "pinned_cell", "within", "nodes", "per_node"))
     keeps_nodes = True
     part: CellCluster
     nodes: frozenset[str]
@@ -52,8 +53,13 @@ class CellStage(PlacingStage):
         domain = next((cell for cell in cells if not cell.isdisjoint(nodes)), None)
         return frozenset(nodes) if domain is None else domain
 
-    def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait on an empty, healthy cluster; "": they would not."""
+    def impossible(
+        self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: Any = None
+    ) -> str:
+        """Why units of this kind would wait on an empty, healthy cluster; "": they would not.
+
+        :param most: how many pods each node may get; ``None``: any number.
+        """
         job = kind.job
         if job.gpus and job.guaranteed and job.priority < 0:
             return f"its priority is {job.priority}, cells know 0 to 1000"
@@ -70,7 +76,7 @@ class CellStage(PlacingStage):
             self._idle = CellCluster(self.part.spec)
         try:
             allowed = NodeSet(nodes) if nodes else None
-            decision = self._idle.schedule(kind.affinity_group, suggested_nodes=allowed)
+            decision = self._idle.schedule(kind.affinity_group, suggested_nodes=allowed, most=most)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return "" if growing else decision.reason

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from hivecore._thousandths import Amount
@@ -268,9 +269,20 @@ class Composed(Trials):
         nodes = self._nodes_for(kind)
         if nodes == () and not growing:
             return NO_NODE
-        reasons = (stage.impossible(kind, nodes or (), growing) for stage in self.all)
+        reasons = (self._impossible_in(stage, kind, nodes or (), growing) for stage in self.all)
         reason = next(filter(None, reasons), "")
         return reason or ("" if growing else self._impossible_together(kind, nodes or ()))
+
+    def _impossible_in(
+        self, stage: Stage, kind: Kind, nodes: tuple[str, ...], growing: bool
+    ) -> str:
+        if self._place is None or stage is not self._place or not kind.is_spread:
+            return stage.impossible(kind, nodes, growing)
+        try:
+            most = Limits(self._place, None, None, kind, is_idle=True).most
+        except ValueError as error:
+            return str(error.args[0])
+        return self._place.impossible(kind, nodes, growing, most)
 
     def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         """Why no idle, healthy nodes have both room for a unit and its devices; "": some have."""
@@ -285,9 +297,14 @@ class Composed(Trials):
 
         return self._verdicts.of((kind.sizes, kind.job.where, nodes), find)
 
-    def _limits(self, kind: Kind, is_idle: bool = False) -> Limits:
+    def _limits(
+        self,
+        kind: Kind,
+        is_idle: bool = False,
+        beside: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    ) -> Limits:
         assert self._place is not None
-        return Limits(self._place, self._devices, self._claims, kind, is_idle)
+        return Limits(self._place, self._devices, self._claims, kind, is_idle, beside)
 
     def forget(self) -> None:
         """Forget what was derived from the parts, which have changed."""

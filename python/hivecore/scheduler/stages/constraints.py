@@ -27,6 +27,7 @@ class _Constraint(NamedTuple):
     path: str
     value: Any
     resource: str = ""
+    role: Role | None = None
 
 
 def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
@@ -40,6 +41,8 @@ def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) 
         if constraint.resource:
             is_counted = any(stage.counts(job, constraint.resource) for stage in enforcing)
             reason = "" if is_counted else _uncounted(constraint.resource)
+        elif constraint.role is not None:
+            reason = _crowded(job, constraint.role, stages, enforcing)
         elif constraint.field in _PLACES:
             reason = _unplaced(job.roles, stages, enforcing)
         elif constraint.field == "devices" and (enforcing or _whole_gpus(constraint.value)):
@@ -74,6 +77,10 @@ def _constraints(job: Job) -> Iterator[_Constraint]:
             if role.devices.joint:
                 yield _Constraint("joint", "devices.joint", role.devices.joint)
             yield _Constraint("devices", "devices", role.devices)
+        if role.per_node is not None:
+            yield _Constraint(
+                "per_node", f"roles[{role.name!r}].per_node", role.per_node, role=role
+            )
         if role.claims:
             yield _Constraint("claims", "claims", tuple(one.name for one in role.claims))
     if job.quota != job.tenant:
@@ -102,6 +109,25 @@ def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], enforcing: Sequenc
         elif any(stage.chooses_node(role) for stage in stages):
             return f"{enforcing[0].name} places no pods of role {role.name!r}"
     return "" if is_placed else f"{enforcing[0].name} counts nothing that its pods ask for"
+
+
+def _crowded(job: Job, role: Role, stages: Sequence[Stage], enforcing: Sequence[Stage]) -> str:
+    """Why a node might get more pods of a role than it may."""
+    if reason := _unplaced([role], stages, enforcing):
+        return reason
+    choosing = _choosing(role, stages)
+    assert choosing is not None
+    if choosing not in enforcing:
+        return f"{choosing.name} place its pods, and do not limit how many a node gets"
+    placed = [of for of in job.roles if _choosing(of, stages) is choosing]
+    if len(placed) > 1 and choosing.limits_one_role:
+        return f"{choosing.name} limit the pods of a node only where they place a single role"
+    return ""
+
+
+def _choosing(role: Role, stages: Iterable[Stage]) -> Stage | None:
+    """The part that chooses the nodes of a role's pods."""
+    return next((stage for stage in stages if stage.chooses_node(role)), None)
 
 
 # --- parts that limit nothing

@@ -30,7 +30,7 @@ class DeviceStage(Stage):
     """A `DeviceCluster`: each pod is an owner, named job/role/index."""
 
     name = "devices"
-    honours = frozenset(("devices", "joint", "nodes", "resources"))
+    honours = frozenset(("devices", "joint", "nodes", "resources", "per_node"))
     part: DeviceCluster
     nodes: frozenset[str]
 
@@ -70,7 +70,9 @@ class DeviceStage(Stage):
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
         try:
             pods = [pod for pod in kind.devices if pod is not None]
-            reason = why_impossible(self._emptied(), pods, nodes or None)
+            placed = [role for role, _ in kind.sizes if self.chooses_node(role)]
+            most = placed[0].per_node if len(placed) == 1 else None
+            reason = why_impossible(self._emptied(), pods, nodes or None, most)
             for request in () if reason else {id(pod): pod for pod in pods}.values():
                 self.part.fits(request)  # the part remembers the answer
         except (KeyError, ValueError) as error:
@@ -82,6 +84,8 @@ class DeviceStage(Stage):
         part, unit, places = self.part, offer.unit, offer.places
         where = offer.nodes or self.usable or None
         requests, pods = unit.kind.devices, unit.pods
+        most = {role.name: role.per_node for role, _ in unit.kind.sizes if role.per_node}
+        on = offer.beside.copy() if most else None
         taken: list[DeviceDecision | None] = []
         while len(taken) < len(pods):
             i = len(taken)
@@ -101,9 +105,13 @@ class DeviceStage(Stage):
                     i += owners.index(decision.request.name)
             else:
                 request = request.replace(name=f"{unit.job}/{role}/{number}")
-                decision = part.schedule(
-                    request, nodes=(node,) if node else offer.able.get(i, where), gpus=gpus or None
-                )
+                nodes = (node,) if node else offer.able.get(i, where)
+                if on is not None and role in most and not node:
+                    known = self.part.nodes if nodes is None else nodes
+                    nodes = tuple(one for one in known if on[role, one] < most[role])
+                decision = part.schedule(request, nodes=nodes, gpus=gpus or None)
+                if on is not None:
+                    on[role, decision.node] += 1
                 decisions = (decision,)
                 if decision.refusal is None:
                     part.commit(decision)

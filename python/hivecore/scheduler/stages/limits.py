@@ -1,6 +1,8 @@
 """How many pods of a unit each node may get: as many as devices and claims have room for."""
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ class Limits:
     choose GPUs, fewer may fit: a refusal lowers the count of its node.
 
     :param is_idle: as if all nodes were idle and healthy.
+    :param there: how many other pods of a role the job has on a node.
     """
 
     def __init__(
@@ -30,15 +33,13 @@ class Limits:
         claims: ClaimStage | None,
         kind: Kind,
         is_idle: bool,
+        there: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> None:
         self._devices, self._claims, self._is_idle = devices, claims, is_idle
         self._nodes: tuple[str, ...] = place.part.nodes
+        rows = [*zip(kind.sizes, place.rows(kind), strict=True)]
         #: of each pod: the kinds that placement knows, 0 or 1; None: it is not placed
-        self._rows = [
-            row
-            for (_, pods), row in zip(kind.sizes, place.rows(kind), strict=True)
-            for _ in range(pods)
-        ]
+        self._rows = [row for (_, pods), row in rows for _ in range(pods)]
         templates = [role.claims for role, pods in kind.sizes for _ in range(pods)]
         requests: tuple[dict[Any, None], dict[Any, None]] = {}, {}
         for row, request, own in zip(self._rows, kind.devices, templates, strict=True):
@@ -63,6 +64,18 @@ class Limits:
                         second_request, pods[1], self._nodes, (first_request, number)
                     )
                     self.most = np.where(beside <= left, number, self.most)
+
+        for (role, _), row in rows:
+            if role.per_node is not None and row is not None:
+                has = [there.get((role.name, node), 0) for node in self._nodes]
+                self._keep(row, np.maximum(role.per_node - np.array(has, np.int32), 0))
+
+    def _keep(self, row: int, most: npt.NDArray[np.int32]) -> None:
+        """Let no node get more pods of a kind than this."""
+        if not row:
+            np.minimum(self.most, most, out=self.most)
+        else:
+            self.most[np.arange(len(self.most))[:, np.newaxis] > most] = -1
 
     def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
         """For how many pods of a kind each node has devices, at most."""

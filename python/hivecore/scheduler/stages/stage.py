@@ -5,6 +5,7 @@ methods of the base class do nothing, so that callers need not know which parts 
 """
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -49,7 +50,17 @@ class Offer:
     """What the stages have chosen for a unit so far."""
 
     __slots__ = (
-        *("able", "decisions", "granted", "most", "nodes", "places", "refused_pod", "taken"),
+        *(
+            "able",
+            "beside",
+            "decisions",
+            "granted",
+            "most",
+            "nodes",
+            "places",
+            "refused_pod",
+            "taken",
+        ),
         *("unit", "usable", "within"),
     )
 
@@ -63,6 +74,8 @@ class Offer:
         self.nodes = nodes
         #: how many pods each node may get, see `Limits`; None: any number
         self.most: Any = None
+        #: how many other pods of a role the job has on a node
+        self.beside = Counter[tuple[str, str]]()
         #: node and GPUs of each pod, as far as they are chosen; None: none is
         self.places: Places | None = None
         #: by stage
@@ -162,6 +175,8 @@ class Stage:
     nodes: frozenset[str] | None = None
     #: whether the part keeps removed nodes
     keeps_nodes: ClassVar[bool] = False
+    #: whether it can limit how many pods a node gets only where it places pods of a single role
+    limits_one_role: ClassVar[bool] = True
     #: undoes changes of the adapter itself
     log: UndoLog = UndoLog()
 

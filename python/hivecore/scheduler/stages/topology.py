@@ -26,6 +26,7 @@ from hivecore.topology import (
 __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
+_TWO_KINDS = "a network places pods of two kinds at most"
 _MOST = 4096  # requests that are remembered
 #: How many pods each node may get, see `Limits`; None: any number.
 _Most = Any
@@ -35,7 +36,8 @@ class TopologyStage(PlacingStage):
     """A `NetworkTopology`: a pod takes the resources of its node that it counts, or a slot."""
 
     name = "topology"
-    honours = frozenset(("must", "prefer", "multiple", "nodes", "resources"))
+    honours = frozenset(("must", "prefer", "multiple", "nodes", "resources", "per_node"))
+    limits_one_role = False
     part: NetworkTopology
     nodes: frozenset[str]
 
@@ -80,7 +82,8 @@ class TopologyStage(PlacingStage):
             decision = request and self._idle.schedule(request, nodes=nodes or None, most=most)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
-        return decision.reason if decision and not growing else ""
+        refusal = decision and decision.refusal
+        return _told(kind, refusal).reason if refusal and not growing else ""
 
     def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
         """The request of a unit of this name; None: it has nothing to place.
@@ -113,7 +116,7 @@ class TopologyStage(PlacingStage):
             return None
         (amounts, pods), *others = by_amounts.items()
         if len(others) > 1:
-            raise ValueError("roles: a network places pods of two kinds at most")
+            raise ValueError(f"roles: {_TWO_KINDS}")
         more = TopologyRole("other", others[0][1], dict(others[0][0])) if others else None
         return TopologyRequest(
             "any unit",
@@ -150,7 +153,7 @@ class TopologyStage(PlacingStage):
             return None
         decision = self.part.schedule(request, nodes=offer.nodes or None, most=offer.most)
         if decision.refusal is not None:
-            return Refused(decision.refusal, (_ANY,))
+            return Refused(_told(unit.kind, decision.refusal), (_ANY,))
         offer.decisions[self.name] = decision
         offer.places = self._places(unit, decision)
         return None
@@ -159,10 +162,22 @@ class TopologyStage(PlacingStage):
         """The number of the request of each role's pods, 0 or 1; None: they are not placed.
 
         Pods that take the same of their nodes count as two requests if they request two things of
-        devices, unless they have to be in multiples.
+        devices, unless they have to be in multiples; and those of which nodes may get so many only
+        count apart.
+
+        :raises ValueError: there are more than two requests.
         """
         keys: list[Any] = [self.amounts(role) for role, _ in kind.sizes]
         kinds = list(dict.fromkeys(filter(None, keys)))
+        if kind.is_spread:
+            roles = [role.name if role.per_node is not None else "" for role, _ in kind.sizes]
+            keys = [key and (key, role) for key, role in zip(keys, roles, strict=True)]
+            kinds = list(dict.fromkeys(filter(None, keys)))
+            if len(kinds) > 2:
+                raise ValueError(
+                    f"per_node: {_TWO_KINDS}; a role with per_node is a kind of its own"
+                )
+            return [kinds.index(key) if key else None for key in keys]
         if len(kinds) == 1 and not kind.job.where.multiple:
             starts = accumulate((pods for _, pods in kind.sizes), initial=0)
             requests = [tuple(kind.devices[at : at + 1]) for at in starts]
@@ -333,6 +348,14 @@ class TopologyStage(PlacingStage):
 def _number(resource: str, amount: Amount) -> int:
     """An amount as dimensions count it, of which pods need whole units, but for shares of GPUs."""
     return min(counted(amount, resource == "gpu"), 2**62)
+
+
+def _told(kind: Kind, refusal: Refusal) -> Refusal:
+    """A refusal that names how many pods of each role a node may get."""
+    most = [f"{role.per_node} of {role.name!r}" for role, _ in kind.sizes if role.per_node]
+    if not most:
+        return refusal
+    return refusal.replace(reason=f"{refusal.reason}; at most {', '.join(most)} per node")
 
 
 def _held(unit: Unit, node: str) -> str:

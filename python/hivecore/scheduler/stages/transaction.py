@@ -9,7 +9,7 @@ which each node has devices, and decides again, a bounded number of times.
 trials, so that jobs that wait for them are tried again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hivecore.decisions import Refusal
@@ -133,12 +133,15 @@ class Stages(Composed):
         self._each("withdraw", unit)
         self._tell_of_request(unit.kind)
 
-    def start(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Started:
+    def start(
+        self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
+    ) -> Refused | Started:
         """Allocate what a unit requests, or change nothing and return the refusal.
 
         :param nodes: the only nodes to use; none: those that its job allows.
+        :param beside: the other pods of its job that run.
         """
-        offer = self.propose(unit, nodes)
+        offer = self.propose(unit, nodes, beside)
         if isinstance(offer, Refused):
             return offer
         self._each("commit", offer)
@@ -162,13 +165,24 @@ class Stages(Composed):
             keys = (key for stage in self.all for key in stage.begun(unit.kind))
             self.listener.touch((BEGUN, *keys))
 
-    def propose(self, unit: Unit, nodes: tuple[str, ...] = ()) -> Refused | Offer:
+    def propose(
+        self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
+    ) -> Refused | Offer:
         """The offer of all stages, of which the devices are allocated already, or a refusal."""
         where = nodes or self._nodes_for(unit.kind)
         if where == ():
             return refused("scheduler", "nodes", NO_NODE, _NODES)
         offer = Offer(unit, where or (), self.usable)
         place = self._place
+        if unit.kind.is_spread:
+            offer.beside.update((pod.role, pod.node) for pod in beside)
+            if place is not None:
+                try:
+                    limits = Limits(place, None, None, unit.kind, False, offer.beside)
+                except ValueError as error:  # other resources are counted than before
+                    reason = str(error.args[0])
+                    return refused(place.name, "impossible", reason, ("scheduler", "made"))
+                offer.most = limits.most
         if (
             self._claims is not None
             and self._devices is not None
@@ -182,7 +196,7 @@ class Stages(Composed):
                 return refusal
         stages, at, tries = self._deciding, 0, self.tries
         before: Refused | None = None
-        limits: Limits | None = None
+        full: Limits | None = None
         while at < len(stages):
             stage = stages[at]
             try:
@@ -207,9 +221,9 @@ class Stages(Composed):
             if not tries:
                 return refusal
             if offer.places and offer.places[offer.refused_pod][0]:
-                limits = limits or self._limits(unit.kind)
-                limits.refuse(offer.places, offer.refused_pod)
-                offer.most = limits.most
+                full = full or self._limits(unit.kind, beside=offer.beside)
+                full.refuse(offer.places, offer.refused_pod)
+                offer.most = full.most
             elif not offer.able.get(offer.refused_pod):
                 return refusal
             offer.refused_pod = -1

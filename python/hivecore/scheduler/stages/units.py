@@ -134,6 +134,11 @@ class Kind:
         return self._devices
 
     @property
+    def is_spread(self) -> bool:
+        """Whether nodes may get so many pods of a role only."""
+        return any(role.per_node is not None for role, _ in self.sizes)
+
+    @property
     def has_claims(self) -> bool:
         """Whether a role has claims."""
         return any(role.claims for role, _ in self.sizes)

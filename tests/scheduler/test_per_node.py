@@ -1,0 +1,234 @@
+"""At most so many pods of a role on each node, whatever happens to them."""
+
+import copy
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples, seeds
+from scheduler.histories import FailingHistory
+from scheduler.lives import COMPOSITIONS, machines, make_scheduler, told
+from scheduler.test_elastic import ElasticHistory
+
+from hivecore.devices import DeviceRequest
+from hivecore.errors import InvariantError
+from hivecore.scheduler import (
+    Job,
+    PlacedPod,
+    Role,
+    Scheduler,
+    Start,
+    Where,
+    plain_record,
+    record_of_plain,
+    replay,
+)
+from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_start
+
+PLACING = ["topology", "cells", "devices", "topology and devices", "cells and devices"]
+
+
+def crowded(scheduler):
+    """Nodes with more pods of a role than it may have there."""
+    for name in scheduler:
+        counts = Counter((pod.role, pod.node) for pod in scheduler.status(name).pods if pod.node)
+        most = {role.name: role.per_node for role in scheduler.job(name).roles}
+        yield from (where for where, pods in counts.items() if pods > (most[where[0]] or pods))
+
+
+class SpreadHistory(FailingHistory):
+    """Jobs of which nodes get so many pods of a role only."""
+
+    def varied(self, job):
+        job, first = super().varied(job), self.ways.choice([1, 1, 2, None])
+        most = [first, *[self.ways.choice([1, 2, None]) for _ in job.roles[1:]]]
+        roles = [one.replace(per_node=of) for one, of in zip(job.roles, most, strict=True)]
+        spread = job.replace(roles=roles)
+        return job if self.scheduler._state.stages.unenforced(spread) else spread
+
+    def decide(self):
+        super().decide()
+        assert list(crowded(self.scheduler)) == []
+
+
+class SpreadElasticHistory(SpreadHistory, ElasticHistory):
+    """The same of jobs that grow and shrink."""
+
+
+@pytest.mark.parametrize("kind", [SpreadHistory, SpreadElasticHistory])
+@pytest.mark.parametrize("parts", [one for one in sorted(COMPOSITIONS) if "queues" not in one])
+def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind):
+    for seed in seeds(4):
+        history = kind(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("parts", PLACING)
+def test_pods_that_come_by_themselves_are_on_other_nodes_too(parts):
+    scheduler = make_scheduler(COMPOSITIONS[parts])
+    role = Role("w", 2, gpus=1, min_pods=1, max_pods=8, per_node=1)
+    scheduler.submit(Job("j", "a", [role]), 0.0)
+    scheduler.decide(0.0)
+    assert sorted(pod.node for pod in scheduler.status("j").pods) == ["n0", "n1", "n2", "n3"]
+
+
+def fits(free, roles):
+    """Whether there is a placement of these roles (pods, GPUs, per node), by trying all."""
+    nodes = {tuple(free)}
+    for pods, gpus, most in roles:
+        counts = {(state, pods) for state in nodes}
+        for at in range(len(free)):
+            counts = {
+                ((*state[:at], state[at] - n * gpus, *state[at + 1 :]), left - n)
+                for state, left in counts
+                for n in range(min(left, most, state[at] // gpus) + 1)
+            }
+        nodes = {state for state, left in counts if not left}
+    return bool(nodes)
+
+
+roles = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+
+
+@examples(150)
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.lists(roles, min_size=1, max_size=2),
+    st.sampled_from(["topology", "devices"]),
+)
+def test_a_job_starts_exactly_if_its_pods_fit(free, asked, part):
+    if part == "devices":
+        asked = asked[:1]
+    nodes = [f"n{i}" for i in range(len(free))]
+    network = NetworkTopology(["rack"], {node: {"rack": f"r{int(node[1]) // 2}"} for node in nodes})
+    for node in nodes:
+        network.set_free(node, {"gpu": 4})
+    made = {"topology": network} if part == "topology" else {"devices": machines(nodes)}
+    scheduler = Scheduler(preemption=False, **made)
+    for node, idle in zip(nodes, free, strict=True):
+        if idle < 4:
+            name = f"on-{node}"
+            where = Where(nodes=[node])
+            scheduler.submit(Job(name, "a", [Role("w", gpus=4 - idle)], where=where), 0.0)
+    assert all(isinstance(one, Start) for one in scheduler.decide(0.0))
+    given = [Role(f"r{i}", n, gpus=g, per_node=most) for i, (n, g, most) in enumerate(asked)]
+    before, job = scheduler.copy(), Job("j", "a", given)
+    before.submit(job, 1.0)
+    scheduler.submit(job, 1.0)
+    (action,) = scheduler.decide(1.0)
+    assert isinstance(action, Start) == fits(free, asked)
+    assert (type(action).__name__ == "Reject") == (not fits([4] * len(free), asked))
+    if isinstance(action, Start):
+        verify_start(action, job, before)
+
+
+def test_a_lost_pod_waits_for_a_node_without_the_others():
+    scheduler = make_scheduler(("topology",))
+    job = Job("j", "a", [Role("w", 4, gpus=1, per_node=1)], on_failure="pod")
+    scheduler.submit(job, 0.0)
+    scheduler.decide(0.0)
+    scheduler.remove_node("n1", 1.0)
+    assert told(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
+    scheduler.add_node("n1", 2.0, labels={"rack": "r0"}, free={"gpu": 4})
+    assert told(scheduler.decide(2.0)) == [("start", "j")]
+    assert sorted(pod.node for pod in scheduler.status("j").pods) == ["n0", "n1", "n2", "n3"]
+
+
+def test_pods_that_run_already_have_to_keep_it():
+    scheduler = make_scheduler(("topology",))
+    job = Job("j", "a", [Role("w", 2, gpus=1, per_node=1)])
+    pods = [PlacedPod("w", i, "n0") for i in range(2)]
+    with pytest.raises(ValueError, match="pods: 2 of role 'w' on 'n0', at most 1 may be there"):
+        scheduler.adopt(job, pods, now=0.0)
+    assert list(scheduler) == []
+    scheduler.adopt(job, [pods[0], PlacedPod("w", 1, "n1")], now=0.0)
+    scheduler.check()
+
+
+def test_who_waits_is_told_of_it():
+    scheduler = make_scheduler(("topology",))
+    scheduler.submit(Job("busy", "a", [Role("w", 3, gpus=4)]), 0.0)
+    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=1, per_node=1)]), 0.0)
+    scheduler.decide(0.0)
+    told = scheduler.explain("j")
+    assert (
+        told.reason
+        == "2 pods need as many slots: the network has 1 slot; at most 1 of 'w' per node"
+    )
+    assert told.changes[0].text == "without per_node"
+
+
+NIC = DeviceRequest("any", gpus=0, nics=1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "roles", "reason"),
+    [
+        ("queues", [Role("w", 2, per_node=1)], "no part enforces it; cells or topology or"),
+        ("cells", [Role("l", gpus=1), Role("w", 2, per_node=1)], "cells limit the pods of a node"),
+        ("devices", [Role("l", gpus=1), Role("w", 2, per_node=1)], "devices limit the pods of a"),
+        (
+            "cells",
+            [Role("l"), Role("w", 2, gpus=0, per_node=1)],
+            "cells counts nothing that its pods",
+        ),
+    ],
+)
+def test_what_no_part_keeps_is_refused(parts, roles, reason):
+    scheduler = make_scheduler(COMPOSITIONS[parts])
+    with pytest.raises(ValueError, match=rf"roles\['w'\].per_node=1: ({reason})"):
+        scheduler.submit(Job("j", "a", roles), 0.0)
+    assert list(scheduler) == []
+
+
+def test_a_network_knows_two_kinds_of_pods():
+    scheduler = make_scheduler(("topology",))
+    scheduler.submit(Job("j", "a", [Role(name, per_node=1) for name in "xyz"]), 0.0)
+    (rejected,) = scheduler.decide(0.0)
+    assert rejected.reason.startswith("per_node: a network places pods of two kinds at most")
+
+
+def test_cells_place_pods_without_gpus_through_devices():
+    scheduler = make_scheduler(COMPOSITIONS["cells and devices"])
+    roles = [Role("w", 2, gpus=1), Role("n", 2, devices=NIC, per_node=1)]
+    scheduler.submit(Job("j", "a", roles), 0.0)
+    (start,) = scheduler.decide(0.0)
+    assert len({pod.node for pod in start.pods if pod.role == "n"}) == 2
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**20 + 1, 1.5, "1"])
+def test_a_number_out_of_range_is_named(value):
+    with pytest.raises((ValueError, TypeError), match="per_node"):
+        Role("w", per_node=value)
+
+
+def test_a_log_tells_it_again(tmp_path):
+    assert "per_node" not in plain_record(Role("w", 2))
+    role = Role("w", 2, per_node=1)
+    assert record_of_plain(Role, plain_record(role)) == role
+    path = tmp_path / "log"
+    scheduler = make_scheduler(("topology",))
+    scheduler.write_log(path)
+    scheduler.submit(Job("j", "a", [role]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.close()
+    again = replay(path)
+    assert again.job("j").roles[0].per_node == 1
+    assert again.status("j").pods == scheduler.status("j").pods
+
+
+def test_verify_finds_what_is_together():
+    scheduler = make_scheduler(("topology",))
+    job = Job("j", "a", [Role("w", 2, gpus=1)])
+    scheduler.submit(job, 0.0)
+    before = copy.copy(scheduler)
+    (start,) = scheduler.decide(0.0)
+    verify_start(start, job, before)
+    with pytest.raises(InvariantError, match="nodes: 2 pods of role 'w' of 'j' on 'n0', not 1"):
+        verify_start(start, job.replace(roles=[Role("w", 2, gpus=1, per_node=1)]), before)
