@@ -28,6 +28,7 @@ class TopologyKernel(KernelObject):
         existing: npt.ArrayLike | None,
         cost: npt.ArrayLike | None,
         work: int,
+        limits: Iterable[int] = (),
     ) -> _Placement: ...
     def place_roles(
         self,

@@ -38,6 +38,8 @@ def test_the_page_has_the_transitions_of_jobs():
 FIELDS = {
     "must": {"where": Where(must="rack")},
     "multiple": {"where": Where(multiple={"rack": 2})},
+    "per_domain": {"where": Where(per_domain={"rack": 2})},
+    "balance": {"where": Where(balance="rack")},
     "leaf_type": {"where": Where(leaf_type="H100")},
     "pinned_cell": {"where": Where(pinned_cell="mine")},
     "within": {"where": Where(within="node")},

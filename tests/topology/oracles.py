@@ -33,6 +33,12 @@ def objective(parts, slots, wish, level, counts):
         sum(counts.get(n, 0) for n in nodes) % wish.multiples.get(at, 1) for at, nodes in touched
     ):
         return None
+    if any(
+        sum(counts.get(n, 0) for n in nodes) > wish.limits[at]
+        for at, nodes in parts.domains
+        if at in wish.limits
+    ):
+        return None
     levels = range(level, parts.deepest + 1)
     wider = [nodes for at, nodes in parts.domains if 0 < at < level and _uses(counts, nodes)][::-1]
     return (
@@ -86,13 +92,27 @@ def _rooms(slots, wish, node):
 
 
 def _order(parts, wish, level, inside, pairs):
-    """Of equals: most pods in the first domain that has a multiple; on the first node the most
-    others, then the most pods."""
+    """Of equals: most pods in the first domain that has a multiple or a limit; on the first node
+    the most others, then the most pods."""
     found = []
     for at, nodes in parts.domains:
         if set(nodes) <= set(inside):
             if at == parts.deepest:
                 found.append((-pairs[nodes[0]][1], -pairs[nodes[0]][0]))
-            elif at > level and wish.multiples.get(at, 1) > 1:
+            elif at > level and (wish.multiples.get(at, 1) > 1 or _limit(wish, at) < wish.pods):
                 found.append((-sum(pairs[node][0] for node in nodes),))
     return tuple(found)
+
+
+def _limit(wish, at):
+    return min([wish.pods, *[most for level, most in wish.limits.items() if level <= at]])
+
+
+def even_objective(parts, slots, wish, level, at, counts):
+    """The same numbers where domains of a level are to be balanced."""
+    cost = objective(parts, slots, wish, level, counts)
+    if cost is None:
+        return None
+    loads = [sum(counts.get(n, 0) for n in nodes) for one, nodes in parts.domains if one == at]
+    first = max(at - level + 1, 0)
+    return (*cost[:first], max(loads), *cost[first:])

@@ -1,12 +1,13 @@
 """Where gangs go: kernel, twin, all placements, and an integer program."""
 
+from itertools import product
 from random import Random
 
 import numpy as np
 import pytest
 from peers.topology_program import integer_program
 from profiles import seeds
-from topology.oracles import Parts, brute_force, objective
+from topology.oracles import Parts, brute_force, even_objective, objective
 
 from hivecore.reference.topology import Wish, build, place
 from hivecore.topology import NetworkTopology, TopologyRequest, TopologyRole
@@ -29,6 +30,9 @@ def random_wish(rng, layers, nodes, pods):
         wish = wish._replace(existing={node: rng.randint(0, 2) for node in range(nodes)})
     if rng.random() < 0.4:
         wish = wish._replace(cost={node: rng.randint(0, 2) for node in range(nodes)})
+    if rng.random() < 0.4:
+        levels = rng.sample(range(1, layers + 2), rng.randint(1, layers + 1))
+        wish = wish._replace(limits={level: rng.randint(1, pods) for level in levels})
     return wish
 
 
@@ -47,6 +51,7 @@ def request_of(wish, layers):
         must=levels[wish.widest],
         prefer=levels[narrowest],
         multiple={levels[level]: step for level, step in wish.multiples.items()},
+        per_domain={levels[level]: most for level, most in wish.limits.items()},
         existing={f"n{node}": count for node, count in wish.existing.items()},
         cost={f"n{node}": count for node, count in wish.cost.items()},
     )
@@ -139,6 +144,34 @@ def test_kernel_and_twin_agree_in_larger_networks():
         assert answer(network, wish, most) == best, seed
 
 
+def test_pods_are_as_even_as_can_be_in_a_layer():
+    moved = 0
+    for seed in seeds(250):
+        rng = Random(seed)
+        labels, slots, wish = random_case(rng, rng.randint(1, 2), rng.randint(2, 6), "abc", 4, 9)
+        network = network_of(labels)
+        network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
+        at = rng.randint(1, len(labels[0]) + 1)
+        layer = ["", *network.layers, "node"][at]
+        parts, found = Parts(labels), answer(network, wish, balance=layer)
+        usual = answer(network, wish)
+        assert (found is None) == (usual is None), seed
+        if found is None:
+            continue
+        level, pods = found
+        assert level == usual[0], seed
+        costs = [
+            even_objective(parts, slots, wish, level, at, dict(enumerate(counts)))
+            for counts in product(*[range(min(one, wish.pods) + 1) for one in slots])
+            if sum(counts) == wish.pods
+        ]
+        counts = {node: count for node, count, _ in pods}
+        cost = even_objective(parts, slots, wish, level, at, counts)
+        assert cost == min(one for one in costs if one is not None), seed
+        moved += pods != usual[1]
+    assert moved > 0
+
+
 def random_roles(rng, layers, nodes, most):
     """A network, a wish of two roles, and what its request has beside."""
     labels = random_labels(rng, layers, nodes, "abc")
@@ -161,7 +194,7 @@ def random_roles(rng, layers, nodes, most):
         for node in range(nodes)
     ]
     wish = random_wish(rng, layers, nodes, 2 * most)
-    wish = wish._replace(multiples={}, others=rng.randint(1, most), rooms=rooms)
+    wish = wish._replace(multiples={}, limits={}, others=rng.randint(1, most), rooms=rooms)
     if wish.narrowest == 0:
         wish = wish._replace(narrowest=None)
     network = network_of(labels)

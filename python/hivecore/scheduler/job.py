@@ -82,7 +82,8 @@ class Role(_Pods, frozen=True, kw_only=True):
     :param max_pods: makes the role elastic: it grows to so many pods where something is idle. All
         pods above ``min_pods`` are opportunistic then, and leave one by one, the newest first, for
         guaranteed jobs. Those above ``pods`` wait behind all jobs of the tenant. Not together with
-        `Job.stages`, `Where.multiple` or ``claims``. ``None``: it is not elastic.
+        `Job.stages`, ``claims``, or a `Where.multiple`, `Where.per_domain` or `Where.balance`.
+        ``None``: it is not elastic.
     :param spares: further pods that start with the job and wait. If a pod fails, a spare takes its
         number where the spare is, see `Job.on_failure`. Their own numbers follow those of the pods.
     :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
@@ -194,6 +195,10 @@ class Where(Record, frozen=True, kw_only=True):
     :param prefer: topology: the layer of which one domain is to hold it, if one can; "": as narrow
         as can be.
     :param multiple: topology: by layer, each domain in use gets a multiple of so many pods.
+    :param per_domain: topology: by layer, "node" for the nodes: each domain gets at most so many
+        pods.
+    :param balance: topology: the layer among whose domains the pods are as even as can be: no more
+        of them are used than otherwise, and the most pods in one of them are the fewest; "": none.
     :param nodes: the only nodes to use; none: all.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
@@ -205,6 +210,8 @@ class Where(Record, frozen=True, kw_only=True):
     must: str = ""
     prefer: str = ""
     multiple: Annotated[_Amounts, amounts(1, 2**31)] = ()
+    per_domain: Annotated[_Amounts, amounts(1, 2**31)] = ()
+    balance: str = ""
     nodes: Annotated[tuple[str, ...], distinct] = ()
 
     if TYPE_CHECKING:
@@ -218,6 +225,8 @@ class Where(Record, frozen=True, kw_only=True):
             must: str = "",
             prefer: str = "",
             multiple: Any = (),
+            per_domain: Any = (),
+            balance: str = "",
             nodes: Iterable[str] = (),
         ) -> None: ...
 
@@ -292,7 +301,8 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         all of them; the job waits in its queue again. "pod": those pods, near the others as `where`
         says; the others run on, and if there is no room the pods wait. "pod-then-job": the same,
         but if there is no room the whole job moves to where there is. Not together with `stages`,
-        `Where.multiple` or `Role.claims`.
+        `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`; nor do the last two
+        go together with `stages`, or with pods that join later.
     :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
     :param stages: seconds of each resource that an iteration takes, one after the other, such as
         (storage and CPU, GPU, network): it may share its GPUs. None: it does not.
@@ -361,12 +371,24 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             raise ValueError("spares: with on_failure='job' all pods start again")
         if any(role.max_pods for role in self.roles):
             self._check_parts("max_pods")
+        for field in ("per_domain", "balance"):
+            if getattr(self.where, field):
+                self._check_whole(f"where.{field}")
+
+    def _check_whole(self, argument: str) -> None:
+        """See that all pods are placed at once, by themselves."""
+        if self.stages:
+            raise ValueError(f"stages: not together with {argument}")
+        if any(role.joining_numbers for role in self.roles):
+            raise ValueError(f"min_pods: not together with {argument}")
 
     def _check_parts(self, argument: str) -> None:
         """See that pods can be placed without the others."""
         for name, given in (
             ("stages", self.stages),
             ("where.multiple", self.where.multiple),
+            ("where.per_domain", self.where.per_domain),
+            ("where.balance", self.where.balance),
             ("claims", any(role.claims for role in self.roles)),
         ):
             if given:

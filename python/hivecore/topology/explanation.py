@@ -22,6 +22,7 @@ def _changes(leavers: Leavers) -> Iterator[Change]:
     for relaxed, other in (
         (("must",), request.replace(must="")),
         (("multiple",), request.replace(multiple=())),
+        (("per_domain",), request.replace(per_domain=())),
         (("must", "multiple"), request.replace(must="", multiple=())),
     ):
         if other != request and leavers.fits_without(other, ()):

@@ -1,6 +1,7 @@
 """A network of domains, and where gangs go in it."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from hivecore.topology.topology_decision import (
 from hivecore.topology.topology_request import MOST, Pairs, TopologyRequest
 
 __all__ = ["NetworkTopology"]
+
+#: As `NetworkTopology._place` returns it.
+_Placed = tuple[int, list[tuple[int, int, int]], bool, list[int]]
 
 
 class NetworkTopology(NetworkLedger):
@@ -184,7 +188,7 @@ class NetworkTopology(NetworkLedger):
         kernels: list[TopologyKernel] | None,
         limits: Ints | None,
         work: int,
-    ) -> tuple[int, list[tuple[int, int, int]], bool, list[int]]:
+    ) -> _Placed:
         """The level of the domain that holds all, or -1: none does; (node, pods, others); whether
         this is proved; and the fewest domains of the levels below, as far as they are known.
         """
@@ -210,10 +214,66 @@ class NetworkTopology(NetworkLedger):
                 *pairs_by_node(self._free, request, role, limits),
             )
         else:
-            level, _, pods, optimal, fewest = kernel.place(
-                request.pods, widest, narrowest, multiples, existing, cost, work
-            )
+
+            def placed(limits: list[int]) -> _Placed:
+                level, _, pods, optimal, fewest = kernel.place(
+                    request.pods, widest, narrowest, multiples, existing, cost, work, limits
+                )
+                return level, pods, optimal, fewest
+
+            return self._balanced(request, placed)
         return level, pods, optimal, fewest
+
+    def _balanced(
+        self,
+        request: TopologyRequest,
+        placed: Callable[[list[int]], _Placed],
+    ) -> _Placed:
+        """The placement within limits; of a layer to balance, with the least limit that uses no
+        more domains: a binary search, as what keeps a limit keeps a wider one.
+        """
+        most = self._most_by_level(request.per_domain)
+        at = self._domains.level(request.balance, "request.balance")
+        found = placed(most)
+        if found[0] < 0 or not request.balance:
+            return found
+        loads, used = self._loads(found, at)
+        low, high = -(-request.pods // len(loads)), max(loads)
+        is_sure = found[2]
+        while low < high:
+            middle = (low + high) // 2
+            limits = most or [MOST] * len(self._domains.levels)
+            narrower = [min(of, middle) if i >= at else of for i, of in enumerate(limits)]
+            tried = placed(narrower)
+            is_sure &= tried[2]
+            if tried[0] >= 0 and self._loads(tried, at)[1] == used:
+                found, high = tried, max(self._loads(tried, at)[0])
+            else:
+                low = middle + 1
+        return found[0], found[1], is_sure, found[3]
+
+    def _loads(self, found: _Placed, at: int) -> tuple[list[int], tuple[int, ...]]:
+        """The pods in each domain of a level; the level of which one domain holds all, and how many
+        domains are used of each level from there to this one.
+        """
+        level, pods, _, _ = found
+        deepest = len(self.layers) + 1
+        paths = [tuple(self._domains.path(deepest, node)[: at + 1]) for node, _, _ in pods]
+        loads = Counter[Any]()
+        for path, (_, count, _) in zip(paths, pods, strict=True):
+            loads[path] += count
+        used = [len({path[: one + 1] for path in paths}) for one in range(level, at + 1)]
+        return [*loads.values()], (level, *used)
+
+    def _most_by_level(self, per_domain: Pairs) -> list[int]:
+        """How many pods a domain of each level may get; none: any number."""
+        if not per_domain:
+            return []
+        most = [MOST] * len(self._domains.levels)
+        for layer, count in per_domain:
+            level = self._domains.level(layer, "request.per_domain")
+            most[level:] = [min(of, count) for of in most[level:]]
+        return most
 
     def commit(self, decision: TopologyDecision) -> None:
         """Take what a decision to bind needs from the nodes.

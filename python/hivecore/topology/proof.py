@@ -60,10 +60,15 @@ def check_placement(
         for count in _sums(network, pods, inner):
             if layers.index(inner) >= held and count % multiple:
                 raise CertificateError(f"{count} pods in a {inner}, no multiple of {multiple}")
+    for inner, most_there in request.per_domain:
+        if (largest := max(_sums(network, pods, inner))) > most_there:
+            raise CertificateError(
+                f"{largest} pods in a {inner}, at most {most_there} may be there"
+            )
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
         raise CertificateError(f"{layer!r} is narrower than {request.prefer!r}")
-    if request.multiple or request.role or not optimal:
+    if request.multiple or request.per_domain or request.role or not optimal:
         return
     room = {
         node: min(int(network.free(node).get(key, 0) // amount) for key, amount in request.amounts)
@@ -88,7 +93,8 @@ def _check_names(
 ) -> None:
     """Raise `CertificateError` where the network has no such node or layer, or a number is none."""
     layers = {"", *network.layers, "node"}
-    for one in (layer, request.must, request.prefer, *dict(request.multiple)):
+    rules = *dict(request.multiple), *dict(request.per_domain)
+    for one in (layer, request.must, request.prefer, request.balance, *rules):
         if one not in layers:
             raise CertificateError(f"there is no layer {one!r}")
     nodes = network.nodes

@@ -32,6 +32,10 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
         both = f"{request.pods} pods and {role.pods} of role {role.name!r}"
         return _refusal("role", layer, f"{where} room for {both} together")
     steps = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
+    most = ", ".join(f"{count} in each {name}" for name, count in request.per_domain)
+    if most:
+        multiples = f", in multiples of {steps}" if steps else ""
+        return _refusal("per_domain", layer, f"not with at most {most}{multiples}")
     return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 

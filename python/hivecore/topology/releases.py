@@ -56,7 +56,7 @@ class Leavers(NamedTuple):
         if not self.are_enough(pods):
             return None
         best = None
-        if request.role is None and not request.multiple:
+        if request.role is None and not (request.multiple or request.per_domain):
             covers = [_cover(request.pods - self.slots[one], gains[one], pods) for one in gains]
             sets = sorted(one for one in covers if one is not None)[:_MOST_COVERS]
             best = next((one for one in sets if self.are_enough(one[1])), None)

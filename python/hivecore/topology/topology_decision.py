@@ -35,7 +35,7 @@ class TopologyDecision(_Marked, Record, frozen=True):
         other; empty unless it binds.
     :param layer: of which one domain holds all; "node", or "" for the whole network.
     :param domain: the names of that domain and of those around it, from wide to narrow.
-    :param refusal: why it waits; codes: "slots", "layer", "multiple", "role", "work".
+    :param refusal: why it waits; codes: "slots", "layer", "multiple", "per_domain", "role", "work".
     :param optimal: whether no placement is better; else the search was cut short.
     :param victims: always empty.
     :param nodes: the only ones that could be used; ``None``: all.

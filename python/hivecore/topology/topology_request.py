@@ -72,12 +72,17 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
         many pods, so that segments are equal. This holds for the domain that holds all pods and for
         those in it, not for domains around it: a gang that fits into one domain of a narrower layer
         is not divided between domains of this one, and may have any number of pods.
+    :param per_domain: by layer, "node" for the nodes: each domain gets at most so many pods.
+    :param balance: the layer among whose domains the pods are as even as can be: no more of them
+        are used than otherwise, and the most pods in one of them are the fewest; "": none. This
+        counts after the layer that holds all, and the domains used of this layer and wider ones.
     :param amounts: what a pod takes of a node, by resource: whole units or thousandths, such as
         0.25; by default a slot.
     :param existing: how many pods that it wants to be near to are on a node, by node.
     :param cost: of using a node, by node.
-    :param role: more pods of the gang, which take other amounts; not with ``multiple``.
-    :raises ValueError: a number is out of range, or ``role`` and ``multiple`` are both given.
+    :param role: more pods of the gang, which take other amounts; not with ``multiple``,
+        ``per_domain`` or ``balance``.
+    :raises ValueError: a number is out of range, or ``role`` is given with one of these.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.topology import TopologyRequest
@@ -89,6 +94,8 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
     must: str = ""
     prefer: str = ""
     multiple: Annotated[Pairs, amounts(1, MOST)] = ()
+    per_domain: Annotated[Pairs, amounts(1, MOST)] = ()
+    balance: str = ""
     amounts: Annotated[Amounts, _amounts_of_pod] = (("slots", 1),)
     existing: Annotated[Pairs, _by_node] = ()
     cost: Annotated[Pairs, _by_node] = ()
@@ -104,6 +111,8 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
             must: str = "",
             prefer: str = "",
             multiple: PairsLike = (),
+            per_domain: PairsLike = (),
+            balance: str = "",
             amounts: AmountsLike = (("slots", 1),),
             existing: PairsLike = (),
             cost: PairsLike = (),
@@ -112,5 +121,6 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self._check()
-        if self.role is not None and self.multiple:
-            raise ValueError("role: is not with multiple")
+        for name in ("multiple", "per_domain", "balance"):
+            if self.role is not None and getattr(self, name):
+                raise ValueError(f"role: is not with {name}")

@@ -87,6 +87,10 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
     nodes = {pod.node for of in entries for pod in of.pods if pod.node}
     inside = any(nodes <= {*domain} for domain in network.domains(must))
     hold(inside, "topology", f"no {must!r} holds all of {job.name!r}")
+    for layer, most in job.where.per_domain:
+        for domain in network.domains(layer):
+            count = sum(pod.node in domain for of in entries for pod in of.pods)
+            hold(count <= most, "topology", f"{count} pods in a {layer!r}, at most {most} may be")
     pods = Counter(pod.node for pod in action.pods if pod.node)
     layers = ["", *network.layers, "node"]
     holding = [one for one in layers if any(pods.keys() <= {*d} for d in network.domains(one))]

@@ -49,7 +49,8 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
     may get. *devices*: no device twice, or beyond
     what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
     table. *claims*: each claim of a pod has an allocation that keeps all rules of Kubernetes, see
-    `DraCluster.verify`. *topology*: one domain holds all, in multiples. *guarantee*: each tenant
+    `DraCluster.verify`. *topology*: one domain holds all, in multiples, none more
+    than it may get. *guarantee*: each tenant
     keeps to its cells, and what is still promised to others fits beside them (S >= 0); a job that
     is lent idle cells or has to stop uses none of its tenant. *sharing*: a job that shares has the
     pods of those that it shares with. *quota*: sums along the path are within max, runtime and

@@ -325,7 +325,8 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
     if (best) {
         found.domain = best->second;
         found.pods = search.pods(best->second);
-    } else if (!found.is_optimal && wish.multiples.empty() && wish.others == 0) {
+    } else if (!found.is_optimal && wish.multiples.empty() && wish.limits.empty() &&
+               wish.others == 0) {
         found.domain = candidates[0].second;
         fill(question.held, found.domain, wish.pods, found.pods);
         std::ranges::sort(found.pods, {}, &NodePods::node);
@@ -371,8 +372,8 @@ Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others
             most_existing.push_back(*std::ranges::max_element(level));
         }
     }
-    const bool is_plain =
-        existing.empty() && wish.cost.empty() && wish.multiples.empty() && others == nullptr;
+    const bool is_plain = existing.empty() && wish.cost.empty() && wish.multiples.empty() &&
+                          wish.limits.empty() && others == nullptr;
     Sums together;
     if (others != nullptr) {
         together = slots_;

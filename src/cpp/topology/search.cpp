@@ -196,7 +196,7 @@ void Search<kWords>::sweep_one(int level, std::int32_t domain, Row& row, int dep
     const auto pods = wish_.pods;
     const auto touched = touch(level, domain);
     if (level == network_.deepest()) {
-        const auto slots = slots_[level][domain];
+        const auto slots = std::min(slots_[level][domain], limit(level));
         if (wish_.others > 0) {
             return use_options(domain, touched, row);
         }
@@ -214,14 +214,14 @@ void Search<kWords>::sweep_one(int level, std::int32_t domain, Row& row, int dep
         return;
     }
     auto& inside = inner_[depth];
-    if (const auto step = multiple(level); step == 1) {
+    if (is_free(level)) {
         inside = row;
         sweep(level + 1, network_.first_child(level, domain), network_.end_child(level, domain),
               inside, depth + 1);
         use_domain(inside.data(), row.data(), static_cast<std::int64_t>(last_cell()), touched);
     } else {
         inside_row(level, domain, inside, depth);
-        add_parts(inside, touched, step, row);
+        add_parts(inside, touched, multiple(level), limit(level), row);
     }
 }
 
@@ -249,12 +249,12 @@ void Search<kWords>::inside_row(int level, std::int32_t domain, Row& row, int de
           depth + 1);
 }
 
-// The domain gets any multiple of the step, those behind it the rest.
+// The domain gets any multiple of the step up to the most, those behind it the rest.
 template <int kWords>
 void Search<kWords>::add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step,
-                               Row& row) {
+                               std::int64_t most, Row& row) {
     for (auto c = wish_.pods; c >= step; --c) {
-        for (auto part = step; part <= c; part += step) {
+        for (auto part = step; part <= std::min(c, most); part += step) {
             if (is_possible(inside[part]) && is_possible(row[c - part])) {
                 row[c] = std::min(row[c], row[c - part] + inside[part] + touched);
             }
@@ -266,7 +266,8 @@ template <int kWords>
 Cost<kWords> Search<kWords>::cost(std::int32_t domain) {
     Cost<kWords> impossible;
     impossible.words[0] = kImpossible;
-    if (slots_[held_][domain] < wish_.pods + wish_.others || wish_.pods % multiple(held_) != 0) {
+    if (slots_[held_][domain] < wish_.pods + wish_.others || wish_.pods % multiple(held_) != 0 ||
+        limit(held_) < wish_.pods) {
         return impossible;
     }
     if (held_ == network_.deepest()) {
@@ -318,7 +319,7 @@ template <int kWords>
 void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behind, Need& need,
                                  std::vector<NodePods>& found) {
     const auto slots = slots_[level][domain];
-    const auto step = multiple(level);
+    const auto step = multiple(level), most = limit(level);
     const bool is_node = level == network_.deepest();
     if (slots == 0) {
         return;
@@ -328,7 +329,7 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
     }
     const auto first = is_node ? 0 : network_.first_child(level, domain);
     const auto last = is_node ? 0 : network_.end_child(level, domain);
-    if (!is_node && step == 1) {
+    if (!is_node && is_free(level)) {
         Row inside = behind;
         sweep(level + 1, first, last, inside, 0);
         if (inside[cell(need)] + touch(level, domain) <= behind[cell(need)]) {
@@ -343,7 +344,7 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
     }
     auto best = behind[pods];
     std::int64_t taken = 0;
-    const auto full = std::min(slots, pods) / step * step;
+    const auto full = std::min({slots, pods, most}) / step * step;
     for (auto part = full; part > 0; part -= step) {
         auto sum = behind[pods - part] + touch(level, domain);
         if (!is_node) {

@@ -3,7 +3,7 @@
 // and starts with a copy of the row, to which its own cost is added at its end.
 //
 // Nodes are full but for the last one, so a row says what it costs to have room for so many pods.
-// Where a level has a multiple, a domain of it starts with an empty row, and each number of pods
+// Where a level has a multiple, or a limit, a domain of it starts with an empty row, and each number of pods
 // that it may get is tried with what is left for those behind it.
 //
 // Going back from the first node on, whoever is touched in one of the best ways is, and of those
@@ -14,6 +14,7 @@
 // every pair of numbers, and a node serves any of some pairs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -32,6 +33,7 @@ struct Wish {
     std::int64_t pods = 1, others = 0;
     int widest = 0, narrowest = 0;                 // the levels of which one domain may hold all
     std::vector<std::int64_t> multiples;           // by level; empty: no domain has one
+    std::vector<std::int64_t> limits;  // by level: the most of a domain; empty: any number
     std::span<const std::int64_t> existing, cost;  // by node; empty: there are none
     std::int64_t work = 0;                         // how many cells may be computed
     // Where there are others: those of node i are from begins[i] to begins[i + 1], none of which is
@@ -70,6 +72,11 @@ class Search {
     std::int64_t multiple(int level) const {
         return wish_.multiples.empty() ? 1 : wish_.multiples[level];
     }
+    std::int64_t limit(int level) const {
+        return wish_.limits.empty() ? wish_.pods : std::min(wish_.pods, wish_.limits[level]);
+    }
+    // Whether a domain of the level gets any number of pods.
+    bool is_free(int level) const { return multiple(level) == 1 && limit(level) == wish_.pods; }
     struct Need {
         std::int64_t pods, others;
     };
@@ -84,7 +91,8 @@ class Search {
     Row empty_row() const;
     void sweep(int level, std::int32_t begin, std::int32_t end, Row& row, int depth);
     void sweep_one(int level, std::int32_t domain, Row& row, int depth);
-    void add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step, Row& row);
+    void add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step,
+                   std::int64_t most, Row& row);
     void inside_row(int level, std::int32_t domain, Row& row, int depth);
     void retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind, Need& need,
                  std::vector<NodePods>& found);

@@ -17,6 +17,7 @@ cdef extern from "topology/network_topology.hpp" namespace "hivecore::topology" 
         int widest
         int narrowest
         vector[int64_t] multiples
+        vector[int64_t] limits
         Values existing
         Values cost
         int64_t work
@@ -129,7 +130,7 @@ cdef class TopologyKernel(KernelObject):
             memcpy(cnp.PyArray_DATA(result), found.data(), 8 * found.size())
         return result
 
-    def place(self, pods, widest, narrowest, multiples, existing, cost, work):
+    def place(self, pods, widest, narrowest, multiples, existing, cost, work, limits=()):
         """(level, domain, (node, pods, 0) in order, whether that is optimal, the fewest domains).
 
         Level -1: it cannot be placed, or that was not found out.
@@ -146,6 +147,10 @@ cdef class TopologyKernel(KernelObject):
             wish.multiples.push_back(as_bounded(multiple, "multiples", 1, MOST_SLOTS))
         if not wish.multiples.empty() and wish.multiples.size() != <size_t> deepest + 1:
             raise ValueError(f"multiples must have length {deepest + 1}")
+        for limit in limits:
+            wish.limits.push_back(as_bounded(limit, "limits", 1, MOST_SLOTS))
+        if not wish.limits.empty() and wish.limits.size() != <size_t> deepest + 1:
+            raise ValueError(f"limits must have length {deepest + 1}")
         if existing is not None:
             near = as_amounts_of(existing, "existing", nodes)
             wish.existing = as_values(near)

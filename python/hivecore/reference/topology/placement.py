@@ -44,6 +44,8 @@ class Wish(NamedTuple):
     """The level from which on a domain is looked for, wider and wider; ``None``: the nodes."""
     multiples: Mapping[int, int] = {}
     """Of a level: each domain that is touched gets a multiple of so many pods."""
+    limits: Mapping[int, int] = {}
+    """Of a level: no domain gets more pods; a limit holds for all domains inside, too."""
     existing: Mapping[int, int] = {}
     """Pods by node that it wants to be near to."""
     cost: Mapping[int, int] = {}
@@ -86,8 +88,8 @@ def place(
     touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
     over. After the existing pods in the domain that holds all come those around it, from narrow to
     wide, and so after its slots those of the domains around it (fewest first). Then the most pods
-    in the first domain that has a multiple, or the most others, then the most pods, on the first
-    node. ``slots`` are by node, of pods and of others together.
+    in the first domain that has a multiple or a limit, or the most others, then the most pods, on
+    the first node. ``slots`` are by node, of pods and of others together.
     """
     deepest = _depth(network)
     narrowest = deepest if wish.narrowest is None else wish.narrowest
@@ -160,12 +162,12 @@ def _best(
             (pods, others): _Best(nothing, (-others, -pods), ((domain.node, pods, others),))
             for pods, others in _rooms(domain.node, slots, wish)
         }
-        return _multiples(own, wish.multiples.get(domain.level, 1))
+        return _allowed(own, domain, wish)
     found = {(0, 0): _Best(nothing, (), ())}
     for child in domain.children:
         touch = _touched(child, slots, wish, held, deepest)
         inside = _best(child, slots, wish, held, deepest)
-        has_multiple = wish.multiples.get(child.level, 1) > 1 and child.children
+        has_multiple = _is_bound(child, wish)
         untouched = _untouched(child, wish)
         more = {pair: one._replace(order=one.order + untouched) for pair, one in found.items()}
         for before, one in found.items():
@@ -183,7 +185,7 @@ def _best(
                         more[pair] = both
         found = more
     del found[0, 0]
-    return _multiples(found, wish.multiples.get(domain.level, 1))
+    return _allowed(found, domain, wish)
 
 
 def _rooms(node: int, slots: Sequence[int], wish: Wish) -> list[_Pair]:
@@ -198,12 +200,26 @@ def _rooms(node: int, slots: Sequence[int], wish: Wish) -> list[_Pair]:
 
 def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
     """The order of a domain without pods."""
-    has_multiple = wish.multiples.get(domain.level, 1) > 1 and domain.children
+    has_multiple = _is_bound(domain, wish)
     below = tuple(zero for child in domain.children for zero in _untouched(child, wish))
     if not domain.children:
         return (0, 0)
     return (0, *below) if has_multiple else below
 
 
-def _multiples(found: dict[_Pair, _Best], multiple: int) -> dict[_Pair, _Best]:
-    return {pair: one for pair, one in found.items() if pair[0] % multiple == 0}
+def _limit(domain: Domain, wish: Wish) -> int:
+    """How many pods a domain may get."""
+    inside = [most for level, most in wish.limits.items() if level <= domain.level]
+    return min([wish.pods, *inside])
+
+
+def _is_bound(domain: Domain, wish: Wish) -> bool:
+    """Whether a domain that is no node does not get any number of pods."""
+    has_rule = wish.multiples.get(domain.level, 1) > 1 or _limit(domain, wish) < wish.pods
+    return has_rule and bool(domain.children)
+
+
+def _allowed(found: dict[_Pair, _Best], domain: Domain, wish: Wish) -> dict[_Pair, _Best]:
+    """The numbers that a domain may get."""
+    multiple, most = wish.multiples.get(domain.level, 1), _limit(domain, wish)
+    return {pair: one for pair, one in found.items() if pair[0] % multiple == 0 and pair[0] <= most}

@@ -15,7 +15,10 @@ from hivecore.scheduler.stages.stage import Stage
 __all__ = ["check_counted", "check_names", "check_quotas", "unenforced"]
 
 #: Constraints on nodes: a part that honours them must choose the node of each pod that has one.
-_PLACES = ("leaf_type", "pinned_cell", "within", "must", "multiple", "nodes")
+_PLACES = (
+    *("leaf_type", "pinned_cell", "within", "must"),
+    *("multiple", "per_domain", "balance", "nodes"),
+)
 _GPUS = ("gpu", "gpus")
 
 

@@ -36,7 +36,9 @@ class TopologyStage(PlacingStage):
     """A `NetworkTopology`: a pod takes the resources of its node that it counts, or a slot."""
 
     name = "topology"
-    honours = frozenset(("must", "prefer", "multiple", "nodes", "resources", "per_node"))
+    honours = frozenset(
+        ("must", "prefer", "multiple", "per_domain", "balance", "nodes", "resources", "per_node")
+    )
     limits_one_role = False
     part: NetworkTopology
     nodes: frozenset[str]
@@ -124,6 +126,8 @@ class TopologyStage(PlacingStage):
             must=where.must,
             prefer=where.prefer,
             multiple=where.multiple,
+            per_domain=where.per_domain,
+            balance=where.balance,
             amounts=amounts,
             role=more,
         )
@@ -178,7 +182,8 @@ class TopologyStage(PlacingStage):
                     f"per_node: {_TWO_KINDS}; a role with per_node is a kind of its own"
                 )
             return [kinds.index(key) if key else None for key in keys]
-        if len(kinds) == 1 and not kind.job.where.multiple:
+        where = kind.job.where
+        if len(kinds) == 1 and not (where.multiple or where.per_domain or where.balance):
             starts = accumulate((pods for _, pods in kind.sizes), initial=0)
             requests = [tuple(kind.devices[at : at + 1]) for at in starts]
             split = [key and (key, devices) for key, devices in zip(keys, requests, strict=False)]
