@@ -1,0 +1,126 @@
+"""At most so many pods in each domain of a layer, and as even as can be."""
+
+import random
+
+import pytest
+from profiles import seeds
+from scheduler.histories import History
+from scheduler.lives import COMPOSITIONS, RACKS, decided, make_scheduler
+
+from hivecore.errors import InvariantError
+from hivecore.scheduler import Job, PlacedPod, Role, Start, Where, replay
+from hivecore.verify import verify_start
+
+
+def in_racks(pods):
+    """How many pods are in each rack."""
+    racks = [RACKS[pod.node] for pod in pods]
+    return {rack: racks.count(rack) for rack in sorted({*racks})}
+
+
+class LimitedHistory(History):
+    """Jobs of which racks, or nodes, get so many pods only, or the same number."""
+
+    def __init__(self, parts, seed):
+        super().__init__(parts, seed)
+        self.ways = random.Random(seed + 1)
+
+    def varied(self, job):
+        if job.stages or any(role.joining_numbers for role in job.roles):
+            return job
+        limits = {"per_domain": {self.ways.choice(["rack", "node"]): self.ways.randint(1, 2)}}
+        where = job.where.replace(**self.ways.choice([{}, limits, {"balance": "rack"}]))
+        return job.replace(where=where)
+
+    def amend(self):
+        """Jobs that wait keep what they ask for: other roles may not go with it."""
+
+    def decide(self):
+        super().decide()
+        for name in self.scheduler:
+            pods = self.scheduler.status(name).pods
+            for layer, most in self.scheduler.job(name).where.per_domain:
+                names = [RACKS[pod.node] if layer == "rack" else pod.node for pod in pods]
+                assert all(names.count(one) <= most for one in names)
+
+
+@pytest.mark.parametrize("parts", [one for one in sorted(COMPOSITIONS) if "topology" in one])
+def test_no_domain_gets_more_whatever_happens(parts):
+    for seed in seeds(4):
+        history = LimitedHistory(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("parts", ["topology", "topology and devices"])
+def test_pods_are_even_between_racks(parts):
+    role = Role("w", 6, gpus=2)
+    usual = decided(make_scheduler(COMPOSITIONS[parts]), Job("j", "a", [role]))[0].pods
+    assert in_racks(usual) == {"r0": 4, "r1": 2}
+    even = Job("j", "a", [role], where=Where(balance="rack"))
+    assert in_racks(decided(make_scheduler(COMPOSITIONS[parts]), even)[0].pods) == {
+        "r0": 3,
+        "r1": 3,
+    }
+
+
+def test_a_rack_gets_no_more_than_it_may():
+    scheduler = make_scheduler(("topology",))
+    job = Job("j", "a", [Role("w", 4, gpus=1)], where=Where(per_domain={"rack": 2}))
+    before = scheduler.copy()
+    before.submit(job, 0.0)
+    (start,) = decided(scheduler, job)
+    assert in_racks(start.pods) == {"r0": 2, "r1": 2}
+    verify_start(start, job, before)
+    wrong = Start("j", tuple(PlacedPod("w", i, "n0") for i in range(4)))
+    with pytest.raises(InvariantError, match="topology: 4 pods in a 'rack', at most 2 may be"):
+        verify_start(wrong, job, before)
+    (rejected,) = decided(scheduler, job.replace(name="k", roles=[Role("w", 5, gpus=1)]))
+    assert rejected.reason == "not with at most 2 in each rack"
+
+
+def test_pods_that_run_already_have_to_keep_it():
+    scheduler = make_scheduler(("topology",))
+    job = Job("j", "a", [Role("w", 2, gpus=1)], where=Where(per_domain={"rack": 1}))
+    with pytest.raises(ValueError, match="pods: 2 in 'r0', at most 1 may be there"):
+        scheduler.adopt(job, [PlacedPod("w", 0, "n0"), PlacedPod("w", 1, "n1")], now=0.0)
+    scheduler.adopt(job, [PlacedPod("w", 0, "n0"), PlacedPod("w", 1, "n2")], now=0.0)
+    scheduler.check()
+
+
+@pytest.mark.parametrize("wish", [{"per_domain": {"rack": 1}}, {"balance": "rack"}])
+def test_what_does_not_go_together_is_named(wish):
+    where, (field,) = Where(**wish), wish
+    for more, name in (
+        ({"roles": [Role("w", 2, min_pods=1)]}, "min_pods"),
+        ({"roles": [Role("w", 2, max_pods=3)]}, "max_pods"),
+        ({"roles": 1, "stages": (1.0, 1.0)}, "stages"),
+        ({"roles": 1, "on_failure": "pod"}, "on_failure='pod'"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}: not together with where.{field}"):
+            Job("j", "a", **more, where=where)
+    for parts in ("cells", "devices", "queues"):
+        with pytest.raises(ValueError, match=rf"where.{field}=.*: no part enforces it; topology"):
+            decided(make_scheduler(COMPOSITIONS[parts]), Job("j", "a", 1, where=where))
+    two = Job("j", "a", [Role("l", gpus=1), Role("w", gpus=2)], where=where)
+    (rejected,) = decided(make_scheduler(("topology",)), two)
+    assert rejected.reason == f"role: is not with {field}"
+    row = Job(
+        "j", "a", 1, where=where.replace(**{field: "row" if field == "balance" else {"row": 1}})
+    )
+    (rejected,) = decided(make_scheduler(("topology",)), row)
+    assert "row" in rejected.reason
+
+
+def test_a_log_tells_it_again(tmp_path):
+    scheduler = make_scheduler(("topology",))
+    scheduler.write_log(tmp_path / "log")
+    where = Where(per_domain={"rack": 3}, balance="rack")
+    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=1)], where=where))
+    scheduler.close()
+    again = replay(tmp_path / "log")
+    assert again.job("j").where == where
+    assert again.status("j").pods == scheduler.status("j").pods
