@@ -26,6 +26,7 @@ SAYS = {
     "mig.py": "for a 4g.20gb, /serve/pod/0/mig moves from 2 to 4",
     "networkx_backend.py": "hivecore: 40 pairs of weight 3903",
     "replace_failed_pods.py": "  TakeOver: worker/0 on n2",
+    "spread_pods.py": "even   racks {'r0': 5, 'r1': 5}",
     "scheduler_loop.py": " 2 h  sweep is evicted by bert",
 }
 
