@@ -50,16 +50,22 @@ def random_request(rng, network, name="g"):
     must = rng.randrange(len(levels))
     role = TopologyRole("more", rng.randint(1, 3), rng.choice(RESOURCES))
     multiple = {one: rng.randint(1, 6) for one in levels[1:] if rng.random() < 0.4}
+    limits, balance = {}, ""
+    if rng.random() < 0.4:
+        limits = {one: rng.randint(1, 9) for one in levels[1:] if rng.random() < 0.4}
+        balance = rng.choice(levels)
     return TopologyRequest(
         name,
         rng.randint(1, 14),
+        per_domain=limits,
+        balance=balance,
         must=levels[must],
         prefer=rng.choice(["", *levels[max(must, 1) :]]),
         multiple=multiple,
         amounts=rng.choice(RESOURCES),
         existing={one: rng.randint(0, 2) for one in network.nodes if rng.random() < 0.2},
         cost={one: rng.randint(0, 3) for one in network.nodes if rng.random() < 0.3},
-        role=role if not multiple and rng.random() < 0.4 else None,
+        role=role if not (multiple or limits or balance) and rng.random() < 0.4 else None,
     )
 
 
@@ -254,6 +260,8 @@ CALLS = {
     "pods": lambda it, n: it.commit(it.schedule(TopologyRequest("g", n, amounts={"gpu": 1}))),
     "amounts": lambda it, n: it.commit(it.schedule(TopologyRequest("g", 1, amounts={"gpu": n}))),
     "multiple": lambda it, n: it.schedule(TopologyRequest("g", 1, multiple={"node": n})),
+    "per_domain": lambda it, n: it.schedule(TopologyRequest("g", 1, per_domain={"node": n})),
+    "balance": lambda it, n: it.schedule(TopologyRequest("g", 1, balance=n)),
     "existing": lambda it, n: it.schedule(TopologyRequest("g", 1, existing={"n0": n})),
     "cost": lambda it, n: it.schedule(TopologyRequest("g", 1, cost={"n0": n})),
     "role": lambda it, n: it.schedule(
@@ -298,6 +306,8 @@ def test_whatever_is_no_number_is_refused_and_every_state_can_be_saved(call):
         ({"layer": "row"}, "there is no layer 'row'"),
         ({"request": TopologyRequest("g", 2, must="row")}, "there is no layer 'row'"),
         ({"request": TopologyRequest("g", 2, multiple={"row": 2})}, "there is no layer 'row'"),
+        ({"request": TopologyRequest("g", 2, per_domain={"row": 2})}, "there is no layer 'row'"),
+        ({"request": TopologyRequest("g", 2, balance="row")}, "there is no layer 'row'"),
     ],
 )
 def test_the_proof_names_what_a_network_does_not_have(changes, says):

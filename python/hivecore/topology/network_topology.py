@@ -233,9 +233,11 @@ class NetworkTopology(NetworkLedger):
         more domains: a binary search, as what keeps a limit keeps a wider one.
         """
         most = self._most_by_level(request.per_domain)
+        if not request.balance:
+            return placed(most)
         at = self._domains.level(request.balance, "request.balance")
         found = placed(most)
-        if found[0] < 0 or not request.balance:
+        if found[0] < 0:
             return found
         loads, used = self._loads(found, at)
         low, high = -(-request.pods // len(loads)), max(loads)

@@ -64,11 +64,12 @@ class Limits:
                         second_request, pods[1], self._nodes, (first_request, number)
                     )
                     self.most = np.where(beside <= left, number, self.most)
-
         for (role, _), row in rows:
             if role.per_node is not None and row is not None:
-                has = [there.get((role.name, node), 0) for node in self._nodes]
-                self._keep(row, np.maximum(role.per_node - np.array(has, np.int32), 0))
+                most = np.full(len(self._nodes), role.per_node, np.int32)
+                if there:
+                    most -= [there.get((role.name, node), 0) for node in self._nodes]
+                self._keep(row, np.maximum(most, 0))
 
     def _keep(self, row: int, most: npt.NDArray[np.int32]) -> None:
         """Let no node get more pods of a kind than this."""
