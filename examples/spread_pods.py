@@ -1,4 +1,4 @@
-"""Pods on different nodes, even between racks, or so many in each: who asks for it gets exactly it."""
+"""Pods on different nodes, even between racks, or at most so many in each."""
 
 from collections import Counter
 
