@@ -3,8 +3,8 @@
 // and starts with a copy of the row, to which its own cost is added at its end.
 //
 // Nodes are full but for the last one, so a row says what it costs to have room for so many pods.
-// Where a level has a multiple, or a limit, a domain of it starts with an empty row, and each number of pods
-// that it may get is tried with what is left for those behind it.
+// Where a level has a multiple, or a limit, a domain of it starts with an empty row, and each
+// number of pods that it may get is tried with what is left for those behind it.
 //
 // Going back from the first node on, whoever is touched in one of the best ways is, and of those
 // with a multiple the most pods are taken; so of equals the one with most pods in the first place
@@ -31,9 +31,9 @@ struct Option {
 
 struct Wish {
     std::int64_t pods = 1, others = 0;
-    int widest = 0, narrowest = 0;                 // the levels of which one domain may hold all
-    std::vector<std::int64_t> multiples;           // by level; empty: no domain has one
-    std::vector<std::int64_t> limits;  // by level: the most of a domain; empty: any number
+    int widest = 0, narrowest = 0;        // the levels of which one domain may hold all
+    std::vector<std::int64_t> multiples;  // by level; empty: no domain has one
+    std::vector<std::int64_t> limits;     // by level: the most of a domain; empty: any number
     std::span<const std::int64_t> existing, cost;  // by node; empty: there are none
     std::int64_t work = 0;                         // how many cells may be computed
     // Where there are others: those of node i are from begins[i] to begins[i + 1], none of which is
