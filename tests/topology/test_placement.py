@@ -9,6 +9,7 @@ from peers.topology_program import integer_program
 from profiles import seeds
 from topology.oracles import Parts, brute_force, even_objective, objective
 
+from hivecore._topology import TopologyKernel
 from hivecore.reference.topology import Wish, build, place
 from hivecore.topology import NetworkTopology, TopologyRequest, TopologyRole
 
@@ -142,6 +143,17 @@ def test_kernel_and_twin_agree_in_larger_networks():
         most = random_limits(rng, len(slots), wish.pods)
         best = place(build(labels), limited(slots, most, wish.pods), wish)
         assert answer(network, wish, most) == best, seed
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [([1], "limits must have length 3"), ([1, 0, 1], "limits"), ([1, 2**31 + 1, 1], "limits")],
+)
+def test_the_kernel_names_wrong_limits(limits, says):
+    kernel = TopologyKernel([[2], [1, 1]])
+    with pytest.raises(ValueError, match=says):
+        kernel.place(1, 0, 2, [], None, None, 100, limits)
+    assert kernel.place(1, 0, 2, [], None, None, 100, ())[0] == -1
 
 
 def test_pods_are_as_even_as_can_be_in_a_layer():
