@@ -126,3 +126,20 @@ def test_an_adopted_job_is_logged_replayed_and_told_to_another_scheduler(tmp_pat
     assert replay(path, until=9.0).status("runs").since == 4.0
     (job,) = diff_log(path, make_scheduler(parts)).jobs
     assert job.job == "runs"
+
+
+@pytest.mark.parametrize("on_failure", ["job", "pod", "pod-then-job"])
+@pytest.mark.parametrize("parts", ["queues", "topology", "cells", "devices", "quotas and devices"])
+def test_a_job_that_was_adopted_fails_and_is_evicted_like_others(parts, on_failure):
+    scheduler = make_scheduler(COMPOSITIONS[parts], immediate=True)
+    nodes = [f"n{i}" if parts != "queues" else "" for i in range(2)]
+    pods = [PlacedPod("w", i, node, (("gpu", (0,)),)) for i, node in enumerate(nodes)]
+    job = Job("j", "a", [Role("w", 2, gpus=1)], guaranteed=False, on_failure=on_failure)
+    scheduler.adopt(job, pods, now=0.0)
+    scheduler.fail("j", 1.0, "w/1")
+    assert scheduler.to_bytes() == Scheduler.from_bytes(scheduler.to_bytes()).to_bytes()
+    assert [type(one).__name__ for one in scheduler.decide(1.0)][-1] == "Start"
+    scheduler.check()
+    scheduler.fail("j", 2.0)
+    assert [type(one).__name__ for one in scheduler.decide(2.0)] == ["Start"]
+    scheduler.check()

@@ -1,6 +1,7 @@
 """At most so many pods of a role on each node, whatever happens to them."""
 
 import copy
+import random
 from collections import Counter
 
 import pytest
@@ -45,8 +46,21 @@ class SpreadHistory(FailingHistory):
         job, first = super().varied(job), self.ways.choice([1, 1, 2, None])
         most = [first, *[self.ways.choice([1, 2, None]) for _ in job.roles[1:]]]
         roles = [one.replace(per_node=of) for one, of in zip(job.roles, most, strict=True)]
-        spread = job.replace(roles=roles)
-        return job if self.scheduler._state.stages.unenforced(spread) else spread
+        return self.if_enforced(job.replace(roles=roles)) or job
+
+    def if_enforced(self, job):
+        return None if self.scheduler._state.stages.unenforced(job) else job
+
+    def amend(self):
+        """A job that waits gets other limits, if it may."""
+        waiting = [one for one in self.scheduler if self.scheduler.status(one).since is None]
+        for name in self.one_of(waiting):
+            roles = [
+                one.replace(per_node=self.ways.choice([1, 2])) for one in self.jobs[name].roles
+            ]
+            if job := self.if_enforced(self.jobs[name].replace(roles=roles)):
+                self.scheduler.amend(name, self.now, roles=roles)
+                self.jobs[name] = job
 
     def decide(self):
         super().decide()
@@ -162,6 +176,32 @@ def test_who_waits_is_told_of_it():
         == "2 pods need as many slots: the network has 1 slot; at most 1 of 'w' per node"
     )
     assert told.changes[0].text == "without per_node"
+
+
+@pytest.mark.parametrize("parts", PLACING)
+def test_a_scheduler_that_adopts_what_runs_goes_on_in_the_same_way(parts):
+    """Of cells the GPUs are named, so that the guarantee is the same."""
+    for seed in seeds(30):
+        rng = random.Random(seed)
+        first, other = (make_scheduler(COMPOSITIONS[parts]) for _ in range(2))
+        for i in range(4):
+            role = Role("w", rng.randint(1, 3), gpus=rng.randint(1, 2), per_node=rng.randint(1, 2))
+            first.submit(Job(f"j{i}", "a", [role], on_failure="pod"), 0.0)
+        first.decide(0.0)
+        for name in first:
+            if first.state(name) == "running":
+                other.adopt(first.job(name), first.status(name).pods, now=0.0)
+        other.check()
+        node = rng.choice(other.status(next(iter(other))).pods).node
+        said = []
+        for scheduler in (first, other):
+            for name in [one for one in scheduler if scheduler.state(one) != "running"]:
+                scheduler.cancel(name, 0.0)
+            scheduler.remove_node(node, 1.0)
+            said.append([plain_record(one) for one in scheduler.decide(1.0)])
+            scheduler.check()
+            assert list(crowded(scheduler)) == []
+        assert said[0] == said[1], seed
 
 
 NIC = DeviceRequest("any", gpus=0, nics=1)

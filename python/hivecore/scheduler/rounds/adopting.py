@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.lines import take_off
+from hivecore.scheduler.ledger.lines import push, take_off
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.starts import runs_now
@@ -71,6 +71,8 @@ def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> 
     state.add(live)
     state.stages.submit(first)
     state.stages.come(job)
+    push(state, first)
+    take_off(state, first)  # so that it has a place to which it returns
     _run(state, first, placed)
     runs_now(state, live)
     live.since = since
