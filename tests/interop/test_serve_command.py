@@ -91,7 +91,7 @@ def test_a_pod_is_filtered_bound_and_inspected_until_the_command_is_told_to_end(
 def test_ctrl_c_stops_serving_with_one_line_and_status_130(options, state_file):
     options = [state_file if option == "FILE" else option for option in options]
     with Command(*options) as server:
-        assert server.get("/readyz").json() == {"status": "ok"}
+        assert server.get("/livez").json() == {"status": "ok"}
         assert server.end(signal.SIGINT) == 130
         assert server.said() == "hivecore: interrupted\n"
 
@@ -198,7 +198,9 @@ def test_bindings_are_posted_to_a_binder(config_file):
         ("HIVED --gpushare MiB", "not allowed with argument"),
         ("--gpushare KiB", "invalid choice: 'KiB'"),
         ("--gpushare MiB --evictions least", "--evictions has no meaning for gpushare"),
-        ("--gpushare MiB", "who binds pods? Say one of --binder URL or --no-bind"),
+        ("--gpushare MiB", "who binds pods? Say one of --kubeconfig FILE, --in-cluster"),
+        ("--gpushare MiB --kubeconfig /none", "/none: "),
+        ("--gpushare MiB --no-bind --lease x/y", "--lease needs --kubeconfig or --in-cluster"),
         ("--scheduler x --fsync never", "--fsync needs --log"),
         ("--scheduler x --snapshot-every 9", "--snapshot-every needs --log"),
         ("--scheduler x --snapshot-every -1", "must be an integer from 0"),

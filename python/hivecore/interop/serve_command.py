@@ -3,7 +3,7 @@
 import argparse
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from hivecore.interop.serve_options import (
 
 __all__ = ["add_serve_command"]
 
-_OF_CLUSTER = "kubeconfig", "in_cluster"
 _OF_LOG = "fsync", "snapshot_every"
 _OF_SCHEDULER = "log", "max_step", *_OF_LOG
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
@@ -77,8 +76,6 @@ def add_serve_command(commands: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from hivecore.interop.kubernetes.serving.server import run
-
     if arguments.config is not None and _is_of_a_cluster(arguments.config):
         arguments.scheduler = arguments.config
     _check(arguments)
@@ -86,8 +83,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.scheduler is not None:
         return _scheduler(arguments, _listening(arguments, SCHEDULER_PORT, MAX_EVENTS))
     if arguments.gpushare is not None:
-        run(_gpushare(arguments, _listening(arguments, GPUSHARE_PORT, MAX_BODY)))
-        return 0
+        return _gpushare(arguments, _listening(arguments, GPUSHARE_PORT, MAX_BODY))
     return _hived(arguments, _listening(arguments, HIVED_PORT, MAX_BODY))
 
 
@@ -128,11 +124,9 @@ def _check(arguments: argparse.Namespace) -> None:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --scheduler")
     if arguments.gpushare is not None:
-        _refuse(arguments, (*_OF_HIVED, *_OF_CLUSTER), "gpushare")
+        _refuse(arguments, [name for name in _OF_HIVED if name != "lease"], "gpushare")
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
-        ways = "--binder URL or --no-bind"
-        if arguments.gpushare is None:
-            ways = f"--kubeconfig FILE, --in-cluster, {ways}"
+        ways = "--kubeconfig FILE, --in-cluster, --binder URL or --no-bind"
         raise ValueError(f"who binds pods? Say one of {ways}; see --help")
     if arguments.lease is not None and not cluster:
         raise ValueError("--lease needs --kubeconfig or --in-cluster")
@@ -142,7 +136,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError("--tls-client-ca needs --tls-cert and --tls-key")
 
 
-def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], service: str) -> None:
+def _refuse(arguments: argparse.Namespace, names: Iterable[str], service: str) -> None:
     for name in names:
         if getattr(arguments, name):
             raise ValueError(f"--{name.replace('_', '-')} has no meaning for {service}")
@@ -166,8 +160,6 @@ def _tls(arguments: argparse.Namespace) -> Any:
 def _hived(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.hived import HivedScheduler
     from hivecore.interop.hived.serving.process import serve_hived
-    from hivecore.interop.kubernetes.serving.process import LeaseLost
-    from hivecore.interop.kubernetes.serving.server import run
 
     config = read_config(arguments.config)
     if config is None:
@@ -187,6 +179,13 @@ def _hived(arguments: argparse.Namespace, listening: Any) -> int:
         foreign=arguments.foreign,
         advertise=not arguments.no_advertise,
     )
+    return _run(serving)
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> int:
+    from hivecore.interop.kubernetes.serving.process import LeaseLost
+    from hivecore.interop.kubernetes.serving.server import run
+
     try:
         run(serving)
     except LeaseLost as error:
@@ -220,12 +219,18 @@ def _binding(arguments: argparse.Namespace) -> Any:
     return Binding(_api(arguments), binder, arguments.no_bind)
 
 
-async def _gpushare(arguments: argparse.Namespace, listening: Any) -> None:
+def _gpushare(arguments: argparse.Namespace, listening: Any) -> int:
+    from hivecore.interop.gpushare.link import GpushareLink
     from hivecore.interop.gpushare.service import GpushareService
-    from hivecore.interop.kubernetes.serving.process import serve
+    from hivecore.interop.kubernetes.serving.process import lease_of, serve
 
-    async with _binding(arguments).connected() as (_, binds):
-        await serve(GpushareService(arguments.gpushare, **binds), listening)
+    async def serving() -> None:
+        async with _binding(arguments).connected() as (api, binds):
+            service = GpushareService(arguments.gpushare, **binds)
+            link = None if api is None else GpushareLink(service, api)
+            await serve(service, listening, link, lease_of(api, arguments.lease))
+
+    return _run(serving())
 
 
 def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:

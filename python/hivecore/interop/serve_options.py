@@ -174,7 +174,7 @@ def add_hived(group: Any) -> None:
         "--lease",
         type=_lease,
         metavar="NAMESPACE/NAME",
-        help="several replicas: the holder of this Lease leads, the others stand by",
+        help="several replicas, of gpushare too: the holder of this Lease leads, the others wait",
     )
     group.add_argument(
         "--no-advertise",

@@ -452,8 +452,15 @@ def test_it_answers_over_http():
         served(lambda: GpushareService("MiB", binder)) as url,
         httpx.Client(base_url=url, timeout=20) as client,
     ):
-        assert client.post(WATCH, json=event("ADDED", node("n", 1, 8))).json() == {}
-        answer = client.post(FILTER, json={"Pod": pod("p", 2), "NodeNames": ["n"]})
+        asked = {"Pod": pod("p", 2), "NodeNames": ["n"]}
+        nodes = {"kind": "NodeList", "items": [node("n", 1, 8)]}
+        assert client.post(WATCH, json=nodes).json() == {}
+        # A pod that is not listed yet may have the card.
+        assert client.get("/readyz").status_code == 503
+        assert client.post(FILTER, json=asked).status_code == 503
+        assert client.post(WATCH, json={"kind": "PodList", "items": []}).json() == {}
+        assert client.get("/readyz").status_code == 200
+        answer = client.post(FILTER, json=asked)
         assert answer.json()["NodeNames"] == ["n"]
         assert client.post(BIND, json=call("p", "n")).json()["Error"] == ""
         assert bound == ["n"]

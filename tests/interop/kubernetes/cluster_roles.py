@@ -15,14 +15,17 @@ def documents(name):
     return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
 
 
-def _rules(kind):
+def _rules(manifest, kind, namespace=None):
     return [
-        rule for one in documents("hivecore.yaml") if one["kind"] == kind for rule in one["rules"]
+        rule
+        for one in documents(manifest)
+        if one["kind"] == kind and one["metadata"].get("namespace") == namespace
+        for rule in one["rules"]
     ]
 
 
-def is_allowed(method, path, watching=False):
-    """Whether the roles of the manifest allow a request of the service account."""
+def is_allowed(method, path, watching=False, manifest="hivecore.yaml"):
+    """Whether the roles of a manifest allow a request of the service account."""
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" else ""
     parts = parts[3:] if group else parts[2:]
@@ -33,9 +36,9 @@ def is_allowed(method, path, watching=False):
     verb = _VERBS[method]
     if method == "GET" and len(parts) == 1:
         verb = "watch" if watching else "list"
-    rules = _rules("ClusterRole")
-    if namespaced and namespace == "hivecore":
-        rules += _rules("Role")
+    rules = _rules(manifest, "ClusterRole")
+    if namespaced:
+        rules += _rules(manifest, "Role", namespace)
     return any(
         group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]
         for rule in rules

@@ -24,6 +24,7 @@ X_PREFIX = "/apis/scheduling.x-k8s.io/v1alpha1/"
 KINDS = {
     "pods": "Pod",
     "nodes": "Node",
+    "configmaps": "ConfigMap",
     "leases": "Lease",
     "podgroups": "PodGroup",
     "x-podgroups": "PodGroup",

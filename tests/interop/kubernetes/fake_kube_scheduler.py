@@ -29,13 +29,14 @@ class FakeKubeScheduler:
 
     :param url: answers where the extender is now.
     :param grace: seconds from the eviction of a pod to its end.
+    :param root: of the extender's verbs.
     :ivar errors: pod -> what it was told last in an ``Error``.
     :ivar failures: pod -> the ``FailedNodes`` that it was told last.
     """
 
-    def __init__(self, api, url, grace=0.0, backoff=0.1):
+    def __init__(self, api, url, grace=0.0, backoff=0.1, root="/v1/extender"):
         self.api = api
-        self._url = url
+        self._url, self._root = url, root
         self._grace, self._backoff = grace, backoff
         self.errors, self.failures, self.preempted = {}, {}, []
         self._waiting = {}  # uid -> what was seen when it failed, and until when it rests
@@ -114,7 +115,7 @@ class FakeKubeScheduler:
         return True
 
     def _ask(self, verb, body):
-        answer = self._client.post(f"{self._url()}/v1/extender/{verb}", json=body)
+        answer = self._client.post(f"{self._url()}{self._root}/{verb}", json=body)
         if answer.status_code != 200:
             raise RuntimeError(f"status {answer.status_code}")
         found = answer.json()

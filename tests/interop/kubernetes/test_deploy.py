@@ -6,6 +6,8 @@ import pytest
 import yaml
 from interop.kubernetes.cluster_roles import DEPLOY, documents, is_allowed
 
+from hivecore.interop import gpushare
+from hivecore.interop.gpushare.names import GPU_MEM
 from hivecore.interop.hived import Extender, HivedConfig, HivedScheduler
 from hivecore.interop.hived.serving.link import LEAF_CELL
 from hivecore.interop.serve_command import add_serve_command
@@ -17,8 +19,8 @@ def one(name, kind):
     return next(found for found in documents(name) if found["kind"] == kind)
 
 
-def container():
-    return one("hivecore.yaml", "Deployment")["spec"]["template"]["spec"]["containers"][0]
+def container(name="hivecore.yaml"):
+    return one(name, "Deployment")["spec"]["template"]["spec"]["containers"][0]
 
 
 def test_the_deployment_runs_the_command_with_options_that_there_are():
@@ -36,6 +38,26 @@ def test_the_deployment_runs_the_command_with_options_that_there_are():
     assert {f"{mount}/{name}" for name in data} == {str(arguments.config)}
     config = HivedConfig.read(yaml.safe_load(data["hived.yaml"]))
     assert set(config.spec.virtual_clusters) == {"vision", "speech"}
+
+
+def test_the_deployment_of_gpushare_runs_the_command_for_its_service():
+    parser = argparse.ArgumentParser()
+    add_serve_command(parser.add_subparsers())
+    arguments = parser.parse_args(container("gpushare.yaml")["args"])
+    assert (arguments.gpushare, arguments.in_cluster) == ("MiB", True)
+    port = one("gpushare.yaml", "Service")["spec"]["ports"][0]["port"]
+    assert arguments.port == container("gpushare.yaml")["ports"][0]["containerPort"] == port
+    assert is_allowed(
+        "PUT",
+        "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*arguments.lease),
+        manifest="gpushare.yaml",
+    )
+    [extender] = one("gpushare-kube-scheduler.yaml", "KubeSchedulerConfiguration")["extenders"]
+    root = "/" + extender["urlPrefix"].split("/", 3)[3]
+    for verb in ("filterVerb", "bindVerb"):
+        assert gpushare.Extender.method(f"{root}/{extender[verb]}") == "POST"
+    assert [one["name"] for one in extender["managedResources"]] == [GPU_MEM]
+    assert f":{port}/" in extender["urlPrefix"]
 
 
 def test_only_the_leader_is_ready_and_whoever_stands_by_lives():

@@ -5,13 +5,15 @@ is gone: it may come back, and a card must not be given twice. A pod whose node 
 waits for it. A pod is known by its name; one of the same name and another uid is another pod.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
 
 from hivecore.devices import DeviceCluster
 from hivecore.interop.gpushare.names import Unit
 from hivecore.interop.gpushare.nodes import CONFIG_MAP, read_node, read_unhealthy, with_unhealthy
 from hivecore.interop.gpushare.pods import read_bound_pod
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.pods import BoundPod, has_ended, owner_name
 
 __all__ = ["Books", "Holding"]
@@ -26,6 +28,8 @@ class Holding(NamedTuple):
     """As they were written; none for pods of before a restart."""
     bound: bool
     """Whether Kubernetes has said that it is bound."""
+    missed: bool = False
+    """Whether a list of all pods has left it out."""
 
 
 class Books:
@@ -50,6 +54,11 @@ class Books:
         self._sick: dict[str, tuple[int, ...]] = {}
         self._waiting: dict[str, tuple[str, BoundPod]] = {}
         """Owner -> uid and cards; it is bound to a node that is not known yet."""
+        self._pages: dict[str, set[str]] = {}
+        self.listed: set[str] = set()
+        """The kinds of which a whole list has come."""
+        self.gains = 0
+        """How often something may have become free."""
 
     def known_pod(self, name: str, uid: str) -> Holding | None:
         """What the pod has already; another one of this name is over, and leaves."""
@@ -65,6 +74,7 @@ class Books:
         holding = self.held.pop(name, None)
         if holding is None:
             return
+        self.gains += 1
         self.cluster.release(name)
         if holding.node in self._gone and not self.cluster.owners(holding.node):
             self._gone.discard(holding.node)
@@ -84,12 +94,44 @@ class Books:
         elif kind == "ConfigMap":
             self._apply_config_map(item, deleted)
 
+    def list(self, kind: str, page: Mapping[str, Any]) -> None:
+        """The objects of a page are applied; the last one says that there are no others."""
+        names = self._pages.setdefault(kind, set())
+        names.update(_name_of(item) for item in page["items"])
+        if mapping_in(page, "metadata").get("continue"):
+            return
+        del self._pages[kind]
+        self.listed.add(kind)
+        if kind == "Node":
+            for node in self.nodes - {name.rpartition("/")[2] for name in names}:
+                self._remove(node)
+        elif kind == "Pod":
+            self._keep_pods(names)
+        elif kind == "ConfigMap":
+            for node in [
+                one for one in self._sick if f"kube-system/{CONFIG_MAP}{one}" not in names
+            ]:
+                self._set_sick(node, ())
+
+    def _keep_pods(self, names: Set[str]) -> None:
+        for owner in self._waiting.keys() - names:
+            del self._waiting[owner]
+        for owner, holding in list(self.held.items()):
+            if owner in names:
+                continue
+            # A pod that was bound just now may be newer than this list, but not than the next one.
+            if holding.bound or holding.missed:
+                self.release(owner)
+            else:
+                self.held[owner] = holding._replace(missed=True)
+
     def _apply_node(self, item: Field, deleted: bool) -> None:
         name = item["metadata"]["name"].name()
         if deleted:
             self._remove(name)
             return
         inventory = read_node(item.value, self.unit, unhealthy=self._sick.get(name, ()))
+        self.gains += name not in self.nodes or self.cluster.inventory(name) != inventory
         if name not in self.nodes and name not in self._gone:
             self.cluster.add_node(name, inventory)
         elif self.cluster.inventory(name) != inventory:
@@ -128,7 +170,7 @@ class Books:
         if found is None:
             return
         if known is not None:
-            self.held[owner] = known._replace(uid=known.uid or uid, bound=True)
+            self.held[owner] = known._replace(uid=known.uid or uid, bound=True, missed=False)
         elif found.node in self.nodes or found.node in self._gone:
             self._recover(uid, found)
         else:
@@ -143,12 +185,19 @@ class Books:
         namespace = item["metadata"]["namespace"].text()
         if not name.startswith(CONFIG_MAP) or namespace not in ("", "kube-system"):
             return
-        node = name.removeprefix(CONFIG_MAP)
-        sick = () if deleted else read_unhealthy(item.value)
+        self._set_sick(name.removeprefix(CONFIG_MAP), () if deleted else read_unhealthy(item.value))
+
+    def _set_sick(self, node: str, sick: tuple[int, ...]) -> None:
         self._sick.pop(node, None)
         if sick:
             self._sick[node] = sick
         if node in self.nodes:
+            self.gains += 1
             inventory = with_unhealthy(self.cluster.inventory(node), sick)
             if inventory != self.cluster.inventory(node):
                 self.cluster.set_inventory(node, inventory)
+
+
+def _name_of(item: Any) -> str:
+    meta = mapping_in(item, "metadata")
+    return f"{meta.get('namespace') or 'default'}/{meta.get('name')}"

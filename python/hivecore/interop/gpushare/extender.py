@@ -180,6 +180,30 @@ class Extender(HttpExtender):
 
     # --- inspection and events
 
+    @property
+    def is_informed(self) -> bool:
+        """Whether all nodes and pods have been listed: what is free is not known before."""
+        with self._lock:
+            return self._books.listed >= {"Node", "Pod"}
+
+    @property
+    def doubtful(self) -> list[str]:
+        """The pods that a list has left out though they have a card: they are newer, or gone."""
+        with self._lock:
+            return [owner for owner, holding in self._books.held.items() if holding.missed]
+
+    @property
+    def gains(self) -> int:
+        """How often something may have become free."""
+        with self._lock:
+            return self._books.gains
+
+    def may_fit(self, pod: str) -> bool:
+        """Whether some node has a card for a pod that was filtered, "namespace/name"."""
+        with self._lock:
+            _, request = self._requests.get(pod, ("", None))
+            return request is not None and not self._books.cluster.filter(request).codes.all()
+
     def _inspect(self, call: Call) -> dict[str, Any]:
         node = call.name
         with self._lock:
@@ -213,6 +237,8 @@ class Extender(HttpExtender):
                     self._books.apply(type_, found["kind"].text() or of_list, found)
                 except (LookupError, TypeError, ValueError) as error:
                     mistakes.append(f"{_shown(item)}: {error}")
+            if of_list:
+                self._books.list(of_list, {**events, "items": items})
         return mistakes
 
     routes = Routes(

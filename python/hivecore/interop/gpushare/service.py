@@ -1,29 +1,96 @@
 """gpushare's extender as a service."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hivecore.devices import DeviceCluster
 from hivecore.interop.gpushare.extender import Extender
 from hivecore.interop.gpushare.names import Unit
+from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.extenders import ExtenderService
+from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.metrics import Metrics
+from hivecore.interop.kubernetes.serving.replies import Reply
 
 __all__ = ["GpushareService"]
+
+_WATCH = "/gpushare-scheduler/watch"
+_UNLISTED = f"a NodeList and a PodList have not been posted to {_WATCH} yet"
+_MOST_WAITING = 100_000
 
 
 class GpushareService(ExtenderService):
     """Answers kube-scheduler over HTTP for an `Extender` of its own.
 
+    It is ready when all nodes and pods have been listed: before that a card may seem to be free
+    that a pod has.
+
     :param binder: is given the object that binds a pod, and raises what is the answer's error.
         ``None``: others bind pods.
+    :param find_pod: looks up a pod that a list has left out, as of `ExtenderService`.
     """
 
+    extender: Extender
     routes = Extender.routes
+    learning = (_WATCH,)
 
     def __init__(
-        self, unit: Unit, binder: Callable[[dict[str, Any]], Awaitable[object]] | None
+        self,
+        unit: Unit,
+        binder: Callable[[dict[str, Any]], Awaitable[object]] | None,
+        find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
     ) -> None:
-        super().__init__(Extender(DeviceCluster(), unit), binder)
+        super().__init__(Extender(DeviceCluster(), unit), binder, find_pod)
         self.extender.binds = binder is not None
         self.metrics = Metrics(self.routes.posted)
+        self.not_ready = _UNLISTED
+        self.waiting: dict[str, PodId] = {}
+        """The pods for which no card was free, by name."""
+        self.changed = asyncio.Event()
+        """Set when something may have become free."""
+        self._gains = 0
+
+    async def apply(self, events: Any) -> list[str]:
+        """Apply a watch event or a list; returns what could not be applied."""
+        mistakes = await super().apply(events)
+        if isinstance(events, dict) and events.get("kind") == "PodList":
+            await self._look_up()
+        self._learnt()
+        return mistakes
+
+    async def _look_up(self) -> None:
+        """Ask for the pods with cards that a list has left out, if there is somebody to ask."""
+        for owner in [] if self._find_pod is None else self.extender.doubtful:
+            namespace, _, name = owner.partition("/")
+            assert self._find_pod is not None
+            type_, pod = "ADDED", dict[str, Any](kind="Pod")
+            try:
+                pod = await self._find_pod(namespace, name)
+            except LookupError:
+                type_, pod["metadata"] = "DELETED", {"name": name, "namespace": namespace}
+            except Exception as error:
+                LOG.warning("looking up the pod %s: %s", owner, error)
+                continue
+            self.extender.apply({"type": type_, "object": pod})
+
+    async def _answer(self, path: str, body: bytes, query: Any) -> tuple[int, Any]:
+        try:
+            return await super()._answer(path, body, query)
+        finally:
+            self._learnt()
+
+    def _learnt(self) -> None:
+        if self.not_ready == _UNLISTED and self.extender.is_informed:
+            self.not_ready = ""
+        if self._gains != self.extender.gains:
+            self._gains = self.extender.gains
+            self.changed.set()
+
+    def _answered(self, reply: Reply) -> None:
+        if reply.pod is not None:
+            self.waiting.pop(reply.pod.full, None)
+            if reply.outcome == "wait":
+                self.waiting[reply.pod.full] = reply.pod
+                if len(self.waiting) > _MOST_WAITING:
+                    del self.waiting[next(iter(self.waiting))]

@@ -46,6 +46,8 @@ class Service:
     """Where requests are counted."""
     not_ready = ""
     """Why requests cannot be answered yet; "": they can."""
+    learning: tuple[str, ...] = ()
+    """The paths that are answered all the same: there it is told what it has to know first."""
 
     async def answer(
         self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None
@@ -185,7 +187,7 @@ class HttpServer:
             return 200, text, {"Content-Type": kind}
         if path == "/livez":
             return 200, write_json({"status": "ok"}), {}
-        if service.not_ready:
+        if service.not_ready and path not in service.learning:
             return _refusal(503, f"not ready: {service.not_ready}")
         if path == "/readyz":
             return 200, write_json({"status": "ok"}), {}
