@@ -661,22 +661,6 @@ def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     assert after.states() == {"pods:a2": "running"}
 
 
-def test_a_bound_pod_that_no_job_knows_is_named(worlds):
-    world = worlds("cells")
-    world.cluster.run(*gang("a1", 1))
-    after = worlds("cells")
-    after.cluster.pods = world.cluster.pods
-    error = {
-        "Error": "items[0]: pod 'a1-0': it is bound to 'n0', where its job 'pods:a1' has no place "
-        "for it"
-    }
-    assert after.cluster.listed() == (400, error)
-    assert after.cluster.listed() == (200, {})  # once is enough
-    assert (
-        f"{HIVED}/pod-leaf-cell-isolation" in world.cluster.pod("a1-0")["metadata"]["annotations"]
-    )
-
-
 # --- nothing trusts a body
 
 

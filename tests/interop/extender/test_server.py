@@ -146,6 +146,29 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
         until(lambda: server.jobs() == {})
 
 
+def test_a_new_log_while_pods_run_takes_them_up_and_names_those_that_contradict(tmp_path):
+    with served(tmp_path) as (api, server, _):
+        add(api, gang("bert", 2))
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        server.end()
+        for path in tmp_path.glob("log*"):
+            path.unlink()
+        server.start().listening()
+        assert server.jobs() == {"pods:bert": "running"}
+        add(api, gang("next", 2))
+        until(lambda: server.jobs().get("pods:next") == "pending")
+        assert set(bound(api)) == {"bert-0", "bert-1"}
+        server.end()
+        (twin,) = gang("twin", 1, vc="b")
+        twin["metadata"]["annotations"] |= {f"{HIVED}/pod-leaf-cell-isolation": "0"}
+        pod = api.add_pod("twin-0", twin["metadata"]["annotations"], spec={"nodeName": "n0"})
+        server.log.unlink()
+        server.start()
+        assert server.process.wait(20) == 2
+        assert "the pods 'x/bert-0' and 'x/twin-0' both have gpu 0 of 'n0'" in server.said()
+        assert pod["spec"]["nodeName"] == "n0"
+
+
 def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
     pod = koordinator_pod(name, vc, 2)
     pod["metadata"]["labels"][label] = group

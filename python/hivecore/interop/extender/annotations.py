@@ -4,19 +4,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hivecore.devices import DeviceAllocation
 from hivecore.interop.extender.gangs import Member, Slot
 from hivecore.interop.hived.serving.annotations import ISOLATION
-from hivecore.interop.koordinator import write_allocation
+from hivecore.interop.koordinator import read_designated, write_allocation
 from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.scheduler import PlacedPod, Scheduler
 
-__all__ = ["JOB", "PLACE", "annotations_of", "read_place"]
+__all__ = ["JOB", "PLACE", "annotations_of", "read_devices", "read_place"]
 
 JOB = "hivecore.io/job"
 """The annotation with the job that a pod is of."""
 PLACE = "hivecore.io/place"
 """The annotation with its role and its number there: "worker/3"."""
+_MOST_GPU = 2**20
 _PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")
 
 
@@ -35,6 +37,26 @@ def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> di
         node = devices.inventory(devices.node_of(owner))
         notes[DEVICE_ALLOCATED] = write_allocation(devices.allocations(owner), node)
     return notes
+
+
+def read_devices(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
+    """The devices that a bound pod has of its node; none: it does not say, or not readably.
+
+    >>> from hivecore.interop.extender.annotations import read_devices
+    >>> isolation = {"hivedscheduler.microsoft.com/pod-leaf-cell-isolation": "0,2"}
+    >>> [one.minor for one in read_devices({"metadata": {"annotations": isolation}})]
+    [0, 2]
+    """
+    isolation = Field(pod)["metadata"]["annotations"][ISOLATION]
+    try:
+        if isolation.absent:
+            return read_designated(pod) or ()
+        gpus = [Field(word, isolation.path) for word in isolation.text().split(",") if word]
+        return tuple(
+            DeviceAllocation("gpu", one.integer_text(0, _MOST_GPU), {"core": 100}) for one in gpus
+        )
+    except (TypeError, ValueError):
+        return ()  # it must not be lost
 
 
 def read_place(pod: Mapping[str, Any]) -> tuple[str, Slot | None]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hivecore.devices import DeviceAllocation
 from hivecore.interop.extender.claims import Wants
 from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
@@ -32,6 +33,12 @@ class Member:
     """How often in succession its node was not offered."""
     wants: Wants = _NO_CLAIMS
     """What its claims mean for its job."""
+    held: tuple[DeviceAllocation, ...] = ()
+    """What it has of its node, as its annotations say."""
+    said: Slot | None = None
+    """Its place, as they say."""
+    is_beside: bool = False
+    """Whether it runs, and cannot be counted."""
 
     def shape_in(self, job: Job) -> Shape:
         """The shape of its role in a job."""
@@ -80,6 +87,11 @@ class Gang:
         return [member for member in self.members.values() if not member.node]
 
     @property
+    def beside(self) -> int:
+        """How many run without a place of its job; they count for its minimum."""
+        return sum(1 for member in self.members.values() if member.node and member.slot is None)
+
+    @property
     def is_bound(self) -> bool:
         """Whether some pod is."""
         return any(member.node for member in self.members.values())
@@ -98,6 +110,28 @@ class Gang:
             pods = scheduler.status(self.name).pods if self.name in scheduler else ()
             self._places = {(pod.role, pod.index): pod for pod in pods}
         return self._places
+
+    def free_for(
+        self, member: Member, scheduler: Scheduler, is_anywhere: bool = False
+    ) -> list[Slot]:
+        """The places that a bound pod may have: of its shape, where it is, with its GPUs.
+
+        :param is_anywhere: whether they may be elsewhere.
+        """
+        places = self.places(scheduler)
+        if not places:
+            return []
+        job = scheduler.job(self.name)
+        roles = {role.name for role in job.roles if shape_of(role) == member.shape_in(job)}
+        gpus = {one.minor for one in member.held if one.type == "gpu"}
+        return [
+            slot
+            for slot, place in places.items()
+            if slot not in self.taken and slot[0] in roles
+            if is_anywhere
+            or (place.node in ("", member.node) and gpus in (set(), set(place.gpus)))
+            or (place.node == member.node and not place.gpus)
+        ]
 
     def take(self, member: Member, slot: Slot) -> None:
         """A pod has this place from now on."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from hivecore.interop.extender.annotations import read_place
+from hivecore.interop.extender.annotations import read_devices, read_place
 from hivecore.interop.extender.claims import KINDS
 from hivecore.interop.extender.pod_jobs import PodJobs
 from hivecore.interop.koordinator import read_pod_group
@@ -60,10 +60,11 @@ class JobInformer(ClusterInformer):
             return
         self._settled(identity)
         job, slot = read_place(pod)
-        record = hash((node, job, slot))
+        held = read_devices(pod)
+        record = hash((node, job, slot, held))
         if known.recovered != record:
             known.recovered = record
-            self._jobs.bound(member, node, job, slot)
+            self._jobs.bound(member, node, job, slot, held)
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
         if kind in (KIND, X_KIND):

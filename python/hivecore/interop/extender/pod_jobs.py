@@ -7,11 +7,17 @@ place, and is cancelled if not. So a job never waits, or starts, without its pod
 others as its group has a job only while these have theirs, until it has started.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import NamedTuple
 
+from hivecore.devices import DeviceAllocation
+from hivecore.errors import StaleDecisionError
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
+from hivecore.interop.extender.adoption import Adopter, check_devices, event_of, lone_name
 from hivecore.interop.extender.claimed_pods import ClaimedPods
 from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
@@ -19,11 +25,15 @@ from hivecore.interop.extender.requests import (
     Request,
     job_of,
     lacking,
+    lone_job,
+    shape_of,
     wishes_of,
 )
+from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.scheduler import (
     Action,
     Job,
@@ -39,6 +49,8 @@ from hivecore.scheduler import (
 )
 
 __all__ = ["PodJobs", "Standing"]
+
+_ALL = 2**31  # more pods than there are
 
 
 class Standing(NamedTuple):
@@ -72,6 +84,8 @@ class PodJobs(ClaimedPods):
         self._again: set[str] = set()  # their old jobs are not gone yet
         # Their pods are not known until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
+        self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
+        self._others: dict[str, Member] = {}
         self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
 
     # --- pods
@@ -120,6 +134,10 @@ class PodJobs(ClaimedPods):
     def lose(self, identity: str) -> None:
         """A pod is gone, or has ended."""
         member = self.members.pop(identity, None)
+        known = member or self._others.pop(identity, None)
+        if known is not None and self._lone.get(lone_name(known.name)) == identity:
+            del self._lone[lone_name(known.name)]
+            self._events.append(_of("finish", lone_name(known.name)))
         if member is None:
             return
         if self._names.get(member.name) == identity:
@@ -135,25 +153,32 @@ class PodJobs(ClaimedPods):
             self.claims.note(identity, ())
             self._claims_changed(others)
 
-    def bound(self, member: Member, node: str, job: str, slot: Slot | None) -> None:
-        """A pod was reported as bound.
+    def bound(
+        self,
+        member: Member,
+        node: str,
+        job: str,
+        slot: Slot | None,
+        held: tuple[DeviceAllocation, ...] = (),
+    ) -> None:
+        """A pod was reported as bound. Where its job has no place for it, it is adopted there.
 
         :param job: the job and its place there that its annotations name.
-        :raises ValueError: the scheduler has another place for it, or none.
+        :param held: the devices that they name.
         """
         gang = self._gangs[member.job]
-        member.node = node
+        member.node, member.held = node, held
+        member.said = slot if job == member.job else None
         self._unsettled[member.job] = None
         places = gang.places(self._scheduler)
-        is_mine = slot is not None and job == member.job and slot in places
-        if is_mine and member.slot is None and slot not in gang.taken:
-            assert slot is not None
-            gang.take(member, slot)
-        place = None if member.slot is None else places.get(member.slot)
-        if place is None or place.node not in ("", node):
-            raise ValueError(
-                f"it is bound to {show(node)}, where its job {show(member.job)} has no place for it"
-            )
+        own = None if member.slot is None else places.get(member.slot)
+        if own is not None and own.node in ("", node):
+            return
+        gang.leave(member)
+        if member.said is not None and member.said in gang.free_for(member, self._scheduler):
+            gang.take(member, member.said)
+        elif gang.name in self._scheduler and not places:
+            gang.is_redefined = True  # it waits, and this pod runs beside it
 
     def unbound(self, member: Member) -> None:
         """A pod that was to be bound is not."""
@@ -167,9 +192,26 @@ class PodJobs(ClaimedPods):
     def listed(self) -> None:
         """All pods of the cluster are known by now: of other jobs there are none."""
         if not self.is_listed:
+            check_devices([*self.members.values(), *self._others.values()])
             self.is_listed = True
             self._unsettled |= self._inherited
+            self._unsettled |= dict.fromkeys(self._gangs)
             self._inherited.clear()
+
+    def set_other(
+        self,
+        identity: str,
+        name: str,
+        request: Request,
+        node: str,
+        held: tuple[DeviceAllocation, ...],
+    ) -> None:
+        """A pod of another scheduler runs: what it has is in use, and nobody's job."""
+        if identity not in self._others:
+            self.lose(identity)
+            job = lone_name(name)
+            self._others[identity] = Member(identity, name, request, job, node=node, held=held)
+            self._unsettled[job] = None
 
     def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:
         """What a PodGroup of one of the kinds says; ``None``: it is gone."""
@@ -199,6 +241,7 @@ class PodJobs(ClaimedPods):
     def settle(self) -> None:
         """Tell the scheduler what has happened, and what follows of what it says."""
         while self._unsettled or self._events or self._has_news:
+            self._adopt()
             events = [*self._changes(), *self._events]
             self._events = []
             names, self._unsettled = self._with_partners(self._unsettled), {}
@@ -261,7 +304,9 @@ class PodJobs(ClaimedPods):
 
     def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
         """The events by which the scheduler hears of a gang."""
-        if name in self._inherited or (gang is None and name not in self._scheduler):
+        if name in self._inherited or name in self._lone:
+            return []
+        if gang is None and name not in self._scheduler:
             return []
         gang = Gang(name) if gang is None else gang
         self._again.discard(name)
@@ -278,12 +323,12 @@ class PodJobs(ClaimedPods):
             gang.changed()
             if gang.is_redefined or lacks:
                 return [_of("cancel", name), *self._submission(gang)]
-            return []
+            return self._amendment(gang)
         if not status.for_job:
             if gang.is_returned and gang.members and not gang.is_bound:
                 self._unsettled[name] = None
                 return [_of("cancel", name), *self._submission(gang)]
-            return [] if gang.members else [_of("finish", name)]
+            return self._growth(gang) if gang.members else [_of("finish", name)]
         if gang.is_bound:
             return []
         events = [] if status.has_stopped else [_of("stopped", name)]
@@ -319,10 +364,8 @@ class PodJobs(ClaimedPods):
         layers = None if network is None else network.layers
         wants = [member.wants for member in gang.unbound]
         templates = [one.templates for one in wants]
-        job = job_of(waiting, self._group(waiting[0].gang), layers, templates)
-        # What the scheduler does not count, Kubernetes does.
-        counted = self._scheduler.counted(job)
-        job = job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+        group = self._group(waiting[0].gang)
+        job = self._counted(job_of(waiting, group, layers, templates, gang.beside))
         pinned = [set(one.nodes) for one in wants if one.nodes is not None]
         if not pinned or not self._scheduler.places(job):
             return job  # the pods themselves know where they may go
@@ -360,9 +403,189 @@ class PodJobs(ClaimedPods):
         if lacks := next((one.wants.lacks for one in gang.unbound if one.wants.lacks), ""):
             return lacks
         try:
-            return lacking(waiting, self._group(waiting[0].gang))
+            return lacking(waiting, self._group(waiting[0].gang), gang.beside)
         except ValueError as error:
             return str(error)
+
+    def _counted(self, job: Job) -> Job:
+        """A job with what the scheduler counts; Kubernetes counts the rest."""
+        counted = self._scheduler.counted(job)
+        return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+
+    # --- pods beyond those that a job has places for
+
+    def _amendment(self, gang: Gang) -> list[SchedulerEvent]:
+        """A job that waits asks for places for all pods of its gang."""
+        job = self._scheduler.job(gang.name)
+        if not self._grown(gang, job):
+            return []
+        try:
+            roles = self._job(gang).roles
+        except ValueError:
+            return []
+        return [event_of("amend", job=gang.name, roles=roles)]
+
+    def _growth(self, gang: Gang) -> list[SchedulerEvent]:
+        """A job that runs gets more places: it is adopted again where it is."""
+        scheduler, name = self._scheduler, gang.name
+        job, status = scheduler.job(name), scheduler.status(name)
+        roles = self._grown(gang, job)
+        if not roles or status.since is None:
+            return []
+        with scheduler.what_if() as branch:
+            adopter = Adopter(branch)
+            adopter.readopt(job.replace(roles=roles), status.pods, status.since)
+        gang.changed()
+        return adopter.told()
+
+    def _grown(self, gang: Gang, job: Job) -> list[Role]:
+        """The roles of a job with a place for each pod of its gang; none: it has them."""
+        members = [one for one in gang.members.values() if one.slot is not None or not one.node]
+        sources = [one.request.source for one in members]
+        group = self._groups_of(gang)
+        for source in sources:
+            spec = None if isinstance(source, PodRequest) else group or source.spec
+            if spec is None or spec.min_members < spec.total < len(members) + gang.beside:
+                return []  # its annotation says how many there are
+        counts = Counter(member.shape_in(job) for member in members)
+        roles = {shape_of(role): role for role in job.roles}
+        more = {s: n for s, n in counts.items() if s not in roles or roles[s].pods < n}
+        names = (f"pod-{number}" for number in count())
+        taken = {role.name for role in job.roles}
+        for shape, pods in more.items():
+            if shape in roles:
+                roles[shape] = roles[shape].replace(pods=pods)
+                continue
+            gpus, devices, resources, claims = shape
+            name = next(name for name in names if name not in taken)
+            of_shape = {"devices": devices, "resources": resources, "claims": claims}
+            roles[shape] = Role(name, pods, gpus, min_pods=0, **of_shape)
+        return list(roles.values()) if more else []
+
+    def _groups_of(self, gang: Gang) -> GangSpec | None:
+        member = next(iter(gang.members.values()), None)
+        try:
+            return None if member is None else self._group(member.request.gang)
+        except ValueError:
+            return None
+
+    # --- pods that run without a place
+
+    def _adopt(self) -> None:
+        """Take up pods that run and have no place, with what they have of their nodes."""
+        gangs = [self._gangs[name] for name in self._unsettled if name in self._gangs]
+        found = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
+        found = self._on_known_nodes(found) if self.is_listed else []
+        others = [one for one in self._others.values() if self._unsettled.keys() & {one.job}]
+        if not self.is_listed or not (found or others):
+            return
+        with self._scheduler.what_if() as branch:
+            for event in self._events:
+                with suppress(KeyError, ValueError, StaleDecisionError):
+                    event.tell(branch, branch.now)
+            adopter = Adopter(branch)
+            # What pods say that they have is not chosen for others.
+            for gang, pods in sorted(found, key=lambda one: not all(pod.held for pod in one[1])):
+                self._adopt_pods(adopter, gang, pods)
+            for other in others:
+                self._adopt_alone(adopter, other, is_other=True)
+            events = [*self._events, *adopter.told()]
+        self._events = []
+        if events:
+            self.see(action for _, action in self._tell(events).actions)
+
+    def _homeless(self, gang: Gang) -> list[Member]:
+        """The pods that run and have no place, and are not taken up by themselves."""
+        places = gang.places(self._scheduler) if gang.name in self._scheduler else {}
+        if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
+            return []
+        return [
+            one
+            for one in gang.members.values()
+            if one.node and not one.is_beside and (one.slot is None or one.slot not in places)
+            if self._lone.get(lone_name(one.name)) != one.identity
+        ]
+
+    def _on_known_nodes(
+        self, found: list[tuple[Gang, list[Member]]]
+    ) -> list[tuple[Gang, list[Member]]]:
+        """Without the pods on nodes that the scheduler does not have: it has nothing of these."""
+        nodes = set(self._nodes()) if found else set()
+        for _, pods in found:
+            for pod in pods:
+                pod.is_beside = bool(nodes) and pod.node not in nodes
+        left = [(gang, [pod for pod in pods if not pod.is_beside]) for gang, pods in found]
+        return [(gang, pods) for gang, pods in left if pods]
+
+    def _adopt_pods(self, adopter: Adopter, gang: Gang, pods: list[Member]) -> None:
+        name, scheduler = gang.name, self._scheduler
+        is_known = name in scheduler
+        if is_known and scheduler.status(name).since is not None:
+            for pod in pods:
+                if free := gang.free_for(pod, scheduler):
+                    gang.take(pod, free[0])
+                elif pod.request.holds and not self._moved(adopter, gang, pod):
+                    self._adopt_alone(adopter, pod)
+            return
+        # A launcher alone is no gang that runs: it counts for the minimum of the others.
+        is_whole = not gang.unbound and not self._lacks_members(gang)
+        if not is_whole and not any(pod.request.holds for pod in pods):
+            return
+        if is_known:
+            adopter.cancel(name)
+        try:
+            network = scheduler.topology
+            layers = None if network is None else network.layers
+            requests = [one.request for one in gang.members.values()]
+            group = self._group(requests[0].gang)
+            job = self._counted(job_of(requests, group, layers, [()] * len(requests), _ALL))
+            slots = adopter.adopt(job, pods)
+        except ValueError as error:
+            for pod in pods:
+                self._give_up(pod, error)
+            return
+        gang.changed()
+        gang.taken.clear()
+        gang.has_started = True
+        gang.refused = ""
+        for pod in gang.members.values():
+            pod.slot = None
+        for pod in pods:
+            gang.take(pod, slots[pod.identity])
+
+    def _moved(self, adopter: Adopter, gang: Gang, pod: Member) -> bool:
+        """Whether a pod that somebody else has bound could take its place along."""
+        job, status = adopter.job(gang.name)
+        free = gang.free_for(pod, self._scheduler, is_anywhere=True)
+        if not free or status.since is None:
+            return False
+        gang.take(pod, pod.said if pod.said in free else free[-1])
+        if adopter.move(job, status.pods, status.since, pod):
+            gang.changed()
+            return True
+        gang.leave(pod)
+        return False
+
+    def _lacks_members(self, gang: Gang) -> str:
+        requests = [one.request for one in gang.members.values()]
+        try:
+            return lacking(requests, self._group(requests[0].gang))
+        except ValueError as error:
+            return str(error)
+
+    def _adopt_alone(self, adopter: Adopter, pod: Member, is_other: bool = False) -> None:
+        name = lone_name(pod.name)
+        if name not in self._scheduler:
+            try:
+                adopter.adopt(self._counted(lone_job(pod.request, name)), [pod], is_other)
+            except ValueError as error:
+                self._give_up(pod, error)
+                return
+        self._lone[name] = pod.identity
+
+    def _give_up(self, pod: Member, error: ValueError) -> None:
+        pod.is_beside = True
+        LOG.warning("pod %s runs on %s and is not counted: %s", pod.name, pod.node, error)
 
     # --- gangs that start together
 
@@ -472,8 +695,8 @@ class PodJobs(ClaimedPods):
         """Those that all parts know which place pods."""
         parts = self._scheduler.cells, self._scheduler.topology, self._scheduler.devices
         known = [part.nodes for part in parts if part is not None]
-        if not known and self._scheduler.claims is not None:
-            known = [self._scheduler.claims.nodes]
+        if not known:
+            known = [() if self._scheduler.claims is None else self._scheduler.claims.nodes]
         return [node for node in known[0] if all(node in other for other in known[1:])]
 
     # --- what there is for a pod
@@ -564,4 +787,4 @@ def _with_resources(role: Role, counted: frozenset[str]) -> Role:
 
 
 def _of(event: str, job: str) -> SchedulerEvent:
-    return SchedulerEvent(event, None, (("job", job),))
+    return event_of(event, job=job)

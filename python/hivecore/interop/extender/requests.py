@@ -36,6 +36,7 @@ __all__ = [
     "Shape",
     "job_of",
     "lacking",
+    "lone_job",
     "read_request",
     "shape_of",
     "wishes_of",
@@ -90,6 +91,22 @@ class Request(Struct, frozen=True):
         return isinstance(self.source, PodRequest)
 
     @property
+    def gpus(self) -> int:
+        """How many it asks for."""
+        return int(self.shape[0])
+
+    @property
+    def holds(self) -> bool:
+        """Whether it asks for something that no other pod can have."""
+        return bool(self.gpus or self.shape[1] is not None or self.claims)
+
+    @property
+    def tenant(self) -> str:
+        """Who it is of."""
+        source = self.source
+        return source.virtual_cluster if isinstance(source, PodRequest) else source.tenant
+
+    @property
     def job_name(self) -> str:
         """The name of its job."""
         return PREFIX + job_name(self.gang)
@@ -104,16 +121,29 @@ class Request(Struct, frozen=True):
         """Whether a job can be that of its gang, on whatever nodes."""
         if isinstance(self.source, PodRequest):
             own = job_of_request(self.source, job.name)
-            return own.replace(where=job.where) == job
+            alike = own.replace(where=job.where, roles=job.roles) == job
+            return alike and _counts(own) == _counts(job)  # one that was adopted has started
         return self.common == (job.tenant, job.priority, job.preemptible) and any(
             shape_of(role)[:-1] == self.shape_in(job) for role in job.roles
         )
 
 
-def lacking(pods: Sequence[Request], group: GangSpec | None) -> str:
+def _counts(job: Job) -> list[tuple[str, int, int]]:
+    return [(role.name, role.pods, role.gpus) for role in job.roles]
+
+
+def lone_job(request: Request, name: str) -> Job:
+    """The job of a pod by itself, which runs already."""
+    gpus, devices, resources = request.shape
+    role = Role("pod", gpus=gpus, devices=devices, resources=resources)
+    return Job(name, request.tenant, [role], preemptible=False)
+
+
+def lacking(pods: Sequence[Request], group: GangSpec | None, beside: int = 0) -> str:
     """Which pods are missing before these pods of a gang may start; "": none.
 
     :param group: what its PodGroup says.
+    :param beside: how many pods of the gang run already.
     """
     source, gang = pods[0].source, pods[0].gang
     if isinstance(source, PodRequest):
@@ -124,7 +154,7 @@ def lacking(pods: Sequence[Request], group: GangSpec | None) -> str:
         spec = group or source.spec
         if spec is None and not source.is_alone:
             return f"the PodGroup {show(gang)} is not known"
-        known, needed = len(pods), 1 if spec is None else max(1, spec.min_members)
+        known, needed = len(pods) + beside, 1 if spec is None else max(1, spec.min_members)
     return (
         "" if known >= needed else f"{known} of the {needed} pods that {show(gang)} needs are there"
     )
@@ -144,10 +174,12 @@ def job_of(
     group: GangSpec | None,
     layers: Sequence[str] | None,
     templates: Sequence[tuple[ResourceClaim, ...]],
+    beside: int = 0,
 ) -> Job:
     """The job of these pods of a gang.
 
     :param templates: the claims of each that are to be allocated.
+    :param beside: as of `lacking`.
     :raises ValueError: they cannot be one.
     """
     source = pods[0].source
@@ -160,7 +192,7 @@ def job_of(
             else pod
             for pod, own in zip(pods, templates, strict=True)
         ]
-    return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers)
+    return job_of_job_pods(_job_pods(pods), group, PREFIX, layers=layers, beside=beside)
 
 
 def _job_pods(pods: Sequence[Request]) -> list[JobPod]:

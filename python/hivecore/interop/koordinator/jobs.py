@@ -260,11 +260,13 @@ def job_of_job_pods(
     prefix: str = "",
     *,
     layers: Sequence[str] | None = None,
+    beside: int = 0,
 ) -> Job:
     """The job of these pods of one gang; see `job_of_koordinator_pods`.
 
     :param prefix: what the names of jobs begin with.
     :param layers: of the network, from wide to narrow; ``None``: they are not known.
+    :param beside: how many more pods of the gang run already, and count for its minimum.
     :raises ValueError: they do not go together, or are too few.
     """
     first = pods[0]
@@ -278,7 +280,7 @@ def job_of_job_pods(
                     f"{show(getattr(first, what))} as that of {show(first.name)}"
                 )
     defined = gang or next((pod.spec for pod in pods if pod.spec is not None), None)
-    least = len(pods) if defined is None else max(1, defined.min_members)
+    least = len(pods) if defined is None else max(1, defined.min_members - beside)
     if len(pods) < least:
         raise ValueError(f"pods: {len(pods)} of {least} that the gang {show(first.gang)} needs")
     wishes = wishes_of_gang(pods, gang)
@@ -286,7 +288,7 @@ def job_of_job_pods(
         where = Where(**wishes_of(wishes.rules, layers))
     except ValueError as error:
         raise ValueError(f"gang {show(first.gang)}: network-topology-spec: {error}") from None
-    total = max(len(pods), 0 if defined is None else defined.total)
+    total = max(len(pods), 0 if defined is None else defined.total - beside)
     return Job(
         prefix + job_name(first.gang),
         first.tenant,

@@ -27,7 +27,8 @@ class ClusterLink:
     """Follows objects of a cluster for a service; a subclass touches its pods.
 
     :param service: its requests may be answered from `listed` on.
-    :param paths: of the lists, by the kind of their objects.
+    :param paths: of the lists, by the kind of their objects; what comes last, the pods, is listed
+        when all the others are known.
     :param optional: the kinds that the cluster need not have.
     """
 
@@ -69,10 +70,16 @@ class ClusterLink:
     async def run(self) -> None:
         """Follow the cluster for ever."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self.reflectors:
+            for reflector in self.reflectors[:-1]:
                 group.create_task(reflector.run())
+            group.create_task(self._follow_last())
             for work in (self._follow(), self._touch(), *self._more()):
                 group.create_task(work)
+
+    async def _follow_last(self) -> None:
+        for reflector in self.reflectors[:-1]:
+            await reflector.listed.wait()
+        await self.reflectors[-1].run()
 
     async def _touch(self) -> None:
         """Have pods tried again for which there may be something, for ever."""

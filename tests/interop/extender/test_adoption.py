@@ -1,0 +1,225 @@
+"""Pods that run already: after the log was lost, on the first day, or bound by somebody else."""
+
+import pytest
+from interop.extender.pods_and_kubelets import GANG, World, hived_pod, koordinator_pod
+from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
+
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+
+
+@pytest.fixture
+def worlds():
+    found = []
+
+    def make(parts, scheduler=None, **options):
+        made = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
+        found.append(World(made, **options))
+        return found[-1]
+
+    yield make
+    for world in found:
+        world.scheduler.check()
+        world.runner.close()
+
+
+def again(worlds, world, parts, **options):
+    """Another process that knows nothing but what the cluster has."""
+    after = worlds(parts, **options)
+    after.cluster.pods = world.cluster.pods
+    return after
+
+
+def running(pod, node, held=None):
+    """A pod as somebody else has bound it."""
+    pod["spec"]["nodeName"] = node
+    if held is not None:
+        gpus = ",".join(f'{{"minor": {gpu}, "resources": {WHOLE}}}' for gpu in held)
+        pod["metadata"]["annotations"][ALLOCATED] = f'{{"gpu": [{gpus}]}}'
+    return pod
+
+
+WHOLE = '{"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}'
+PARTS = ["cells", "topology", "devices", "quotas and devices", "cells and devices", "queues"]
+
+
+def places(world):
+    """Job -> pod -> node and GPUs."""
+    return {
+        name: {(p.role, p.index): (p.node, p.gpus) for p in world.scheduler.status(name).pods}
+        for name in world.scheduler
+    }
+
+
+def hived_gang(name, size, gpus=4, vc="a", priority=0):
+    return [hived_pod(f"{name}-{i}", vc, gpus, name, [(size, gpus)], priority) for i in range(size)]
+
+
+def koordinator_gang(name, size, gpus=4, least=None, tenant="a"):
+    return [koordinator_pod(f"{name}-{i}", tenant, gpus, name, least or size) for i in range(size)]
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("kind", [hived_gang, koordinator_gang])
+def test_a_lost_log_gives_no_gpu_twice(worlds, parts, kind):
+    if parts == "cells" and kind is koordinator_gang:
+        pytest.skip("cells without devices write no annotation of Koordinator")
+    world = worlds(parts)
+    world.cluster.run(*kind("one", 2), *kind("two", 1, vc="b") if kind is hived_gang else ())
+    before, bound = places(world), world.cluster.bound()
+    assert len(bound) == 3 - (kind is koordinator_gang)
+    after = again(worlds, world, parts)
+    assert after.cluster.listed() == (200, {})
+    after.cluster.run(*kind("new", 2))
+    assert {job: after.states()[job] for job in before} == dict.fromkeys(before, "running")
+    assert {job: places(after)[job] for job in before} == before
+    after.cluster.delete(*bound)
+    after.cluster.pump()
+    assert set(after.states()) == {"pods:new" if kind is hived_gang else "pods:x:new"}
+    assert after.scheduler.state(*after.states()) == "running"
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_pods_without_annotations_are_counted_where_they_are(worlds, parts):
+    world = worlds(parts)
+    world.cluster.pods = {
+        pod["metadata"]["uid"]: running(pod, node)
+        for pod, node in zip(koordinator_gang("old", 2, least=1), NODES, strict=False)
+    }
+    assert world.cluster.listed() == (200, {})
+    assert world.states() == {"pods:x:old": "running"}
+    nodes = {node for node, _ in places(world)["pods:x:old"].values()}
+    assert nodes == ({""} if parts == "queues" else {"n0", "n1"})
+    world.cluster.run(*[koordinator_pod(f"new-{i}", "a", 4) for i in range(4)])
+    if parts != "queues":
+        new = {node for name, node in world.cluster.bound().items() if name.startswith("new")}
+        assert not new & {"n0", "n1"}
+
+
+def test_devices_that_are_named_are_not_chosen_for_others(worlds):
+    world = worlds("devices")
+    pods = [running(koordinator_pod("any", "a", 2), "n0"), koordinator_pod("named", "a", 2)]
+    running(pods[1], "n0", [0, 1])
+    world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
+    assert world.cluster.listed() == (200, {})
+    assert places(world) == {
+        "pods:x:any": {("pod", 0): ("n0", (2, 3))},
+        "pods:x:named": {("pod", 0): ("n0", (0, 1))},
+    }
+
+
+def test_a_node_that_is_not_ready_keeps_its_pods(worlds):
+    world = worlds("topology")
+    world.cluster.set_ready("n0", False)
+    pod = running(koordinator_pod("old", "a", 4), "n0")
+    world.cluster.pods = {pod["metadata"]["uid"]: pod}
+    assert world.cluster.listed() == (200, {})
+    assert world.states() == {"pods:x:old": "running"}
+    assert world.scheduler.summary().unhealthy == ("n0",)
+
+
+@pytest.mark.parametrize("tenant", ["a", "nobody"])
+def test_what_breaks_the_rules_of_its_job_is_counted_all_the_same(worlds, tenant):
+    world = worlds("quotas, topology and devices")
+    rules = '{"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]}'
+    pods = koordinator_gang("old", 2, tenant=tenant)
+    for pod, node in zip(pods, ("n0", "n3"), strict=True):
+        running(pod, node)["metadata"]["annotations"].update(
+            {"gang.scheduling.koordinator.sh/network-topology-spec": rules}
+        )
+    world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
+    assert world.cluster.listed() == (200, {})
+    assert {node for node, _ in places(world)["pods:x:old"].values()} == {"n0", "n3"}
+
+
+def test_pods_that_contradict_each_other_are_named_until_one_is_gone(worlds):
+    world = worlds("devices")
+    pods = [running(koordinator_pod(name, "a", 2), "n0", [1, 2]) for name in ("p", "q")]
+    world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
+    status, answer = world.cluster.listed()
+    assert status == 400
+    assert "the pods 'x/p' and 'x/q' both have gpu 1 of 'n0'" in answer["Error"]
+    world.cluster.delete("q")
+    assert world.cluster.listed() == (200, {})
+    assert world.states() == {"pods:x:p": "running"}
+
+
+def test_a_pod_that_somebody_else_has_bound_is_taken_up_where_it_is(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    (pod, late) = koordinator_gang("p", 2, least=1)
+    world.cluster.run(pod)
+    world.cluster.create(late)
+    world.cluster.watch("MODIFIED", running(late, "n3"))
+    other = {"n0", "n1", "n2"} - set(world.cluster.bound().values())
+    world.cluster.run(*[koordinator_pod(f"new-{i}", "a", 4) for i in range(3)])
+    nodes = sorted(world.cluster.bound().values())
+    assert len(nodes) == 4 and nodes.count("n3") == 1
+    assert len(other) == 2
+    world.cluster.delete("p-0", "p-1")
+    world.cluster.pump()
+    assert len(world.cluster.bound()) == 3
+    assert set(world.states()) == {f"pods:x:new-{i}" for i in range(3)}
+
+
+# --- gangs that grow, and launchers
+
+
+def test_pods_beyond_the_minimum_run_as_they_come(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    pods = koordinator_gang("g", 4, least=2)
+    world.cluster.run(*pods[:2])
+    assert len(world.cluster.bound()) == 2
+    world.cluster.run(*pods[2:])
+    assert len(world.cluster.bound()) == 4
+    assert world.states() == {"pods:x:g": "running"}
+    world.cluster.delete("g-3")
+    (late,) = koordinator_gang("late", 1)
+    world.cluster.run(late)  # no node is left: the place is that of the next pod of the gang
+    assert "late-0" not in world.cluster.bound()
+
+
+def test_a_gang_that_waits_asks_for_all_that_have_come(worlds):
+    world = worlds("devices")
+    world.cluster.run(*koordinator_gang("first", 4, least=4))
+    world.cluster.run(*koordinator_gang("g", 3, least=2))
+    assert world.scheduler.job("pods:x:g").roles[0].pods == 3
+    world.cluster.delete(*[f"first-{i}" for i in range(4)])
+    world.cluster.pump()
+    assert len(world.cluster.bound()) == 3
+
+
+def test_a_gang_with_a_total_has_no_more(worlds):
+    world = worlds("devices")
+    pods = koordinator_gang("g", 4, least=1)
+    for pod in pods:
+        del (
+            pod["metadata"]["labels"][f"{GANG}/name"],
+            pod["metadata"]["labels"][f"{GANG}/min-available"],
+        )
+        key = "gang.scheduling.koordinator.sh"
+        texts = {f"{key}/name": "g", f"{key}/min-available": "1", f"{key}/total-number": "3"}
+        pod["metadata"]["annotations"].update(texts)
+    world.cluster.run(*pods)
+    assert len(world.cluster.bound()) == 3
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 0, 1, 2), (1, 2, 3, 0)])
+@pytest.mark.parametrize("parts", ["devices", "quotas, topology and devices"])
+def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, parts):
+    world = worlds(parts)
+    world.cluster.listed()
+    pods = [koordinator_pod("launcher", "a", 0, "g", 4)]
+    pods[0]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    pods += [koordinator_pod(f"worker-{i}", "a", 4, "g", 4) for i in range(3)]
+    for number in order:
+        if number == 0:
+            world.cluster.create(pods[0])
+            world.cluster.watch("MODIFIED", running(pods[0], "cpu-node"))
+        else:
+            world.cluster.run(pods[number])
+    world.cluster.pump()
+    assert len(world.cluster.bound()) == 4
+    after = again(worlds, world, parts)
+    assert after.cluster.listed() == (200, {})
+    assert after.states() == {"pods:x:g": "running"}
