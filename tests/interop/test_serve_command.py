@@ -194,6 +194,7 @@ def test_bindings_are_posted_to_a_binder(config_file):
         ("HIVED --max-body 0", "must be an integer from 1"),
         ("HIVED --no-bind --log x", "--log needs --scheduler"),
         ("HIVED --no-bind --max-step 9", "--max-step needs --scheduler"),
+        ("HIVED --no-bind --scheduler-name x", "--scheduler-name needs --scheduler"),
         ("HIVED --no-bind --fsync never", "--fsync needs --scheduler"),
         ("HIVED --gpushare MiB", "not allowed with argument"),
         ("--gpushare KiB", "invalid choice: 'KiB'"),

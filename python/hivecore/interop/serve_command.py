@@ -25,7 +25,7 @@ from hivecore.interop.serve_options import (
 __all__ = ["add_serve_command"]
 
 _OF_LOG = "fsync", "snapshot_every"
-_OF_SCHEDULER = "log", "max_step", *_OF_LOG
+_OF_SCHEDULER = "log", "max_step", "scheduler_name", *_OF_LOG
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
@@ -176,7 +176,7 @@ def _hived(arguments: argparse.Namespace, listening: Any) -> int:
         listening,
         binding,
         lease=arguments.lease,
-        foreign=arguments.foreign,
+        foreign={None: "nvidia.com/gpu", "none": None}.get(arguments.foreign, arguments.foreign),
         advertise=not arguments.no_advertise,
     )
     return _run(serving)
@@ -235,15 +235,14 @@ def _gpushare(arguments: argparse.Namespace, listening: Any) -> int:
 
 def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.extender.process import opened, serve_scheduler
-    from hivecore.interop.kubernetes.serving.server import run
 
     if arguments.log is None:
         for name in _OF_LOG:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --log")
     given = {name: getattr(arguments, name) for name in ("max_step", *_OF_LOG)}
+    given["scheduler_names"] = arguments.scheduler_name
     limits = {name: value for name, value in given.items() if value is not None}
     binding = _binding(arguments)
     with opened(arguments.scheduler, arguments.log) as (scheduler, actions):
-        run(serve_scheduler(scheduler, listening, actions, binding, **limits))
-    return 0
+        return _run(serve_scheduler(scheduler, listening, actions, binding, **limits))

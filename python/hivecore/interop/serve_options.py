@@ -145,6 +145,13 @@ def add_scheduler(group: Any) -> None:
         "and start from there; 0: never (default 10000)",
     )
     group.add_argument(
+        "--scheduler-name",
+        action="append",
+        metavar="NAME",
+        help="a profile of kube-scheduler that asks this service, may be said several times: pods "
+        "with another spec.schedulerName only use up devices (default default-scheduler)",
+    )
+    group.add_argument(
         "--max-step",
         type=_seconds,
         metavar="SECONDS",
@@ -168,7 +175,8 @@ def add_hived(group: Any) -> None:
     group.add_argument(
         "--foreign",
         metavar="RESOURCE",
-        help="avoid nodes where pods without HiveD's annotation hold this, such as nvidia.com/gpu",
+        help="avoid nodes where pods without HiveD's annotation hold this (default nvidia.com/gpu; "
+        "none: such pods are not looked at)",
     )
     group.add_argument(
         "--lease",

@@ -4,6 +4,8 @@ import pytest
 from interop.extender.pods_and_kubelets import GANG, World, hived_pod, koordinator_pod
 from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
 
+from hivecore.scheduler import Scheduler
+
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 
 
@@ -159,6 +161,46 @@ def test_a_pod_that_somebody_else_has_bound_is_taken_up_where_it_is(worlds):
     world.cluster.pump()
     assert len(world.cluster.bound()) == 3
     assert set(world.states()) == {f"pods:x:new-{i}" for i in range(3)}
+
+
+# --- pods of other schedulers
+
+
+def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
+    world = worlds("quotas and devices")
+    world.cluster.listed()
+    others = [koordinator_pod(f"other-{i}", "a", 2) for i in range(2)]
+    for pod in others:
+        pod["spec"]["schedulerName"] = "another"
+    world.cluster.create(*others)
+    assert world.states() == {}
+    world.cluster.watch("MODIFIED", running(others[0], "n0"))
+    assert world.states() == {"pods:lone:x:other-0": "running"}
+    assert world.scheduler.job("pods:lone:x:other-0").tenant == "hivecore-others"
+    answer = world.cluster.verb("filter", {"Pod": others[1], "NodeNames": list(NODES)})
+    assert "its spec.schedulerName is 'another': see --scheduler-name" in answer["Error"]
+    world.cluster.delete("other-1")
+    world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4) for i in range(4)])
+    assert set(world.cluster.bound()) == {"other-0", "p0", "p1", "p2"}
+    after = again(worlds, world, "", scheduler=Scheduler.from_bytes(world.scheduler.to_bytes()))
+    assert after.cluster.listed() == (200, {})
+    assert after.states() == world.states()
+    after.cluster.delete("other-0")
+    after.cluster.pump()
+    assert set(after.cluster.bound()) == {"p0", "p1", "p2", "p3"}
+
+
+def test_where_cells_name_gpus_nodes_of_other_schedulers_pods_are_avoided(worlds):
+    world = worlds("cells", scheduler_names=["ours"])
+    world.cluster.listed()
+    world.cluster.create(running(koordinator_pod("other", "a", 1), "n0"))
+    pods = hived_gang("p", 1)
+    pods[0]["spec"]["schedulerName"] = "ours"
+    world.cluster.run(*pods)
+    assert "n0" not in [world.cluster.bound()["p-0"]]
+    assert world.scheduler.summary().unhealthy == ("n0",)
+    world.cluster.delete("other")
+    assert world.scheduler.summary().unhealthy == ()
 
 
 # --- gangs that grow, and launchers

@@ -6,6 +6,7 @@ import pytest
 from interop.extender.pods_and_kubelets import HIVED, World, hived_pod, koordinator_pod
 from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
 
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.scheduler import Scheduler
 
@@ -108,12 +109,9 @@ def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
     world.cluster.create(first, second)
     (node,) = asked_about(world, first, NODES)["NodeNames"]
     others = [name for name in NODES if name != node]
-    answer = asked_about(world, first, others, times=9)
-    assert answer["FailedNodes"] == dict.fromkeys(
-        others, f"the pod goes to {node}, which is not offered"
-    )
-    asked_about(world, first, NODES)  # and there it is: those before do not count any more
-    assert asked_about(world, first, others, times=9)["FailedNodes"] == answer["FailedNodes"]
+    nominated = {**first, "status": {"nominatedNodeName": others[0]}}
+    answer = asked_about(world, nominated, others[:1])  # it is asked about alone
+    assert answer["FailedNodes"] == {others[0]: f"the pod goes to {node}, which is not offered"}
     (other,) = asked_about(world, first, others)["NodeNames"]
     assert other in others
     assert asked_about(world, second, others)["NodeNames"]
@@ -121,6 +119,21 @@ def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"bert-0", "bert-1"}
     assert node not in world.cluster.bound().values()
+
+
+def test_a_gang_goes_to_the_nodes_that_are_offered_to_all_of_its_pods(worlds):
+    nodes = [f"m{i}" for i in range(64)]
+    machine = NodeDevices.uniform(gpus=8)
+    world = worlds("", Scheduler(devices=DeviceCluster(dict.fromkeys(nodes, machine))))
+    pods = [koordinator_pod(f"p{i}", "a", 8, "g", 2) for i in range(2)]
+    world.cluster.create(*pods)
+    answer = asked_about(world, pods[0], nodes[5:9])
+    assert answer["NodeNames"][0] in nodes[5:9]
+    answer = asked_about(world, pods[1], nodes[7:11])
+    assert answer["NodeNames"][0] in nodes[7:9]
+    world.cluster.nodes = nodes[5:9]
+    world.cluster.pump()
+    assert set(world.cluster.bound().values()) == {"m7", "m8"}
 
 
 def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):

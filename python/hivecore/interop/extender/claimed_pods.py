@@ -58,6 +58,10 @@ class ClaimedPods:
         if self.claims is not None:
             self._claims_changed(self.claims.keep(kind, names))
 
+    def lose(self, identity: str) -> None:
+        """A pod is gone, or has ended."""
+        raise NotImplementedError
+
     def _claims_changed(self, pods: Iterable[str]) -> None:
         for pod in pods:
             if (member := self.members.get(pod)) is not None:

@@ -22,7 +22,7 @@ from hivecore.interop.extender.annotations import annotations_of
 from hivecore.interop.extender.claim_writer import ClaimTakenError
 from hivecore.interop.extender.claims import ClaimWrite
 from hivecore.interop.extender.gangs import Member
-from hivecore.interop.extender.informer import JobInformer
+from hivecore.interop.extender.informer import JobInformer, is_of_others
 from hivecore.interop.extender.pod_jobs import PodJobs, Standing
 from hivecore.interop.kubernetes.calls import (
     BadCall,
@@ -33,6 +33,7 @@ from hivecore.interop.kubernetes.calls import (
     PreemptCall,
     PreemptReply,
 )
+from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
 from hivecore.interop.kubernetes.serving.evictions import Evictions
@@ -43,7 +44,6 @@ from hivecore.scheduler import Scheduler, SchedulerEvent
 __all__ = ["PodExtender"]
 
 _MOST_REMEMBERED = 100_000
-_MOST_MISSES = 10  # a node may be missing for a moment
 
 
 class _MissingPod(Exception):
@@ -101,6 +101,9 @@ class PodExtender:
         :raises _MissingPod: the pod does not exist.
         :raises ValueError: it asks for something that can never be meant.
         """
+        if is_of_others(given, self.informer.scheduler_names):
+            other = Field(given)["spec"]["schedulerName"].text()
+            raise ValueError(f"its spec.schedulerName is {show(other)}: see --scheduler-name")
         request = self.jobs.request_of(given)
         identity = pod.identity
         if request is None:
@@ -143,13 +146,10 @@ class PodExtender:
         if member.wants.nodes is not None:
             fitting = [one for one in fitting if member.may_use(one)]
         if fitting:
-            member.misses = 0
             return Reply(200, arguments.passed(fitting), "bind", pod)
-        member.misses += 1
-        if member.misses >= _MOST_MISSES:
-            member.misses = 0
-            if self.jobs.avoid(member, node):
-                return self._place(member, nodes, arguments, pod)
+        # The node that a pod is nominated for is asked about alone: then there may be others.
+        if not _is_nominated(arguments.pod, nodes) and self.jobs.confine(member, nodes):
+            return self._place(member, nodes, arguments, pod)
         failed = dict.fromkeys(nodes, f"the pod goes to {node}, which is not offered")
         return Reply(200, FilterReply(failed_nodes=failed), "deferred", pod)
 
@@ -242,6 +242,10 @@ def _pod_of(arguments: FilterCall | PreemptCall) -> PodId:
         return PodId.read(arguments.pod, "Pod.metadata.")
     except RequestError as error:
         raise BadCall(400, message_of(error)) from None
+
+
+def _is_nominated(pod: dict[str, Any], nodes: list[str]) -> bool:
+    return nodes == [Field(pod)["status"]["nominatedNodeName"].text()]
 
 
 def _mistake(reply: type[FilterReply | PreemptReply], error: Exception, pod: PodId) -> Reply:

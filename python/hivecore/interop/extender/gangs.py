@@ -29,8 +29,6 @@ class Member:
     """Its place among the pods of its job."""
     node: str = ""
     """Where it is bound, or being bound."""
-    misses: int = 0
-    """How often in succession its node was not offered."""
     wants: Wants = _NO_CLAIMS
     """What its claims mean for its job."""
     held: tuple[DeviceAllocation, ...] = ()
@@ -62,8 +60,8 @@ class Gang:
         """The pod of each place."""
         self.refused = ""
         """Why it can never run, or is no job."""
-        self.avoided: frozenset[str] = frozenset()
-        """The nodes that were never offered to its pods, though they were to go there."""
+        self.offered: dict[str, frozenset[str]] = {}
+        """The nodes that were offered last to pods to which their own was not."""
         self.partners: frozenset[str] = frozenset()
         """The jobs without which its own does not start."""
         self.has_started = False

@@ -13,7 +13,9 @@ from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod, mapp
 from hivecore.interop.kubernetes.pods import node_of, owner_name
 from hivecore.scheduler import Scheduler
 
-__all__ = ["JobInformer"]
+__all__ = ["JobInformer", "is_of_others"]
+
+_DEFAULT = "default-scheduler"
 
 
 class JobInformer(ClusterInformer):
@@ -35,6 +37,9 @@ class JobInformer(ClusterInformer):
         self._scheduler = scheduler
         self._jobs = jobs
         self._has_nodes = False  # all of them are known
+        self.scheduler_names: frozenset[str] = frozenset({_DEFAULT})
+        """The profiles of kube-scheduler whose pods are ours."""
+        self._crowds: dict[str, str] = {}  # node by pod of others
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
 
     def apply(self, events: Any) -> list[str]:
@@ -43,11 +48,15 @@ class JobInformer(ClusterInformer):
 
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         try:
-            return self._jobs.request_of(pod) is not None
+            is_theirs = is_of_others(pod, self.scheduler_names) and not node_of(Field(pod))
+            return not is_theirs and self._jobs.request_of(pod) is not None
         except (TypeError, ValueError):
             return True
 
     def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:
+        if is_of_others(pod, self.scheduler_names):
+            self._see_other_pod(identity, pod)
+            return
         if known is None:
             return
         request = self._jobs.request_of(pod)
@@ -65,6 +74,21 @@ class JobInformer(ClusterInformer):
         if known.recovered != record:
             known.recovered = record
             self._jobs.bound(member, node, job, slot, held)
+
+    def _see_other_pod(self, identity: str, pod: Mapping[str, Any]) -> None:
+        """A pod of another scheduler: what it has of its node is in use.
+
+        Which GPUs they are is not known where cells say it to pods: the node is no good then.
+        """
+        node = node_of(Field(pod))
+        request = self._jobs.request_of(pod) if node else None
+        if request is None or not request.has_devices:
+            return
+        if self._scheduler.cells is None:
+            name = owner_name(Field(pod))
+            self._jobs.set_other(identity, name, request, node, read_devices(pod))
+        elif self._crowds.setdefault(identity, node) == node:
+            self._set_ready(node, self._ready.get(node, node in self._nodes()))
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
         if kind in (KIND, X_KIND):
@@ -86,8 +110,11 @@ class JobInformer(ClusterInformer):
     def _lose_pod(self, identity: str) -> None:
         self._settled(identity)
         self._jobs.lose(identity)
+        if node := self._crowds.pop(identity, ""):
+            self._set_ready(node, self._ready.get(node, True))
 
     def _set_health(self, node: str, ready: bool) -> None:
+        ready = ready and node not in self._crowds.values()
         if self._healthy.get(node, True) != ready:
             self._healthy[node] = ready
             self._jobs.set_node(node, ready)
@@ -105,6 +132,14 @@ class JobInformer(ClusterInformer):
         else:
             self._has_nodes |= kind == "Node"
             self._jobs.keep_objects(kind, names)
+
+
+def is_of_others(pod: Mapping[str, Any], names: frozenset[str]) -> bool:
+    """Whether another scheduler looks after a pod.
+
+    :param names: of the schedulers that are ours.
+    """
+    return (Field(pod)["spec"]["schedulerName"].text() or _DEFAULT) not in names
 
 
 def _by_api(events: Any) -> Any:

@@ -7,33 +7,25 @@ place, and is cancelled if not. So a job never waits, or starts, without its pod
 others as its group has a job only while these have theirs, until it has started.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from itertools import count
 from typing import NamedTuple
 
 from hivecore.devices import DeviceAllocation
-from hivecore.errors import StaleDecisionError
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
-from hivecore.interop.extender.adoption import Adopter, check_devices, event_of, lone_name
-from hivecore.interop.extender.claimed_pods import ClaimedPods
+from hivecore.interop.extender.adoption import check_devices, event_of, lone_name
 from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     PREFIX,
     Request,
     job_of,
     lacking,
-    lone_job,
-    shape_of,
     wishes_of,
 )
-from hivecore.interop.hived.pods import PodRequest
+from hivecore.interop.extender.running_pods import RunningPods
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.scheduler import (
     Action,
     Job,
@@ -42,15 +34,12 @@ from hivecore.scheduler import (
     Preempt,
     Promote,
     Reject,
-    Role,
     Scheduler,
     SchedulerEvent,
     Start,
 )
 
 __all__ = ["PodJobs", "Standing"]
-
-_ALL = 2**31  # more pods than there are
 
 
 class Standing(NamedTuple):
@@ -66,7 +55,7 @@ class Standing(NamedTuple):
     place: PlacedPod | None = None
 
 
-class PodJobs(ClaimedPods):
+class PodJobs(RunningPods):
     """The pods that are known, and their jobs.
 
     :param tell: tells the scheduler events and has it decide.
@@ -75,17 +64,12 @@ class PodJobs(ClaimedPods):
     """
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
-        super().__init__(scheduler)
-        self._tell = tell
+        super().__init__(scheduler, tell)
         self._names: dict[str, str] = {}
-        self._groups: dict[str, dict[str, GangSpec]] = {}  # by kind and name
         self._named_by: dict[str, set[str]] = {}  # the jobs that name a job as their partner
-        self._events: list[SchedulerEvent] = []
         self._again: set[str] = set()  # their old jobs are not gone yet
         # Their pods are not known until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
-        self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
-        self._others: dict[str, Member] = {}
         self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
 
     # --- pods
@@ -197,21 +181,6 @@ class PodJobs(ClaimedPods):
             self._unsettled |= self._inherited
             self._unsettled |= dict.fromkeys(self._gangs)
             self._inherited.clear()
-
-    def set_other(
-        self,
-        identity: str,
-        name: str,
-        request: Request,
-        node: str,
-        held: tuple[DeviceAllocation, ...],
-    ) -> None:
-        """A pod of another scheduler runs: what it has is in use, and nobody's job."""
-        if identity not in self._others:
-            self.lose(identity)
-            job = lone_name(name)
-            self._others[identity] = Member(identity, name, request, job, node=node, held=held)
-            self._unsettled[job] = None
 
     def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:
         """What a PodGroup of one of the kinds says; ``None``: it is gone."""
@@ -374,16 +343,6 @@ class PodJobs(ClaimedPods):
             raise ValueError("no node can use the devices that the claims of all its pods have")
         return job.replace(where=job.where.replace(nodes=nodes))
 
-    def _group(self, gang: str) -> GangSpec | None:
-        """What the PodGroup of a gang says.
-
-        :raises ValueError: each API has one, and they differ.
-        """
-        groups = [by_name[gang] for by_name in self._groups.values() if gang in by_name]
-        if len(groups) > 1 and groups[0] != groups[1]:
-            raise ValueError(f"two PodGroups {show(gang)}, of different APIs, say different things")
-        return groups[0] if groups else None
-
     def _lacks(self, gang: Gang) -> str:
         """Which pods its job cannot start without."""
         lacks = self._lacks_itself(gang)
@@ -406,186 +365,6 @@ class PodJobs(ClaimedPods):
             return lacking(waiting, self._group(waiting[0].gang), gang.beside)
         except ValueError as error:
             return str(error)
-
-    def _counted(self, job: Job) -> Job:
-        """A job with what the scheduler counts; Kubernetes counts the rest."""
-        counted = self._scheduler.counted(job)
-        return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
-
-    # --- pods beyond those that a job has places for
-
-    def _amendment(self, gang: Gang) -> list[SchedulerEvent]:
-        """A job that waits asks for places for all pods of its gang."""
-        job = self._scheduler.job(gang.name)
-        if not self._grown(gang, job):
-            return []
-        try:
-            roles = self._job(gang).roles
-        except ValueError:
-            return []
-        return [event_of("amend", job=gang.name, roles=roles)]
-
-    def _growth(self, gang: Gang) -> list[SchedulerEvent]:
-        """A job that runs gets more places: it is adopted again where it is."""
-        scheduler, name = self._scheduler, gang.name
-        job, status = scheduler.job(name), scheduler.status(name)
-        roles = self._grown(gang, job)
-        if not roles or status.since is None:
-            return []
-        with scheduler.what_if() as branch:
-            adopter = Adopter(branch)
-            adopter.readopt(job.replace(roles=roles), status.pods, status.since)
-        gang.changed()
-        return adopter.told()
-
-    def _grown(self, gang: Gang, job: Job) -> list[Role]:
-        """The roles of a job with a place for each pod of its gang; none: it has them."""
-        members = [one for one in gang.members.values() if one.slot is not None or not one.node]
-        sources = [one.request.source for one in members]
-        group = self._groups_of(gang)
-        for source in sources:
-            spec = None if isinstance(source, PodRequest) else group or source.spec
-            if spec is None or spec.min_members < spec.total < len(members) + gang.beside:
-                return []  # its annotation says how many there are
-        counts = Counter(member.shape_in(job) for member in members)
-        roles = {shape_of(role): role for role in job.roles}
-        more = {s: n for s, n in counts.items() if s not in roles or roles[s].pods < n}
-        names = (f"pod-{number}" for number in count())
-        taken = {role.name for role in job.roles}
-        for shape, pods in more.items():
-            if shape in roles:
-                roles[shape] = roles[shape].replace(pods=pods)
-                continue
-            gpus, devices, resources, claims = shape
-            name = next(name for name in names if name not in taken)
-            of_shape = {"devices": devices, "resources": resources, "claims": claims}
-            roles[shape] = Role(name, pods, gpus, min_pods=0, **of_shape)
-        return list(roles.values()) if more else []
-
-    def _groups_of(self, gang: Gang) -> GangSpec | None:
-        member = next(iter(gang.members.values()), None)
-        try:
-            return None if member is None else self._group(member.request.gang)
-        except ValueError:
-            return None
-
-    # --- pods that run without a place
-
-    def _adopt(self) -> None:
-        """Take up pods that run and have no place, with what they have of their nodes."""
-        gangs = [self._gangs[name] for name in self._unsettled if name in self._gangs]
-        found = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
-        found = self._on_known_nodes(found) if self.is_listed else []
-        others = [one for one in self._others.values() if self._unsettled.keys() & {one.job}]
-        if not self.is_listed or not (found or others):
-            return
-        with self._scheduler.what_if() as branch:
-            for event in self._events:
-                with suppress(KeyError, ValueError, StaleDecisionError):
-                    event.tell(branch, branch.now)
-            adopter = Adopter(branch)
-            # What pods say that they have is not chosen for others.
-            for gang, pods in sorted(found, key=lambda one: not all(pod.held for pod in one[1])):
-                self._adopt_pods(adopter, gang, pods)
-            for other in others:
-                self._adopt_alone(adopter, other, is_other=True)
-            events = [*self._events, *adopter.told()]
-        self._events = []
-        if events:
-            self.see(action for _, action in self._tell(events).actions)
-
-    def _homeless(self, gang: Gang) -> list[Member]:
-        """The pods that run and have no place, and are not taken up by themselves."""
-        places = gang.places(self._scheduler) if gang.name in self._scheduler else {}
-        if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
-            return []
-        return [
-            one
-            for one in gang.members.values()
-            if one.node and not one.is_beside and (one.slot is None or one.slot not in places)
-            if self._lone.get(lone_name(one.name)) != one.identity
-        ]
-
-    def _on_known_nodes(
-        self, found: list[tuple[Gang, list[Member]]]
-    ) -> list[tuple[Gang, list[Member]]]:
-        """Without the pods on nodes that the scheduler does not have: it has nothing of these."""
-        nodes = set(self._nodes()) if found else set()
-        for _, pods in found:
-            for pod in pods:
-                pod.is_beside = bool(nodes) and pod.node not in nodes
-        left = [(gang, [pod for pod in pods if not pod.is_beside]) for gang, pods in found]
-        return [(gang, pods) for gang, pods in left if pods]
-
-    def _adopt_pods(self, adopter: Adopter, gang: Gang, pods: list[Member]) -> None:
-        name, scheduler = gang.name, self._scheduler
-        is_known = name in scheduler
-        if is_known and scheduler.status(name).since is not None:
-            for pod in pods:
-                if free := gang.free_for(pod, scheduler):
-                    gang.take(pod, free[0])
-                elif pod.request.holds and not self._moved(adopter, gang, pod):
-                    self._adopt_alone(adopter, pod)
-            return
-        # A launcher alone is no gang that runs: it counts for the minimum of the others.
-        is_whole = not gang.unbound and not self._lacks_members(gang)
-        if not is_whole and not any(pod.request.holds for pod in pods):
-            return
-        if is_known:
-            adopter.cancel(name)
-        try:
-            network = scheduler.topology
-            layers = None if network is None else network.layers
-            requests = [one.request for one in gang.members.values()]
-            group = self._group(requests[0].gang)
-            job = self._counted(job_of(requests, group, layers, [()] * len(requests), _ALL))
-            slots = adopter.adopt(job, pods)
-        except ValueError as error:
-            for pod in pods:
-                self._give_up(pod, error)
-            return
-        gang.changed()
-        gang.taken.clear()
-        gang.has_started = True
-        gang.refused = ""
-        for pod in gang.members.values():
-            pod.slot = None
-        for pod in pods:
-            gang.take(pod, slots[pod.identity])
-
-    def _moved(self, adopter: Adopter, gang: Gang, pod: Member) -> bool:
-        """Whether a pod that somebody else has bound could take its place along."""
-        job, status = adopter.job(gang.name)
-        free = gang.free_for(pod, self._scheduler, is_anywhere=True)
-        if not free or status.since is None:
-            return False
-        gang.take(pod, pod.said if pod.said in free else free[-1])
-        if adopter.move(job, status.pods, status.since, pod):
-            gang.changed()
-            return True
-        gang.leave(pod)
-        return False
-
-    def _lacks_members(self, gang: Gang) -> str:
-        requests = [one.request for one in gang.members.values()]
-        try:
-            return lacking(requests, self._group(requests[0].gang))
-        except ValueError as error:
-            return str(error)
-
-    def _adopt_alone(self, adopter: Adopter, pod: Member, is_other: bool = False) -> None:
-        name = lone_name(pod.name)
-        if name not in self._scheduler:
-            try:
-                adopter.adopt(self._counted(lone_job(pod.request, name)), [pod], is_other)
-            except ValueError as error:
-                self._give_up(pod, error)
-                return
-        self._lone[name] = pod.identity
-
-    def _give_up(self, pod: Member, error: ValueError) -> None:
-        pod.is_beside = True
-        LOG.warning("pod %s runs on %s and is not counted: %s", pod.name, pod.node, error)
 
     # --- gangs that start together
 
@@ -661,17 +440,28 @@ class PodJobs(ClaimedPods):
                         gang.refused = action.reason
         return False
 
-    def avoid(self, member: Member, node: str) -> bool:
+    def confine(self, member: Member, offered: Iterable[str]) -> bool:
         """A pod was to go to a node that is not offered to it: whether its job starts elsewhere
-        instead, at once and without victims; else nothing has changed.
+        instead, on nodes that are offered to all of its pods as far as that is known, at once and
+        without victims; else nothing has changed.
         """
         gang = self._gangs[member.job]
-        avoided = gang.avoided | {node}
+        own = frozenset(offered)
+        gang.offered = {one: of for one, of in gang.offered.items() if one in gang.members}
+        gang.offered[member.identity] = own
+        # What was offered to another pod may be long ago.
+        for allowed in dict.fromkeys((frozenset.intersection(*gang.offered.values()), own)):
+            if self._starts_within(gang, allowed):
+                return True
+        return False
+
+    def _starts_within(self, gang: Gang, allowed: frozenset[str]) -> bool:
+        """Have a job start on these nodes instead; whether it does."""
         try:
             job = self._job(gang)
         except ValueError:
             return False
-        nodes = [one for one in job.where.nodes or self._nodes() if one not in avoided]
+        nodes = [one for one in job.where.nodes or self._nodes() if one in allowed]
         if gang.is_bound or not nodes:
             return False
         job = job.replace(where=job.where.replace(nodes=nodes))
@@ -682,22 +472,12 @@ class PodJobs(ClaimedPods):
         starts = any(isinstance(one, Start) and one.job == job.name for one in actions)
         if not starts or any(isinstance(one, Preempt) for one in actions):
             return False
-        gang.avoided = avoided
         gang.changed()
         for other in gang.members.values():
             gang.leave(other)
-        again = SchedulerEvent("submit", None, (("job", job),))
-        self._events += [_of("cancel", job.name), again]
+        self._events += [_of("cancel", job.name), event_of("submit", job=job)]
         self.settle()
         return True
-
-    def _nodes(self) -> list[str]:
-        """Those that all parts know which place pods."""
-        parts = self._scheduler.cells, self._scheduler.topology, self._scheduler.devices
-        known = [part.nodes for part in parts if part is not None]
-        if not known:
-            known = [() if self._scheduler.claims is None else self._scheduler.claims.nodes]
-        return [node for node in known[0] if all(node in other for other in known[1:])]
 
     # --- what there is for a pod
 
@@ -770,20 +550,6 @@ class PodJobs(ClaimedPods):
         """The pods of a job that are not bound."""
         gang = self._gangs.get(job)
         return [] if gang is None else [one for one in gang.members.values() if not one.node]
-
-
-def _with_resources(role: Role, counted: frozenset[str]) -> Role:
-    """A role that asks for these resources only."""
-    kept = [one for one in role.resources if one[0] in counted]
-    return Role(
-        role.name,
-        role.pods,
-        role.gpus,
-        min_pods=role.min_pods,
-        devices=role.devices,
-        resources=dict(kept),
-        claims=role.claims,
-    )
 
 
 def _of(event: str, job: str) -> SchedulerEvent:

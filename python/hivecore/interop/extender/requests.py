@@ -96,9 +96,14 @@ class Request(Struct, frozen=True):
         return int(self.shape[0])
 
     @property
+    def has_devices(self) -> bool:
+        """Whether it asks for devices of its node, GPUs or others."""
+        return bool(self.gpus or self.shape[1] is not None)
+
+    @property
     def holds(self) -> bool:
         """Whether it asks for something that no other pod can have."""
-        return bool(self.gpus or self.shape[1] is not None or self.claims)
+        return self.has_devices or bool(self.claims)
 
     @property
     def tenant(self) -> str:

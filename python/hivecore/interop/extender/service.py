@@ -1,7 +1,7 @@
 """A scheduler as a service for kube-scheduler, too: pods beside events, the same jobs for both."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from hivecore.interop.events.recent_actions import RecentActions
@@ -32,6 +32,8 @@ class PodService(ExtenderService, SchedulerService):
     :param binder: as of `ExtenderService`, but ``None``: no pod is bound here; so is ``find_pod``.
     :param others_bind: whether the client that calls the bind verb binds the pod.
     :param writer: writes the device claims of pods; ``None``: pods with claims are refused.
+    :param scheduler_names: whose pods are ours, as of ``spec.schedulerName``; none: those of
+        "default-scheduler".
     :param limits: ``clock``, ``max_step``, ``fsync`` and ``snapshot_every`` of `SchedulerService`.
     """
 
@@ -47,12 +49,15 @@ class PodService(ExtenderService, SchedulerService):
         find_pod: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None,
         others_bind: bool = False,
         writer: ClaimWriter | None = None,
+        scheduler_names: Iterable[str] = (),
         **limits: Any,
     ) -> None:
         SchedulerService.__init__(self, scheduler, actions, **limits)
         if binder is None and not others_bind:
             binder = _refuse_to_bind
         ExtenderService.__init__(self, PodExtender(scheduler, self._tell), binder, find_pod)
+        if names := frozenset(scheduler_names):
+            self.extender.informer.scheduler_names = names
         self.writer = writer
         """Writes the device claims of pods."""
         if self.extender.jobs.claims is not None:
