@@ -203,6 +203,19 @@ def test_where_cells_name_gpus_nodes_of_other_schedulers_pods_are_avoided(worlds
     assert world.scheduler.summary().unhealthy == ()
 
 
+def test_pods_that_are_listed_page_by_page_are_taken_up_together(worlds):
+    world = worlds("devices")
+    pods = [running(pod, f"n{i}") for i, pod in enumerate(koordinator_gang("g", 2))]
+    pods.append(running(koordinator_pod("other", "a", 4), "n2"))
+    pods[2]["spec"]["schedulerName"] = "another"
+    for i, pod in enumerate([pods[2], *pods[:2]]):
+        meta = {"resourceVersion": "7", **({"continue": str(i)} if i < 2 else {})}
+        page = {"kind": "PodList", "metadata": meta, "items": [pod]}
+        assert world.states() == {}
+        assert world.ask("/v1/watch", page) == (200, {})
+    assert world.states() == dict.fromkeys(("pods:x:g", "pods:lone:x:other"), "running")
+
+
 # --- gangs that grow, and launchers
 
 

@@ -251,6 +251,19 @@ def test_victims_of_somebody_who_is_gone_leave_for_the_next_one(worlds):
     assert set(world.cluster.bound()) == {"next-0", "next-1"}
 
 
+@pytest.mark.parametrize("parts", ["cells", "quotas and cells"])
+def test_a_larger_gang_of_the_same_name_names_all_of_its_victims_at_once(worlds, parts):
+    world = worlds(parts)
+    world.cluster.run(*[pod for i in range(4) for pod in gang(f"spare{i}", 1, priority=-1)])
+    world.cluster.run(*gang("train", 2, gpus=2), grace=True)
+    assert len(world.cluster.evicted) == 1
+    world.cluster.delete("train-0", "train-1")
+    world.cluster.run(*gang("train", 2), grace=True)
+    assert len(world.cluster.evicted) == 2
+    world.cluster.pump()
+    assert {"train-0", "train-1"} <= set(world.cluster.bound())
+
+
 def test_pods_that_are_bound_or_gone_keep_no_node_of_victims(worlds, monkeypatch):
     settled = []
     monkeypatch.setattr(Evictions, "forget", lambda _, pod: settled.append(pod))
@@ -311,7 +324,7 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
 def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
     world = worlds("quotas, topology and devices")
     world.cluster.run(of_group("g0", "bert"), of_group("g1", "bert"))
-    assert world.cluster.told["g0"] == "the PodGroup 'x/bert' is not known"
+    assert world.cluster.told["g0"].startswith("the PodGroup 'x/bert' is not known, and the pod")
     world.cluster.watch("ADDED", pod_group("bert", 2))
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"g0", "g1"}
@@ -672,6 +685,45 @@ def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     after.cluster.pump()
     assert set(after.cluster.bound()) == {"a2-0", "a2-1"}
     assert after.states() == {"pods:a2": "running"}
+
+
+# --- what a pod is told
+
+
+@pytest.mark.parametrize(
+    ("pod", "says"),
+    [
+        (koordinator_pod("p", "nobody", 1), "'nobody', which the pod's label quota.scheduling.k"),
+        (hived_pod("p", "nobody", 1), "'nobody', the virtualCluster of the annotation hivedsch"),
+    ],
+)
+def test_an_unknown_tenant_is_told_with_the_field_of_the_pod(worlds, pod, says):
+    world = worlds("quotas and devices")
+    world.cluster.run(pod)
+    assert says in world.cluster.told["p"]
+    other = koordinator_pod("q", "a", 1)
+    other["metadata"]["labels"].clear()
+    world.cluster.run(other)
+    assert "'x', the pod's namespace; it has no label quota.sched" in world.cluster.told["q"]
+
+
+def test_a_gang_that_can_never_run_is_told_before_its_last_pod_comes(worlds):
+    world = worlds("devices")
+    world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4, "g", 50) for i in range(3)])
+    told = world.cluster.told["p0"]
+    assert told.startswith(
+        "3 of the 50 pods that 'x/g' needs are there; with all of them it can ne"
+    )
+    world.cluster.run(*[koordinator_pod(f"q{i}", "a", 4, "h", 4) for i in range(3)])
+    assert world.cluster.told["q0"] == "3 of the 4 pods that 'x/h' needs are there"
+
+
+def test_a_number_of_gpus_beside_that_of_the_annotation_is_refused(worlds):
+    world = worlds("cells")
+    pod = hived_pod("p", "a", 4)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
+    assert "nvidia.com/gpu=1, and the annotation says leafCellNumber=4" in answer["Error"]
 
 
 # --- nothing trusts a body

@@ -342,7 +342,7 @@ def test_decisions_and_errors_are_logged_and_counted(tmp_path):
 
 
 def test_pods_of_others_are_avoided(tmp_path):
-    with cluster(tmp_path, "--foreign", "nvidia.com/gpu") as (api, extender):
+    with cluster(tmp_path) as (api, extender):
         resources = {"limits": {"nvidia.com/gpu": "1"}}
         stranger = {"nodeName": "n0", "containers": [{"name": "c", "resources": resources}]}
         api.add_pod("stranger", spec=stranger)

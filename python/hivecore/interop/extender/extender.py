@@ -34,6 +34,7 @@ from hivecore.interop.kubernetes.calls import (
     PreemptReply,
 )
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
 from hivecore.interop.kubernetes.serving.evictions import Evictions
@@ -245,7 +246,7 @@ def _pod_of(arguments: FilterCall | PreemptCall) -> PodId:
 
 
 def _is_nominated(pod: dict[str, Any], nodes: list[str]) -> bool:
-    return nodes == [Field(pod)["status"]["nominatedNodeName"].text()]
+    return nodes == [mapping_in(pod, "status").get("nominatedNodeName")]
 
 
 def _mistake(reply: type[FilterReply | PreemptReply], error: Exception, pod: PodId) -> Reply:

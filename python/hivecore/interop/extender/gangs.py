@@ -72,7 +72,14 @@ class Gang:
         """Whether they say something else than when its job was submitted."""
         self.is_returned = False
         """Whether its job is to be decided again, though it runs."""
+        self.never: tuple[tuple[int, int], str] = (0, 0), ""
+        """Why it can never run though pods are lacking, for so many pods and nodes."""
         self._places: dict[Slot, PlacedPod] | None = None
+
+    def explained(self, message: str) -> str:
+        """What is wrong with its job, as its pods may read it."""
+        first = next(iter(self.members.values()), None)
+        return message if first is None else first.request.explained(message)
 
     @property
     def waiting(self) -> list[Request]:
@@ -120,7 +127,8 @@ class Gang:
         if not places:
             return []
         job = scheduler.job(self.name)
-        roles = {role.name for role in job.roles if shape_of(role) == member.shape_in(job)}
+        shape = member.request.shape_in(job)  # a restart does not know what claims meant
+        roles = {role.name for role in job.roles if shape_of(role)[:-1] == shape}
         gpus = {one.minor for one in member.held if one.type == "gpu"}
         return [
             slot

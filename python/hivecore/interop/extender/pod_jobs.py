@@ -18,6 +18,7 @@ from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     PREFIX,
     Request,
+    completed,
     job_of,
     lacking,
     wishes_of,
@@ -180,6 +181,7 @@ class PodJobs(RunningPods):
             self.is_listed = True
             self._unsettled |= self._inherited
             self._unsettled |= dict.fromkeys(self._gangs)
+            self._unsettled |= dict.fromkeys(one.job for one in self._others.values())
             self._inherited.clear()
 
     def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:
@@ -233,7 +235,8 @@ class PodJobs(RunningPods):
             found = self._tell(events)
             for error in found.errors:
                 if error.event in submitted:
-                    self._gangs[submitted[error.event]].refused = error.message
+                    gang = self._gangs[submitted[error.event]]
+                    gang.refused = gang.explained(error.message)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
             self.see(action for _, action in found.actions)
@@ -252,7 +255,7 @@ class PodJobs(RunningPods):
                     self._leaving.add(action.job)
                     self._send_away(action.job)
             elif isinstance(action, Reject) and action.job in self._gangs:
-                self._gangs[action.job].refused = action.reason
+                self._gangs[action.job].refused = self._gangs[action.job].explained(action.reason)
                 self._unsettled[action.job] = None
 
     def _changed(self, job: str) -> None:
@@ -430,8 +433,8 @@ class PodJobs(RunningPods):
                 try:
                     if gang.name not in branch:
                         branch.submit(self._job(gang), branch.now)
-                except ValueError as error:
-                    gang.refused = str(error)
+                except (KeyError, ValueError) as error:
+                    gang.refused = gang.explained(str(error.args[0]))
             if all(gang.name in branch for gang in gangs):
                 return True
             for action in branch.decide(branch.now):
@@ -489,7 +492,9 @@ class PodJobs(RunningPods):
         if gang.name in self._inherited:
             return Standing("wait", "the pods of the cluster have not been listed yet")
         if gang.name not in scheduler:
-            return Standing("wait", self._lacks(gang) or "its job comes next")
+            lacks = self._lacks(gang)
+            never = self._never(gang) if lacks else ""
+            return Standing("wait", f"{lacks or 'its job comes next'}{never}")
         status = scheduler.status(gang.name)
         if status.state == "pending":
             refusal = status.refusal
@@ -515,24 +520,56 @@ class PodJobs(RunningPods):
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
 
+    def _never(self, gang: Gang) -> str:
+        """That a gang can never run, even when its other pods come."""
+        size = len(gang.members), len(self._nodes())
+        if gang.never[0] != size:
+            gang.never = size, self._refusal_of_all(gang)
+        return gang.never[1] and f"; with all of them it can never run: {gang.never[1]}"
+
+    def _refusal_of_all(self, gang: Gang) -> str:
+        try:
+            pods = gang.waiting
+            group = self._group(pods[0].gang)
+            pods = completed(pods, group)
+            job = self._counted(job_of(pods, group, None, [()] * len(pods), gang.beside))
+            with self._scheduler.what_if() as branch:
+                branch.submit(job, branch.now)
+                found = [one for one in branch.decide(branch.now) if isinstance(one, Reject)]
+        except (LookupError, ValueError):
+            # What is wrong with fewer pods than it needs, too, is said when all are there.
+            return ""
+        return next((one.reason for one in found if one.job == job.name), "")
+
     def victims_for(self, member: Member) -> dict[str, list[str]]:
         """By node the pods that have to go so that a pod's job can start, by identity."""
         status = self._scheduler.status(member.job) if member.job in self._scheduler else None
         if status is None or status.state not in ("pending", "reserved"):
             return {}
-        jobs = set(status.victims)
+        jobs, leaving = set(status.victims), set[str]()
         for name in list(self._leaving):
             victim = self._scheduler.status(name) if name in self._scheduler else None
             if victim is None or not victim.for_job:
                 self._leaving.discard(name)
             elif not self._is_awaited(name, victim.for_job):
-                jobs.add(name)  # the job that it has to stop for is gone
+                leaving.add(name)  # the job that it has to stop for is gone
+        if leaving and status.state == "pending":
+            jobs |= self._next_victims(member.job, leaving)
+        jobs |= leaving
         found: dict[str, list[str]] = {}
         for job in sorted(jobs & self._gangs.keys()):
             for one in self._gangs[job].members.values():
                 if one.node:
                     found.setdefault(one.node, []).append(one.identity)
         return {node: sorted(found[node]) for node in sorted(found)}
+
+    def _next_victims(self, job: str, leaving: set[str]) -> set[str]:
+        """Who has to go beside those that leave already: all of them are evicted at once."""
+        with self._scheduler.what_if() as branch:
+            for name in sorted(leaving):
+                branch.stopped(name, branch.now)
+            actions = branch.decide(branch.now)
+        return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
 
     def _is_awaited(self, victim: str, job: str) -> bool:
         return job in self._scheduler and victim in self._scheduler.status(job).victims

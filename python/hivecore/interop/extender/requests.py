@@ -34,6 +34,7 @@ __all__ = [
     "PREFIX",
     "Request",
     "Shape",
+    "completed",
     "job_of",
     "lacking",
     "lone_job",
@@ -111,6 +112,16 @@ class Request(Struct, frozen=True):
         source = self.source
         return source.virtual_cluster if isinstance(source, PodRequest) else source.tenant
 
+    def explained(self, message: str) -> str:
+        """What is wrong with its job, with the field that names its tenant if that is it."""
+        if show(self.tenant) not in message:
+            return message
+        if isinstance(self.source, PodRequest):
+            return f"{message}, the virtualCluster of the annotation {SPEC}"
+        if self.source.name.startswith(f"{self.tenant}/"):
+            return f"{message}, the pod's namespace; it has no label {QUOTA_NAME} that says another"
+        return f"{message}, which the pod's label {QUOTA_NAME} names"
+
     @property
     def job_name(self) -> str:
         """The name of its job."""
@@ -158,11 +169,22 @@ def lacking(pods: Sequence[Request], group: GangSpec | None, beside: int = 0) ->
     else:
         spec = group or source.spec
         if spec is None and not source.is_alone:
-            return f"the PodGroup {show(gang)} is not known"
+            return (
+                f"the PodGroup {show(gang)} is not known, and the pod says no min-available that "
+                "can be read"
+            )
         known, needed = len(pods) + beside, 1 if spec is None else max(1, spec.min_members)
     return (
         "" if known >= needed else f"{known} of the {needed} pods that {show(gang)} needs are there"
     )
+
+
+def completed(pods: Sequence[Request], group: GangSpec | None) -> list[Request]:
+    """These pods of a gang, and as many like the last one as it still needs."""
+    source = pods[-1].source
+    spec = None if isinstance(source, PodRequest) else group or source.spec
+    needed = 0 if spec is None else min(spec.min_members, _MOST_PODS)
+    return [*pods, *[pods[-1]] * (needed - len(pods))]
 
 
 def wishes_of(pods: Sequence[Request], group: GangSpec | None) -> GangWishes:

@@ -108,6 +108,8 @@ class RunningPods(ClaimedPods):
     def _grown(self, gang: Gang, job: Job) -> list[Role]:
         """The roles of a job with a place for each pod of its gang; none: it has them."""
         members = [one for one in gang.members.values() if one.slot is not None or not one.node]
+        if any(one.request.claims for one in members):
+            return []
         sources = [one.request.source for one in members]
         group = self._groups_of(gang)
         for source in sources:

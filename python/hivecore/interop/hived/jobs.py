@@ -9,10 +9,12 @@ from hivecore.interop.hived.serving.annotations import SPEC, read_spec
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import RequestError, identify, pods_of
+from hivecore.interop.kubernetes.pods import RequestError, identify, pods_of, requested
 from hivecore.scheduler import Job, Role, Where
 
 __all__ = ["job_of_hived_pods", "job_of_request", "read_pod_request"]
+
+_GPUS = "nvidia.com/gpu", "hivecore.io/leaf-cell"
 
 
 def job_of_hived_pods(
@@ -59,13 +61,22 @@ def read_pod_request(pod: Mapping[str, Any], *, strict: bool = True) -> PodReque
     """What a pod says in its annotation.
 
     :param strict: as of `PodRequest.read`.
-    :raises RequestError: it says nothing, or nothing that can be meant.
+    :raises RequestError: it says nothing, or nothing that can be meant; or its containers ask for
+        another number of GPUs.
     :raises TypeError: something is of a wrong type.
     """
     annotation = Field(pod)["metadata"]["annotations"][SPEC]
     if annotation.absent:
         raise RequestError(str(annotation.error("is missing")))
-    return PodRequest.read(read_spec(annotation.text()), identify(pod)[1], strict=strict)
+    request = PodRequest.read(read_spec(annotation.text()), identify(pod)[1], strict=strict)
+    asked = requested(Field(pod), _GPUS) if strict else {}
+    for resource, number in asked.items():
+        if number != request.leaf_number:
+            raise RequestError(
+                f"spec.containers: {resource}={number}, and the annotation says "
+                f"leafCellNumber={request.leaf_number}: they must be the same"
+            )
+    return request
 
 
 def job_of_request(request: PodRequest, name: str | None = None) -> Job:

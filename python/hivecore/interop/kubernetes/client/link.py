@@ -69,12 +69,18 @@ class ClusterLink:
 
     async def run(self) -> None:
         """Follow the cluster for ever."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self.reflectors[:-1]:
-                group.create_task(reflector.run())
-            group.create_task(self._follow_last())
-            for work in (self._follow(), self._touch(), *self._more()):
-                group.create_task(work)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for reflector in self.reflectors[:-1]:
+                    group.create_task(reflector.run())
+                group.create_task(self._follow_last())
+                for work in (self._follow(), self._touch(), *self._more()):
+                    group.create_task(work)
+        finally:
+            # Touches that are under way need the connection, which is closed next.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow_last(self) -> None:
         for reflector in self.reflectors[:-1]:
