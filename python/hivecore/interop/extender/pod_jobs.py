@@ -18,7 +18,6 @@ from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     PREFIX,
     Request,
-    completed,
     job_of,
     lacking,
     wishes_of,
@@ -196,11 +195,6 @@ class PodJobs(RunningPods):
                 self._unsettled[gang.name] = None
                 if known not in (None, group):
                     gang.is_redefined, gang.refused = True, ""
-
-    def keep_groups(self, kind: str, names: set[str]) -> None:
-        """There are no PodGroups of a kind but these."""
-        groups = self._groups.get(kind, {})
-        self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
     def set_node(self, node: str, healthy: bool) -> None:
         """A node is lost, or back."""
@@ -520,27 +514,6 @@ class PodJobs(RunningPods):
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
 
-    def _never(self, gang: Gang) -> str:
-        """That a gang can never run, even when its other pods come."""
-        size = len(gang.members), len(self._nodes())
-        if gang.never[0] != size:
-            gang.never = size, self._refusal_of_all(gang)
-        return gang.never[1] and f"; with all of them it can never run: {gang.never[1]}"
-
-    def _refusal_of_all(self, gang: Gang) -> str:
-        try:
-            pods = gang.waiting
-            group = self._group(pods[0].gang)
-            pods = completed(pods, group)
-            job = self._counted(job_of(pods, group, None, [()] * len(pods), gang.beside))
-            with self._scheduler.what_if() as branch:
-                branch.submit(job, branch.now)
-                found = [one for one in branch.decide(branch.now) if isinstance(one, Reject)]
-        except (LookupError, ValueError):
-            # What is wrong with fewer pods than it needs, too, is said when all are there.
-            return ""
-        return next((one.reason for one in found if one.job == job.name), "")
-
     def victims_for(self, member: Member) -> dict[str, list[str]]:
         """By node the pods that have to go so that a pod's job can start, by identity."""
         status = self._scheduler.status(member.job) if member.job in self._scheduler else None
@@ -562,14 +535,6 @@ class PodJobs(RunningPods):
                 if one.node:
                     found.setdefault(one.node, []).append(one.identity)
         return {node: sorted(found[node]) for node in sorted(found)}
-
-    def _next_victims(self, job: str, leaving: set[str]) -> set[str]:
-        """Who has to go beside those that leave already: all of them are evicted at once."""
-        with self._scheduler.what_if() as branch:
-            for name in sorted(leaving):
-                branch.stopped(name, branch.now)
-            actions = branch.decide(branch.now)
-        return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
 
     def _is_awaited(self, victim: str, job: str) -> bool:
         return job in self._scheduler and victim in self._scheduler.status(job).victims

@@ -12,11 +12,18 @@ from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import Adopter, event_of, lone_name
 from hivecore.interop.extender.claimed_pods import ClaimedPods
 from hivecore.interop.extender.gangs import Gang, Member
-from hivecore.interop.extender.requests import Request, job_of, lacking, lone_job, shape_of
+from hivecore.interop.extender.requests import (
+    Request,
+    completed,
+    job_of,
+    lacking,
+    lone_job,
+    shape_of,
+)
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
-from hivecore.scheduler import Action, Job, Role, Scheduler, SchedulerEvent
+from hivecore.scheduler import Action, Job, Preempt, Reject, Role, Scheduler, SchedulerEvent
 
 __all__ = ["RunningPods"]
 
@@ -24,7 +31,7 @@ _ALL = 2**31  # more pods than there are
 
 
 class RunningPods(ClaimedPods):
-    """The part of `PodJobs` that has jobs grow, and takes up what runs already."""
+    """The part of `PodJobs` that looks ahead, has jobs grow, and takes up what runs already."""
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
         super().__init__(scheduler)
@@ -137,6 +144,40 @@ class RunningPods(ClaimedPods):
             return None if member is None else self._group(member.request.gang)
         except ValueError:
             return None
+
+    def _never(self, gang: Gang) -> str:
+        """That a gang can never run, even when its other pods come."""
+        size = len(gang.members), len(self._nodes())
+        if gang.never[0] != size:
+            gang.never = size, self._refusal_of_all(gang)
+        return gang.never[1] and f"; with all of them it can never run: {gang.never[1]}"
+
+    def _refusal_of_all(self, gang: Gang) -> str:
+        try:
+            pods = gang.waiting
+            group = self._group(pods[0].gang)
+            pods = completed(pods, group)
+            job = self._counted(job_of(pods, group, None, [()] * len(pods), gang.beside))
+            with self._scheduler.what_if() as branch:
+                branch.submit(job, branch.now)
+                found = [one for one in branch.decide(branch.now) if isinstance(one, Reject)]
+        except (LookupError, ValueError):
+            # What is wrong with fewer pods than it needs, too, is said when all are there.
+            return ""
+        return next((one.reason for one in found if one.job == job.name), "")
+
+    def _next_victims(self, job: str, leaving: set[str]) -> set[str]:
+        """Who has to go beside those that leave already: all of them are evicted at once."""
+        with self._scheduler.what_if() as branch:
+            for name in sorted(leaving):
+                branch.stopped(name, branch.now)
+            actions = branch.decide(branch.now)
+        return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
+
+    def keep_groups(self, kind: str, names: set[str]) -> None:
+        """There are no PodGroups of a kind but these."""
+        groups = self._groups.get(kind, {})
+        self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
     # --- pods that run without a place
 
