@@ -143,3 +143,22 @@ def test_a_job_that_was_adopted_fails_and_is_evicted_like_others(parts, on_failu
     scheduler.fail("j", 2.0)
     assert [type(one).__name__ for one in scheduler.decide(2.0)] == ["Start"]
     scheduler.check()
+
+
+def test_an_adopted_job_that_has_to_leave_waits_again():
+    scheduler = make_scheduler(COMPOSITIONS["cells"])
+    for i, node in enumerate(NODES):
+        pods = [PlacedPod("pod", 0, node, (("gpu", (0, 1, 2, 3)),))]
+        scheduler.adopt(Job(f"idle{i}", "a", 4, guaranteed=False), pods, now=0.0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=0.0)
+    leaving = [action.job for action in scheduler.decide(now=0.0)]
+    assert len(leaving) == 2
+    for job in leaving:
+        scheduler.stopped(job, now=1.0)
+    scheduler.decide(now=1.0)
+    scheduler.check()
+    assert [scheduler.state(job) for job in ("train", *leaving)] == [
+        "running",
+        "pending",
+        "pending",
+    ]

@@ -139,9 +139,7 @@ class Request(Struct, frozen=True):
             own = job_of_request(self.source, job.name)
             alike = own.replace(where=job.where, roles=job.roles) == job
             return alike and _counts(own) == _counts(job)  # one that was adopted has started
-        return self.common == (job.tenant, job.priority, job.preemptible) and any(
-            shape_of(role)[:-1] == self.shape_in(job) for role in job.roles
-        )
+        return self.common == (job.tenant, job.priority, job.preemptible)
 
 
 def _counts(job: Job) -> list[tuple[str, int, int]]:

@@ -170,7 +170,8 @@ class RunningPods(ClaimedPods):
         """Who has to go beside those that leave already: all of them are evicted at once."""
         with self._scheduler.what_if() as branch:
             for name in sorted(leaving):
-                branch.stopped(name, branch.now)
+                if not branch.status(name).has_stopped:
+                    branch.stopped(name, branch.now)
             actions = branch.decide(branch.now)
         return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
 
