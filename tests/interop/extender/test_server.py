@@ -169,6 +169,20 @@ def test_a_new_log_while_pods_run_takes_them_up_and_names_those_that_contradict(
         assert pod["spec"]["nodeName"] == "n0"
 
 
+def test_gangs_grow_with_their_pods_and_count_a_launcher_that_is_bound_past_us(tmp_path):
+    with served(tmp_path) as (api, server, _):
+        for i in range(4):
+            api._put("pods", koordinator_pod(f"g{i}", "a", 2, "g", 2))
+        until(lambda: len(bound(api)) == 4)
+        launcher = koordinator_pod("launcher", "b", 0, "m", 4)
+        launcher["spec"]["nodeName"] = "cpu-node"
+        api._put("pods", launcher)
+        for i in range(3):
+            api._put("pods", koordinator_pod(f"m{i}", "b", 1, "m", 4))
+        until(lambda: len(bound(api)) == 8)
+        assert server.jobs() == {"pods:x:g": "running", "pods:x:m": "running"}
+
+
 def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
     pod = koordinator_pod(name, vc, 2)
     pod["metadata"]["labels"][label] = group
