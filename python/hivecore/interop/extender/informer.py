@@ -1,5 +1,6 @@
 """What Kubernetes reports, passed on to the jobs of its pods."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -40,6 +41,7 @@ class JobInformer(ClusterInformer):
         self.scheduler_names: frozenset[str] = frozenset({_DEFAULT})
         """The profiles of kube-scheduler whose pods are ours."""
         self._crowds: dict[str, str] = {}  # node by pod of others
+        self._crowded = Counter[str]()
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
 
     def apply(self, events: Any) -> list[str]:
@@ -87,7 +89,9 @@ class JobInformer(ClusterInformer):
         if self._scheduler.cells is None:
             name = owner_name(Field(pod))
             self._jobs.set_other(identity, name, request, node, read_devices(pod))
-        elif self._crowds.setdefault(identity, node) == node:
+        elif identity not in self._crowds:
+            self._crowds[identity] = node
+            self._crowded[node] += 1
             self._set_ready(node, self._ready.get(node, node in self._nodes()))
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
@@ -111,10 +115,11 @@ class JobInformer(ClusterInformer):
         self._settled(identity)
         self._jobs.lose(identity)
         if node := self._crowds.pop(identity, ""):
+            self._crowded[node] -= 1
             self._set_ready(node, self._ready.get(node, True))
 
     def _set_health(self, node: str, ready: bool) -> None:
-        ready = ready and node not in self._crowds.values()
+        ready = ready and not self._crowded[node]
         if self._healthy.get(node, True) != ready:
             self._healthy[node] = ready
             self._jobs.set_node(node, ready)

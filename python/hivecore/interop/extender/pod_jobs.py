@@ -119,6 +119,7 @@ class PodJobs(RunningPods):
         """A pod is gone, or has ended."""
         member = self.members.pop(identity, None)
         known = member or self._others.pop(identity, None)
+        self._new_others.pop(identity, None)
         if known is not None and self._lone.get(lone_name(known.name)) == identity:
             del self._lone[lone_name(known.name)]
             self._events.append(_of("finish", lone_name(known.name)))
@@ -180,7 +181,7 @@ class PodJobs(RunningPods):
             self.is_listed = True
             self._unsettled |= self._inherited
             self._unsettled |= dict.fromkeys(self._gangs)
-            self._unsettled |= dict.fromkeys(one.job for one in self._others.values())
+            self._unsettled |= dict.fromkeys(one.job for one in self._new_others.values())
             self._inherited.clear()
 
     def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:

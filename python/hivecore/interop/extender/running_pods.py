@@ -40,6 +40,7 @@ class RunningPods(ClaimedPods):
         self._events: list[SchedulerEvent] = []
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
+        self._new_others: dict[str, Member] = {}  # they are not counted yet
 
     def see(self, actions: Iterable[Action]) -> None:
         """The scheduler has said something."""
@@ -60,7 +61,8 @@ class RunningPods(ClaimedPods):
         if identity not in self._others:
             self.lose(identity)
             job = lone_name(name)
-            self._others[identity] = Member(identity, name, request, job, node=node, held=held)
+            other = Member(identity, name, request, job, node=node, held=held)
+            self._others[identity] = self._new_others[identity] = other
             self._unsettled[job] = None
 
     def _group(self, gang: str) -> GangSpec | None:
@@ -187,9 +189,10 @@ class RunningPods(ClaimedPods):
         gangs = [self._gangs[name] for name in self._unsettled if name in self._gangs]
         found = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
         found = self._on_known_nodes(found) if self.is_listed else []
-        others = [one for one in self._others.values() if self._unsettled.keys() & {one.job}]
-        if not self.is_listed or not (found or others):
+        if not self.is_listed or not (found or self._new_others):
             return
+        nodes, others = set(self._nodes()), list(self._new_others.values())
+        self._new_others = {}
         with self._scheduler.what_if() as branch:
             for event in self._events:
                 with suppress(KeyError, ValueError, StaleDecisionError):
@@ -199,7 +202,8 @@ class RunningPods(ClaimedPods):
             for gang, pods in sorted(found, key=lambda one: not all(pod.held for pod in one[1])):
                 self._adopt_pods(adopter, gang, pods)
             for other in others:
-                self._adopt_alone(adopter, other, is_other=True)
+                if not nodes or other.node in nodes:
+                    self._adopt_alone(adopter, other, is_other=True)
             events = [*self._events, *adopter.told()]
         self._events = []
         if events:
