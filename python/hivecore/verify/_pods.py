@@ -68,8 +68,8 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
 
 def check_per_node(job: Job, state: State) -> None:
     """No node has more pods of a role than it may get."""
-    name = job_of(job.name)
-    entries = [of for key, of in state.has.items() if job_of(key) == name]
+    name = job.of if isinstance(job, Lone) else job.name
+    entries = [state.has[key] for key in (name, *state.extras(name))]
     there = Counter((pod.role, pod.node) for of in entries for pod in of.pods if pod.node)
     for role in job.roles:
         for (of_role, node), pods in there.items():
