@@ -175,27 +175,7 @@ class _Search:
     def chosen(self, refused: Refused) -> Victims:
         """The victims with which the unit starts, in order; none: there are none."""
         victims = self.victims(refused, self.of_quotas(self.stages, refused))
-        return self._leaving_few_fragments(self.newest(victims))
-
-    def _leaving_few_fragments(self, victims: Victims) -> Victims:
-        """Of sets of as many and as important jobs the one that leaves the fewest fragments."""
-        if not victims or self.goal is None or any(self.jobs[name].extra_of for name in victims):
-            return victims
-        rank, best, tries = self._ranks(victims), _fragments(self, victims), _MOST_SETS
-        for names in islice(combinations(self._candidates, len(victims)), _MOST_LOOKS):
-            if not tries or not best:
-                break
-            if self._ranks(names) != rank or not self._is_fair(names):
-                continue
-            tries -= 1
-            left = _fragments(self, names)
-            if left < best:
-                best, victims = left, {name: self._candidates[name] for name in names}
-        return victims
-
-    def _ranks(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The guaranteed jobs of these, all, and how important they are."""
-        return tuple(map(sum, zip(*(self._cost(name)[:3] for name in names), strict=True)))
+        return _leaving_few_fragments(self, self.newest(victims))
 
     def newest(self, victims: Victims) -> Victims:
         """The same with the newest extra pods of each job, if these are enough as well."""
@@ -644,6 +624,28 @@ def _only(victims: Victims, names: Iterable[str]) -> Victims:
     """The victims with these names, in the same order."""
     kept = set(names)
     return {name: why for name, why in victims.items() if name in kept}
+
+
+def _leaving_few_fragments(search: _Search, victims: Victims) -> Victims:
+    """Of sets of as many and as important jobs the one that leaves the fewest fragments."""
+    if not victims or search.goal is None or any(search.jobs[name].extra_of for name in victims):
+        return victims
+    rank, best, tries = _ranks(search, victims), _fragments(search, victims), _MOST_SETS
+    for names in islice(combinations(search._candidates, len(victims)), _MOST_LOOKS):
+        if not tries or not best:
+            break
+        if _ranks(search, names) != rank or not search._is_fair(names):
+            continue
+        tries -= 1
+        left = _fragments(search, names)
+        if left < best:
+            best, victims = left, {name: search._candidates[name] for name in names}
+    return victims
+
+
+def _ranks(search: _Search, names: Iterable[str]) -> tuple[int, ...]:
+    """The guaranteed jobs of these, all, and how important they are."""
+    return tuple(map(sum, zip(*(search._cost(name)[:3] for name in names), strict=True)))
 
 
 def _fragments(search: _Search, names: Collection[str]) -> float:
