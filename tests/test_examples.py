@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installe
 
 SAYS = {
     "broker.py": "second leads, and knows ['train']\nsecond handled tune\n",
-    "cluster_dump.py": "2 pods of 5 GPUs: starts, ['speech:tts'] would leave",
+    "cluster_dump.py": "2 pods of 5 GPUs: starts, ['speech/tts'] would leave",
     "data_loader.py": "epoch 3: 0 remote reads of text",
     "defragment.py": "train starts on n1",
     "devices.py": "train on n0: gpu 2, gpu 3, rdma 1",
