@@ -1,0 +1,292 @@
+"""The broker: it makes Slurm run what a scheduler decides.
+
+Each round compares all that Slurm says with all that the scheduler believes, and corrects either. It
+keeps nothing that matters from round to round, so it can begin beside running jobs, may die between
+any two commands, and does not depend on whether Slurm has obeyed: what did not happen shows in the
+next round. The scheduler's books follow Slurm, never the other way round: a job that runs elsewhere
+is adopted where it runs.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from hivecore._arguments import as_choice, as_float
+from hivecore.errors import StaleDecisionError
+from hivecore.interop.slurm.live.commands import commands, run_command
+from hivecore.interop.slurm.live.queue import (
+    NODES,
+    QUEUE,
+    SlurmJob,
+    read_details,
+    read_nodes,
+    read_queue,
+)
+from hivecore.scheduler import Action, Job, PlacedPod, Preempt, Reject, Role, Scheduler, Start
+
+__all__ = ["Broker"]
+
+_RUNS = ("running", "lent")
+_Gpus = Mapping[str, tuple[int, ...]]
+
+
+class Broker:
+    """Lets a scheduler decide for a Slurm of which jobs with GPUs wait held.
+
+    :param scheduler: with the nodes of Slurm by name, and victims that take time to stop.
+    :param run: runs a command with a text as its input and returns what it prints, or raises
+        `OSError`.
+    :param tenant: as of `read_queue`.
+    :param spare: as of `read_queue`.
+    :param how: as of `commands`.
+    :param typed: as of `commands`.
+    :param patience: seconds that a released job may take to start, or a victim to stop, before it is
+        told again.
+    :raises ValueError: the scheduler's victims stop at once, or a value is out of range.
+
+    ``problems`` has by job why hivecore cannot place it or account for it, in words.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        run: Callable[..., str] = run_command,
+        *,
+        tenant: str = "account",
+        spare: Collection[str] = (),
+        how: str = "require",
+        typed: bool = False,
+        patience: float = 10.0,
+    ) -> None:
+        if scheduler.immediate:
+            raise ValueError("scheduler: its victims stop at once, those of Slurm take time")
+        self.scheduler = scheduler
+        self.problems: dict[str, str] = {}
+        self._run, self._tenant, self._spare = run, tenant, tuple(spare)
+        self._how, self._typed = as_choice(how, "how", ("require", "exclude")), typed
+        self._patience = as_float(patience, "patience")
+        self._jobs: dict[str, SlurmJob] = {}
+        self._names: tuple[str, ...] = ()  # of Slurm's nodes
+        self._nodes: dict[str, bool] = {}
+        self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
+        self._told: dict[str, tuple[float, int]] = {}  # by job the time and restarts of its release
+        self._asked: dict[str, float] = {}  # by victim when it was told to stop
+        #: by job its nodes and restarts when it was found where the scheduler believes it is
+        self._right: dict[str, tuple[tuple[str, ...], int]] = {}
+        self._refused: set[str] = set()  # by the scheduler
+        self._now = 0.0
+
+    def step(self, now: float) -> list[Action]:
+        """One round: read Slurm, tell the scheduler, let it decide, tell Slurm.
+
+        :returns: the actions that were decided; none if Slurm does not answer.
+        :raises ValueError: what Slurm prints cannot be read.
+        """
+        self._now = max(as_float(now, "now"), self.scheduler.now)
+        try:
+            lines = self._catch_up()
+        except OSError:
+            return []
+        actions = self.scheduler.decide(self._now)
+        for action in actions:
+            lines += self._carry_out(action)
+        if lines:
+            self._send(lines)
+        return actions
+
+    def _send(self, lines: list[str]) -> None:
+        try:
+            self._run(("scontrol",), "\n".join(lines) + "\n")
+        except OSError:
+            return  # the next round finds what was not done
+
+    def _catch_up(self) -> list[str]:
+        """Read Slurm and tell the scheduler; returns the commands for what must not be."""
+        nodes = {node.name: node for node in read_nodes(self._run(NODES))}
+        self._names = tuple(nodes)
+        jobs = read_queue(
+            self._run(QUEUE),
+            tenant=self._tenant,
+            spare=self._spare,
+            node_gpus=max((node.gpus for node in nodes.values()), default=0),
+            typed=self._typed,
+        )
+        self._jobs = {job.id: job for job in jobs if job.each or job.problem}
+        self._forget_ended()
+        lines = [line for job in self._jobs.values() if job.waits for line in self._waits(job)]
+        lines += self._check_running([job for job in self._jobs.values() if not job.waits])
+        for name, node in nodes.items():
+            self._tell_node(name, node.healthy and name not in self._odd)
+        return lines
+
+    def _tell_node(self, name: str, healthy: bool) -> None:
+        if self._nodes.get(name, True) != healthy:
+            self._nodes[name] = healthy
+            try:
+                self.scheduler.set_node(name, healthy, self._now)
+            except KeyError:
+                return  # a node of Slurm that is not for this scheduler
+
+    def _forget_ended(self) -> None:
+        for name in [name for name in self.scheduler if name not in self._jobs]:
+            self._end(name)
+        for known in (self.problems, self._told, self._asked, self._right):
+            for name in known.keys() - self._jobs.keys():
+                del known[name]
+        self._refused &= self._jobs.keys()
+
+    def _end(self, name: str) -> None:
+        status = self.scheduler.status(name)
+        if status.state in _RUNS and not status.for_job:
+            self.scheduler.finish(name, self._now)
+        elif not status.is_ending:
+            self.scheduler.cancel(name, self._now)
+
+    # --- jobs that wait in Slurm
+
+    def _waits(self, job: SlurmJob) -> list[str]:
+        name = job.id
+        self._right.pop(name, None)
+        told_at, restarts = self._told.get(name, (-1e18, 0))
+        is_early = self._now - told_at <= self._patience and restarts == job.restarts
+        known = name in self.scheduler
+        victim = known and self.scheduler.status(name).for_job
+        if not job.held and is_early and not victim:
+            return []
+        lines = [] if job.held else [f"hold {name}"]
+        self._told.pop(name, None)
+        if known:
+            self._waits_again(name)
+        elif job.problem:
+            self.problems[name] = job.problem
+        elif not (job.depends or name in self._refused or self._is_later(job)):
+            self._submit(job)
+        return lines
+
+    def _is_later(self, job: SlurmJob) -> bool:
+        """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
+        return job.start > self._now and not job.restarts and job.held
+
+    def _waits_again(self, name: str) -> None:
+        """It has stopped for another job; or it ran and was requeued, or did not start."""
+        status = self.scheduler.status(name)
+        self._asked.pop(name, None)
+        if status.for_job:
+            if not status.has_stopped:
+                self.scheduler.stopped(name, self._now)
+        elif status.state in _RUNS:
+            self.scheduler.fail(name, self._now)
+
+    def _submit(self, job: SlurmJob) -> None:
+        assert job.job is not None
+        try:
+            self.scheduler.submit(job.job, self._now)
+            self.problems.pop(job.id, None)
+        except (KeyError, ValueError) as error:
+            self._refuse(job.id, str(error))
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._refused.add(name)
+        self.problems[name] = why
+
+    # --- jobs that run in Slurm
+
+    def _check_running(self, jobs: list[SlurmJob]) -> list[str]:
+        lines, new = [], []
+        for job in jobs:
+            if job.id not in self.scheduler:
+                new.append(job)
+            elif self.scheduler.status(job.id).for_job:
+                lines += self._stop_again(job)
+            elif self._right.get(job.id) != (job.nodes, job.restarts) and job.state != "COMPLETING":
+                new.append(job)
+        if not new and not self._odd:
+            return lines
+        details = self._details(new)
+        wrong = [job for job in new if not self._is_right(job, details.get(job.id, {}))]
+        for job in wrong:
+            if job.id in self.scheduler:
+                self.scheduler.cancel(job.id, self._now)
+        self._odd = set()
+        for job in wrong:
+            self._adopt(job, details.get(job.id, {}))
+        return lines
+
+    def _stop_again(self, job: SlurmJob) -> list[str]:
+        if self._now - self._asked.get(job.id, -1e18) <= self._patience:
+            return []
+        self._asked[job.id] = self._now
+        return [f"requeuehold {job.id}"]
+
+    def _details(self, jobs: list[SlurmJob]) -> dict[str, dict[str, tuple[int, ...]]]:
+        asked = [job.id for job in jobs if self._typed or job.id not in self.scheduler]
+        if not asked:
+            return {}
+        lines = "\n".join(f"show job {name}" for name in asked)
+        return read_details(self._run(("scontrol", "-d", "-o"), lines + "\n"))
+
+    def _is_right(self, job: SlurmJob, gpus: _Gpus) -> bool:
+        """Whether a job runs where the scheduler believes it runs."""
+        if job.id not in self.scheduler:
+            return False
+        status = self.scheduler.status(job.id)
+        if status.state not in _RUNS or {pod.node for pod in status.pods} != {*job.nodes}:
+            return False
+        if self._typed and any(
+            gpus.get(pod.node, ()) != pod.gpus[: job.each] for pod in status.pods
+        ):
+            return False
+        self._right[job.id] = job.nodes, job.restarts
+        return True
+
+    def _adopt(self, job: SlurmJob, gpus: _Gpus) -> None:
+        """Take up a job where it runs; where that cannot be, its nodes get no jobs."""
+        reason, since = "", min(max(job.start, 0.0), self._now)
+        adopted, placed = _as_it_runs(job, gpus)
+        bare = [pod.replace(minors=()) for pod in placed]
+        for pods in (placed, bare):  # GPUs that Slurm chose may be others in the books
+            try:
+                self.scheduler.adopt(adopted, pods, self._now, since=since)
+            except (KeyError, ValueError, StaleDecisionError) as error:
+                reason = str(error)
+            else:
+                self._right[job.id] = job.nodes, job.restarts
+                self.problems.pop(job.id, None)
+                return
+        self.problems[job.id] = reason
+        self._odd.update(job.nodes)
+
+    # --- what was decided
+
+    def _carry_out(self, action: Action) -> list[str]:
+        if isinstance(action, Reject):
+            self._refuse(action.job, action.reason)
+        job = self._jobs.get(getattr(action, "job", ""))
+        if job is None or isinstance(action, Reject):
+            return []
+        if isinstance(action, Preempt):
+            self._asked[job.id] = self._now
+        try:
+            lines = commands(action, job, self._how, self._typed, nodes=self._names)
+        except ValueError as error:
+            if isinstance(action, Start):
+                self.scheduler.cancel(job.id, self._now)
+                self._refuse(job.id, str(error))
+            return []
+        if isinstance(action, Start):
+            self._told[job.id] = self._now, job.restarts
+        return lines
+
+
+def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
+    """A job with a role for each number of GPUs that it has on a node, and its pods."""
+    by_count: dict[int, list[str]] = {}
+    for node in job.nodes:
+        by_count.setdefault(len(gpus.get(node, ())) or job.each, []).append(node)
+    names = {count: "node" if len(by_count) == 1 else f"gpus{count}" for count in by_count}
+    roles = [Role(names[count], len(nodes), gpus=count) for count, nodes in by_count.items()]
+    pods = [
+        PlacedPod(names[count], index, node, (("gpu", gpus[node]),) if gpus.get(node) else ())
+        for count, nodes in by_count.items()
+        for index, node in enumerate(nodes)
+    ]
+    job_now = job.job or Job(job.id, job.tenant, [Role("node")])
+    return job_now.replace(roles=roles), pods

@@ -1,0 +1,324 @@
+"""Slurm's jobs and nodes from what squeue, sinfo and scontrol print."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from hivecore._arguments import as_choice, as_text
+from hivecore._record import Record
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.slurm.hostlists import expand_hostlist
+from hivecore.scheduler import Job, Role
+
+__all__ = ["NODES", "QUEUE", "SlurmJob", "SlurmNode", "read_details", "read_nodes", "read_queue"]
+
+#: column of squeue -> key in the JSON of squeue
+_COLUMNS = {
+    "JobArrayID": "",
+    "State": "job_state",
+    "Reason": "state_reason",
+    "PriorityLong": "priority",
+    "NumNodes": "node_count",
+    "NodeList": "nodes",
+    "tres-per-node": "tres_per_node",
+    "tres-per-job": "tres_per_job",
+    "tres-per-task": "tres_per_task",
+    "tres-per-socket": "tres_per_socket",
+    "Nice": "nice",
+    "RestartCnt": "restart_cnt",
+    "TimeLimit": "time_limit",
+    "StartTime": "start_time",
+    "Account": "account",
+    "UserName": "user_name",
+    "Partition": "partition",
+    "QOS": "qos",
+    "Dependency": "dependency",
+    "AdminComment": "admin_comment",
+}
+_TENANTS = {"account": "Account", "user": "UserName", "partition": "Partition", "qos": "QOS"}
+#: The commands whose output `read_queue` and `read_nodes` take, with SLURM_TIME_FORMAT=%s.
+QUEUE = ("squeue", "-h", "-r", "-O", ",".join(f"{name}:|" for name in _COLUMNS))
+NODES = ("sinfo", "-h", "-N", "-o", "%N|%T|%G|%c")
+
+_NOTHING = ("", "N/A", "(null)", "None")
+_GPUS = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=][A-Za-z_]\w*)?(?:[:=](\d+))?(?=,|\(|$)")
+_WISH = re.compile(r"hivecore:gpu=(\d+)")
+_INDICES = re.compile(r"gpu(?::[A-Za-z_]\w*)?:\d+\(IDX:([0-9,-]*)\)")
+_JOB = re.compile(r"JobId=(\d+)")
+_NODES_OF = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_BAD = re.compile(r"down|drain|fail|error|maint|reboot|power|unknown|future|no_respond|[*~#!%$@^]")
+
+
+class SlurmJob(Record, frozen=True):
+    """A job of Slurm.
+
+    :param id: its number, with that of an array's element: "12" or "12_3".
+    :param job: the same job as hivecore sees it; ``None``: it has no GPUs, or cannot be placed.
+    :param state: "PENDING", "RUNNING", and so on.
+    :param reason: why it waits.
+    :param nodes: those that it has.
+    :param gpus: the indices of its GPUs on each of them, where they are known.
+    :param held: whether it waits to be released.
+    :param count: how many nodes it asks for.
+    :param each: how many GPUs it asks for on each node.
+    :param restarts: how often it was requeued.
+    :param start: when it started, or is to start at the earliest, in seconds; 0: unknown.
+    :param tenant: of the job in hivecore.
+    :param depends: whether it waits for other jobs.
+    :param problem: why hivecore cannot place it; "": it can, or it has no GPUs.
+    """
+
+    id: str
+    job: Job | None
+    state: str
+    reason: str = ""
+    nodes: tuple[str, ...] = ()
+    gpus: tuple[tuple[int, ...], ...] = ()
+    held: bool = False
+    count: int = 1
+    each: int = 0
+    restarts: int = 0
+    start: float = 0.0
+    tenant: str = "unknown"
+    depends: bool = False
+    problem: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has no nodes."""
+        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+
+
+class SlurmNode(Record, frozen=True):
+    """A node of Slurm.
+
+    :param state: as sinfo says it, in lower case.
+    :param gpus: how many it has.
+    :param types: the types of its GPUs, in the order of the file gres.conf.
+    :param cpus: how many it has.
+    :param healthy: whether jobs may start there.
+    """
+
+    name: str
+    state: str
+    gpus: int = 0
+    types: tuple[str, ...] = ()
+    cpus: int = 0
+    healthy: bool = True
+
+
+def read_queue(
+    text: str,
+    *,
+    tenant: str = "account",
+    spare: Collection[str] = (),
+    node_gpus: int = 0,
+    typed: bool = False,
+) -> tuple[SlurmJob, ...]:
+    """The jobs that squeue prints, by `QUEUE` or as JSON.
+
+    :param tenant: what is the tenant in hivecore: "account", "user", "partition" or "qos"; where it
+        is missing the user is.
+    :param spare: partitions and QOS of which jobs run without a guarantee.
+    :param node_gpus: the GPUs of the largest node, for jobs on several nodes.
+    :param typed: each GPU of a node has a type of its own, so jobs are told their GPUs.
+    :raises ValueError: the text is something else.
+    :raises TypeError: it is no string.
+
+    The higher ``nice`` is, the lower is the priority. hivecore takes jobs that ask for GPUs per
+    node; those that ask in another way have a `SlurmJob.problem`.
+    """
+    as_choice(tenant, "tenant", tuple(_TENANTS))
+    rows = _json_rows(text) if _is_json(text) else [_row(line) for line in _lines(text)]
+
+    def read(row: Mapping[str, str]) -> SlurmJob:
+        return _job(row, _TENANTS[tenant], spare, node_gpus, typed)
+
+    return tuple(map(read, rows))
+
+
+def _is_json(text: str) -> bool:
+    return as_text(text, "text").lstrip().startswith("{")
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _row(line: str) -> dict[str, str]:
+    values = line.split("|", len(_COLUMNS) - 1)
+    if len(values) < len(_COLUMNS):
+        raise ValueError(f"text: {show(line)} has {len(values)} of {len(_COLUMNS)} columns")
+    return dict(zip(_COLUMNS, values, strict=True))
+
+
+def _json_rows(text: str) -> list[dict[str, str]]:
+    rows = []
+    for data in _array(text, "jobs"):
+        row = {column: _plain(data.get(key)) for column, key in _COLUMNS.items()}
+        task = _plain(data.get("array_task_id"))
+        array = _plain(data.get("array_job_id"))
+        row["JobArrayID"] = f"{array}_{task}" if array not in ("", "0") and task else _plain(data["job_id"])
+        if row["TimeLimit"].isdecimal():
+            row["TimeLimit"] += ":00"  # minutes
+        rows.append(row)
+    return [row for row in rows if row["State"] not in _ENDED]
+
+
+_ENDED = (
+    *("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"),
+    *("DEADLINE", "OUT_OF_MEMORY"),
+)
+
+
+def _array(text: str, key: str) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(text)[key]
+        return [{**row} for row in rows]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"text: is no JSON with an array {key!r}: {error}") from None
+
+
+def _plain(value: Any) -> str:
+    """A number or text; newer versions have lists of states, and numbers that may be unset."""
+    if isinstance(value, list):
+        return _plain(value[0]) if value else ""
+    if isinstance(value, dict):
+        return _plain(value.get("number")) if value.get("set") else ""
+    return "" if value is None else str(value)
+
+
+def _job(
+    row: Mapping[str, str], tenant: str, spare: Collection[str], node_gpus: int, typed: bool
+) -> SlurmJob:
+    name = row["JobArrayID"].strip()
+    if not re.fullmatch(r"\d+([_+][\d\[\],%-]+)?", name):
+        raise ValueError(f"text: {show(name)} is no number of a job")
+    wish = _WISH.search(row["AdminComment"])
+    each = int(wish[1]) if wish else _count(row["tres-per-node"])
+    nodes = row["NumNodes"]
+    other = [row[f"tres-per-{part}"] for part in ("job", "task", "socket")]
+    problem = ""
+    if any(map(_count, other)):
+        problem = "it asks for GPUs, but not per node (--gres or --gpus-per-node)"
+    elif "+" in name:
+        problem = "it is a part of a heterogeneous job" if each else ""
+    elif each and not nodes.isdecimal():
+        problem = f"it asks for {nodes} nodes, not for a number"
+    count = int(nodes) if nodes.isdecimal() else 1
+    if each and count > 1 and not node_gpus:
+        problem = problem or "it has several nodes, and how many GPUs a node has is unknown"
+    job = None
+    named = next((row[key] for key in (tenant, "UserName") if row[key] not in _NOTHING), "unknown")
+    if each and not problem:
+        guaranteed = row["Partition"] not in spare and row["QOS"] not in spare
+        job = Job(
+            name,
+            named,
+            [_role(count, each, node_gpus, typed)],
+            priority=max(-1000, min(1000, -_number(row["Nice"]))),
+            guaranteed=guaranteed,
+            run_time=_seconds(row["TimeLimit"]),
+        )
+    return SlurmJob(
+        name,
+        job,
+        row["State"],
+        row["Reason"],
+        () if row["NodeList"] in _NOTHING else expand_hostlist(row["NodeList"]),
+        held=row["PriorityLong"] == "0",
+        count=count,
+        each=each,
+        restarts=_number(row["RestartCnt"]),
+        start=float(_number(row["StartTime"])),
+        tenant=named,
+        depends=row["Dependency"] not in _NOTHING,
+        problem=problem,
+    )
+
+
+def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
+    """The pods of a job, of which Slurm puts each on a node of its own (`-N`).
+
+    PODS ON DIFFERENT NODES: a role cannot ask for this yet; ``Role(per_node=1)`` belongs here. Until
+    then such pods take whole nodes in hivecore's books, unless no two fit on a node anyway.
+    """
+    if nodes > 1 and (typed or 2 * gpus <= node_gpus):
+        gpus = node_gpus
+    return Role("node", nodes, gpus=gpus)
+
+
+def _count(tres: str) -> int:
+    return sum(int(number or 1) for number in _GPUS.findall(tres))
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else 0
+
+
+def _seconds(text: str) -> float | None:
+    parts = _TIME.fullmatch(text)
+    if parts is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds) or None
+
+
+def read_nodes(text: str) -> tuple[SlurmNode, ...]:
+    """The nodes that sinfo prints, by `NODES` or as JSON.
+
+    :raises ValueError: the text is something else.
+    :raises TypeError: it is no string.
+    """
+    found: dict[str, SlurmNode] = {}
+    for name, state, gres, cpus in _node_rows(text):
+        kinds = [part.partition("(")[0].split(":") for part in gres.split(",") if part[:3] == "gpu"]
+        types = tuple(kind[1] for kind in kinds if len(kind) == 3)
+        state = state.lower()
+        found[name] = SlurmNode(
+            name, state, _count(gres), types, _number(cpus), _BAD.search(state) is None
+        )
+    return tuple(found.values())
+
+
+def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
+    if _is_json(text):
+        return [
+            (
+                _plain(node.get("name")),
+                " ".join(map(str, [_plain(node.get("state")), *node.get("state_flags", ())])),
+                _plain(node.get("gres")),
+                _plain(node.get("cpus")),
+            )
+            for node in _array(text, "nodes")
+        ]
+    rows = []
+    for line in _lines(text):
+        values = line.split("|")
+        if len(values) != 4:
+            raise ValueError(f"text: {show(line)} has {len(values)} of 4 columns")
+        rows.append((values[0], values[1], values[2], values[3]))
+    return rows
+
+
+def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
+    """By job and node the indices of its GPUs, of what ``scontrol -d -o show job`` prints."""
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for line in as_text(text, "text").splitlines():
+        job = _JOB.search(line)
+        if job is None:
+            continue
+        array = re.search(r"ArrayJobId=(\d+) ArrayTaskId=(\d+)", line)
+        nodes = found.setdefault(f"{array[1]}_{array[2]}" if array else job[1], {})
+        for names, gres in _NODES_OF.findall(line):
+            indices = [i for part in _INDICES.findall(gres) for i in _indices(part)]
+            nodes.update(dict.fromkeys(expand_hostlist(names), tuple(sorted(indices))))
+    return found
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    return tuple(map(int, expand_hostlist(f"[{text}]"))) if text else ()
+
+

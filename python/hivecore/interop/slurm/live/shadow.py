@@ -1,0 +1,109 @@
+"""What hivecore would have started, and when, beside what a live Slurm starts; nothing is changed.
+
+A job ends in the shadow as long after its start there as it really ran, once that is known; until
+then it runs on, at most for its time limit.
+"""
+
+from collections.abc import Callable, Collection
+
+from hivecore._record import Record
+from hivecore.interop.slurm.live.commands import run_command
+from hivecore.interop.slurm.live.queue import NODES, QUEUE, SlurmJob, read_nodes, read_queue
+from hivecore.scheduler import Preempt, Scheduler, Start
+
+__all__ = ["Shadow", "ShadowRow"]
+
+
+class ShadowRow(Record, frozen=True):
+    """A job in Slurm and in the shadow; times are in seconds, ``None``: not yet.
+
+    :param first: when it was seen first.
+    :param slurm: when Slurm started it.
+    :param shadow: when hivecore would have started it.
+    """
+
+    job: str
+    tenant: str
+    gpus: int
+    first: float
+    slurm: float | None = None
+    shadow: float | None = None
+
+
+class Shadow:
+    """Follows a live Slurm with a scheduler of its own.
+
+    :param scheduler: with the nodes of Slurm by name, and victims that stop at once.
+    :param run: as of `Broker`.
+    :param tenant: as of `read_queue`.
+    :param spare: as of `read_queue`.
+    :raises ValueError: the scheduler's victims take time to stop.
+
+    It begins with an empty cluster in which all jobs that are there arrive at once, those that run
+    first.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        run: Callable[..., str] = run_command,
+        *,
+        tenant: str = "account",
+        spare: Collection[str] = (),
+    ) -> None:
+        if not scheduler.immediate:
+            raise ValueError("scheduler: its victims take time to stop, those of a shadow do not")
+        self.scheduler = scheduler
+        self._run, self._tenant, self._spare = run, tenant, tuple(spare)
+        self._rows: dict[str, ShadowRow] = {}
+        self._lengths: dict[str, float] = {}  # by job how long it really ran
+        self._now = 0.0
+
+    @property
+    def rows(self) -> tuple[ShadowRow, ...]:
+        """All jobs that were seen, in this order."""
+        return tuple(self._rows.values())
+
+    def step(self, now: float) -> None:
+        """One round.
+
+        :raises OSError: Slurm does not answer.
+        :raises ValueError: what Slurm prints cannot be read.
+        """
+        self._now = max(now, self.scheduler.now)
+        node_gpus = max((node.gpus for node in read_nodes(self._run(NODES))), default=0)
+        text = self._run(QUEUE)
+        given = {"tenant": self._tenant, "spare": self._spare, "node_gpus": node_gpus}
+        jobs = {job.id: job for job in read_queue(text, **given) if job.job}  # type: ignore[arg-type]
+        for job in sorted(jobs.values(), key=lambda job: job.waits):
+            self._see(job)
+        for name, row in self._rows.items():
+            if name not in jobs and name not in self._lengths:
+                self._lengths[name] = 0.0 if row.slurm is None else self._now - row.slurm
+        self._end_jobs()
+        self._decide()
+
+    def _see(self, job: SlurmJob) -> None:
+        assert job.job is not None
+        if job.id not in self._rows:
+            self._rows[job.id] = ShadowRow(job.id, job.tenant, job.job.gpus, self._now)
+            self.scheduler.submit(job.job, self._now)
+        if not job.waits and self._rows[job.id].slurm is None:
+            started = min(job.start or self._now, self._now)
+            self._rows[job.id] = self._rows[job.id].replace(slurm=started)
+
+    def _end_jobs(self) -> None:
+        for name in [*self.scheduler]:
+            since = self.scheduler.status(name).since
+            limit = self.scheduler.job(name).run_time or float("inf")
+            if since is None:
+                if self._rows[name].slurm is None and name in self._lengths:
+                    self.scheduler.cancel(name, self._now)  # by its user
+            elif self._now - since >= self._lengths.get(name, limit):
+                self.scheduler.finish(name, self._now)
+
+    def _decide(self) -> None:
+        for action in self.scheduler.decide(self._now):
+            if isinstance(action, Start | Preempt):
+                started = self._now if isinstance(action, Start) else None
+                self._rows[action.job] = self._rows[action.job].replace(shadow=started)
