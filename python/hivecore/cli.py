@@ -14,6 +14,7 @@ from hivecore.interop.quota_file import read_quota_file
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.interop.scheduler_file.init_command import add_init_command
 from hivecore.interop.serve_command import add_serve_command
+from hivecore.interop.slurm.live.command import add_slurm_command
 from hivecore.interop.slurm.topology_command import add_topology_command
 from hivecore.interop.validate_command import add_validate_command
 from hivecore.interop.what_if_command import add_what_if_command
@@ -143,5 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     add_explain_command(commands)
     add_what_if_command(commands)
     add_topology_command(commands)
+    add_slurm_command(commands)
     add_serve_command(commands)
     return parser

@@ -45,7 +45,7 @@ PartitionName=spare Nodes={nodes} MaxTime=60 State=UP
 class EmulatedSlurm:
     """Starts all of it in a folder; `close` ends each process that it has started."""
 
-    def __init__(self, folder, *, count=16, gpus=8, typed=True, scheduling="builtin"):
+    def __init__(self, folder, *, count=16, gpus=8, typed=True, scheduling="builtin", plugin=""):
         self.folder, self.processes = folder, {}
         self.nodes = [f"n{number:02}" for number in range(1, count + 1)]
         ports = iter(_free_ports(count + 1))
@@ -59,10 +59,10 @@ class EmulatedSlurm:
             file.touch()
             types.append(f"Name=gpu {f'Type=i{gpu} ' if typed else ''}File={file}\n")
         (folder / "gres.conf").write_text("".join(types))
-        leaves = range(0, count, 4)
-        switches = [f"SwitchName=leaf{at // 4} Nodes={','.join(self.nodes[at : at + 4])}" for at in leaves]
-        switches.append(f"SwitchName=spine Switches={','.join(f'leaf{at // 4}' for at in leaves)}")
-        (folder / "topology.conf").write_text("\n".join(switches) + "\n")
+        leaves = {f"leaf{at // 4}": self.nodes[at : at + 4] for at in range(0, count, 4)}
+        switches = [f"SwitchName={name} Nodes={','.join(its)}\n" for name, its in leaves.items()]
+        switches.append(f"SwitchName=spine Switches={','.join(leaves)}\n")
+        (folder / "topology.conf").write_text("".join(switches))
         lines = [
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={next(ports)} CPUs=64 "
             f"RealMemory=1000 Gres={kinds}"
@@ -78,6 +78,10 @@ class EmulatedSlurm:
             nodes=f"n[01-{count:02}]",
         )
         (folder / "slurm.conf").write_text(text)
+        if plugin:
+            (folder / "job_submit.lua").write_text(plugin)
+            with (folder / "slurm.conf").open("a") as file:
+                file.write("JobSubmitPlugins=lua\n")
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         (folder / "key").write_bytes(os.urandom(128))
         (folder / "key").chmod(0o600)
@@ -90,11 +94,15 @@ class EmulatedSlurm:
     def _begin(self):
         made = [f"--{name}={self.folder / file}" for name, file in _MUNGE.items()]
         self.start("munged", "munged", "--foreground", "--force", *made)
-        self.await_(lambda: (self.folder / "munge").exists(), "munged")
+        self.await_((self.folder / "munge").exists, "munged")
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
-        self.await_(lambda: "idle*" not in (up := self.run("sinfo", "-h", "-N", "-o", "%t")) and up.count("idle") >= len(self.nodes), "nodes")
+        self.await_(self._are_all_idle, "nodes")
+
+    def _are_all_idle(self):
+        states = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%t").split()
+        return states == ["idle"] * len(self.nodes)
 
     def start_controller(self):
         self.start("slurmctld", "slurmctld", "-D")
@@ -122,7 +130,13 @@ class EmulatedSlurm:
 
     def run(self, *command, check=False, text=None):
         done = subprocess.run(
-            command, env=self.environment, input=text, capture_output=True, text=True, timeout=60
+            command,
+            env=self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         if check and done.returncode:
             raise OSError(done.stderr)

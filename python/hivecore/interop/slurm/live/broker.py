@@ -1,10 +1,9 @@
 """The broker: it makes Slurm run what a scheduler decides.
 
-Each round compares all that Slurm says with all that the scheduler believes, and corrects either. It
-keeps nothing that matters from round to round, so it can begin beside running jobs, may die between
-any two commands, and does not depend on whether Slurm has obeyed: what did not happen shows in the
-next round. The scheduler's books follow Slurm, never the other way round: a job that runs elsewhere
-is adopted where it runs.
+Each round compares all that Slurm says with all that the scheduler believes, and corrects either.
+What a broker remembers from round to round only saves work, so it can begin beside running jobs,
+may die between any two commands, and need not know whether Slurm has obeyed: what did not happen
+shows in the next round. A job that runs elsewhere than decided is adopted where it runs.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -38,8 +37,8 @@ class Broker:
     :param spare: as of `read_queue`.
     :param how: as of `commands`.
     :param typed: as of `commands`.
-    :param patience: seconds that a released job may take to start, or a victim to stop, before it is
-        told again.
+    :param patience: seconds that a released job may take to start, or a victim to stop, before
+        Slurm is told again.
     :raises ValueError: the scheduler's victims stop at once, or a value is out of range.
 
     ``problems`` has by job why hivecore cannot place it or account for it, in words.

@@ -48,9 +48,7 @@ def commands(
     raise ValueError(f"action: Slurm has no command for {type(action).__name__}")
 
 
-def _placement(
-    start: Start, job: SlurmJob, how: str, typed: bool, nodes: Collection[str]
-) -> str:
+def _placement(start: Start, job: SlurmJob, how: str, typed: bool, nodes: Collection[str]) -> str:
     chosen = list(dict.fromkeys(pod.node for pod in start.pods))
     if len(chosen) != len(start.pods) or len(chosen) != job.count:
         what = f"{len(start.pods)} pods on {len(chosen)} nodes"
@@ -80,7 +78,13 @@ def run_command(command: Sequence[str], text: str = "") -> str:
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=60, env=environment
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{command[0]}: no answer in {error.timeout:.0f} s") from None

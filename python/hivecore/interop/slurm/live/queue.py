@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hivecore._arguments import as_choice, as_text
@@ -160,7 +160,8 @@ def _json_rows(text: str) -> list[dict[str, str]]:
         row = {column: _plain(data.get(key)) for column, key in _COLUMNS.items()}
         task = _plain(data.get("array_task_id"))
         array = _plain(data.get("array_job_id"))
-        row["JobArrayID"] = f"{array}_{task}" if array not in ("", "0") and task else _plain(data["job_id"])
+        in_array = array not in ("", "0") and task
+        row["JobArrayID"] = f"{array}_{task}" if in_array else _plain(data.get("job_id"))
         if row["TimeLimit"].isdecimal():
             row["TimeLimit"] += ":00"  # minutes
         rows.append(row)
@@ -242,8 +243,8 @@ def _job(
 def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
     """The pods of a job, of which Slurm puts each on a node of its own (`-N`).
 
-    PODS ON DIFFERENT NODES: a role cannot ask for this yet; ``Role(per_node=1)`` belongs here. Until
-    then such pods take whole nodes in hivecore's books, unless no two fit on a node anyway.
+    PODS ON DIFFERENT NODES: a role cannot ask for this yet; ``Role(per_node=1)`` belongs here.
+    Until then such pods take whole nodes in the books, unless no two fit on a node anyway.
     """
     if nodes > 1 and (typed or 2 * gpus <= node_gpus):
         gpus = node_gpus
@@ -320,5 +321,3 @@ def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
 
 def _indices(text: str) -> tuple[int, ...]:
     return tuple(map(int, expand_hostlist(f"[{text}]"))) if text else ()
-
-

@@ -64,6 +64,23 @@ class Shadow:
         """All jobs that were seen, in this order."""
         return tuple(self._rows.values())
 
+    @property
+    def table(self) -> str:
+        """A line for each job with the seconds that it waited in both, and their means."""
+        lines = [_line("job", "tenant", "GPUs", "Slurm", "hivecore")]
+        for row in self._rows.values():
+            waits = [_wait(row.first, start) for start in (row.slurm, row.shadow)]
+            lines.append(_line(row.job, row.tenant, str(row.gpus), *waits))
+        both = [
+            (max(0.0, row.slurm - row.first), row.shadow - row.first)
+            for row in self._rows.values()
+            if row.slurm is not None and row.shadow is not None
+        ]
+        if both:
+            means = [f"{sum(waits) / len(both):.1f}" for waits in zip(*both, strict=True)]
+            lines.append(_line("mean", f"of {len(both)}", "", *means))
+        return "".join(lines)
+
     def step(self, now: float) -> None:
         """One round.
 
@@ -73,8 +90,8 @@ class Shadow:
         self._now = max(now, self.scheduler.now)
         node_gpus = max((node.gpus for node in read_nodes(self._run(NODES))), default=0)
         text = self._run(QUEUE)
-        given = {"tenant": self._tenant, "spare": self._spare, "node_gpus": node_gpus}
-        jobs = {job.id: job for job in read_queue(text, **given) if job.job}  # type: ignore[arg-type]
+        read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
+        jobs = {job.id: job for job in read if job.job}
         for job in sorted(jobs.values(), key=lambda job: job.waits):
             self._see(job)
         for name, row in self._rows.items():
@@ -107,3 +124,11 @@ class Shadow:
             if isinstance(action, Start | Preempt):
                 started = self._now if isinstance(action, Start) else None
                 self._rows[action.job] = self._rows[action.job].replace(shadow=started)
+
+
+def _wait(first: float, start: float | None) -> str:
+    return "waits" if start is None else f"{max(0.0, start - first):.1f}"
+
+
+def _line(job: str, tenant: str, gpus: str, slurm: str, shadow: str) -> str:
+    return f"{job:<10} {tenant:<12} {gpus:>5} {slurm:>9} {shadow:>9}\n"

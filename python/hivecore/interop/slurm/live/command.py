@@ -1,0 +1,189 @@
+"""`hivecore slurm`: what hivecore would do, or does, in front of a live Slurm."""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.interop.slurm.hostlists import compress_hostlist
+from hivecore.interop.slurm.live.broker import Broker
+from hivecore.interop.slurm.live.cluster_file import cluster_file, submit_plugin
+from hivecore.interop.slurm.live.commands import run_command
+from hivecore.interop.slurm.live.queue import NODES, read_nodes
+from hivecore.interop.slurm.live.shadow import Shadow
+from hivecore.scheduler import Scheduler, Start, Wait
+
+__all__ = ["add_slurm_command"]
+
+_SETTING = re.compile(r"^(\w+)\s*= (.*?)\s*$", re.MULTILINE)
+
+
+def add_slurm_command(commands: Any) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    """
+    parser = commands.add_parser(
+        "slurm",
+        help="what hivecore would decide for a live Slurm; or decide for it",
+        description="Reads a live Slurm by its commands. Only `run` changes anything.",
+    )
+    ways = parser.add_subparsers(dest="way", required=True, metavar="WAY")
+    _add(ways, "spec", _spec, "print the file of a scheduler for this Slurm")
+    _add(ways, "check", _check, "what this Slurm lacks; the exit status is 1 then")
+    shadow = _add(ways, "shadow", _shadow, "when hivecore would start the jobs that Slurm starts")
+    explain = _add(ways, "explain", _explain, "why a job waits, and what would let it start")
+    explain.add_argument("job", metavar="JOBID", help="such as 12 or 12_3")
+    run = _add(ways, "run", _run, "release held jobs to the nodes that hivecore decides")
+    lua = _add(ways, "lua", _lua, "print job_submit.lua, which holds jobs with GPUs")
+    what = "the number of a user that may release jobs; as often as needed (default 0)"
+    lua.add_argument("--uid", type=int, action="append", metavar="UID", help=what)
+    for one in (shadow, explain, run):
+        _add_scheduler(one)
+    for one, seconds in ((shadow, 5.0), (run, 0.5)):
+        what = f"seconds between two looks (default {seconds:g})"
+        one.add_argument("--interval", type=float, default=seconds, metavar="S", help=what)
+        what = "stop after so many looks (default: at Ctrl-C)"
+        one.add_argument("--rounds", type=int, metavar="N", help=what)
+    run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
+    what = "name the nodes of a job, or exclude all others (default require)"
+    run.add_argument("--how", choices=("require", "exclude"), default="require", help=what)
+
+
+def _add(ways: Any, name: str, run: Callable[..., int | None], what: str) -> Any:
+    one = ways.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+    one.set_defaults(run=run, needs=("yaml",), extra="hived")
+    what = "each GPU of a node has a type, i0, i1 and so on: choose them as well"
+    one.add_argument("--typed", action="store_true", help=what)
+    return one
+
+
+def _add_scheduler(one: Any) -> None:
+    what = "the file of a scheduler (default: what `hivecore slurm spec` prints)"
+    one.add_argument("--scheduler", type=Path, metavar="FILE", help=what)
+    tenants = ("account", "user", "partition", "qos")
+    what = "what hivecore's tenants are (default account)"
+    one.add_argument("--tenant", choices=tenants, default="account", help=what)
+    what = "a partition or QOS without guarantee; as often as needed"
+    one.add_argument("--spare", action="append", default=[], metavar="NAME", help=what)
+
+
+def _scheduler(arguments: argparse.Namespace, immediate: bool) -> Scheduler:
+    if arguments.scheduler:
+        spec = SchedulerSpec.read(arguments.scheduler)
+    else:
+        spec = SchedulerSpec.of_yaml(cluster_file(run_command, typed=arguments.typed))
+    return spec.scheduler(immediate=immediate)
+
+
+def _broker(arguments: argparse.Namespace, run: Callable[..., str], **more: Any) -> Broker:
+    given = {"tenant": arguments.tenant, "spare": arguments.spare, "typed": arguments.typed}
+    return Broker(_scheduler(arguments, immediate=False), run, **given, **more)
+
+
+def _spec(arguments: argparse.Namespace) -> None:
+    print(cluster_file(run_command, typed=arguments.typed), end="")
+
+
+def _lua(arguments: argparse.Namespace) -> None:
+    print(submit_plugin(typed=arguments.typed, operators=arguments.uid or (0,)), end="")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    settings = dict(_SETTING.findall(run_command(("scontrol", "show", "config"))))
+    nodes = [node for node in read_nodes(run_command(NODES)) if node.gpus]
+    typed = all(node.types == tuple(f"i{i}" for i in range(node.gpus)) for node in nodes)
+    plugins = settings.get("JobSubmitPlugins", "").split(",")
+    failed = 0
+    for good, needed, what in (
+        (bool(nodes), True, f"{len(nodes)} nodes have GPUs"),
+        (settings.get("SelectType") == "select/cons_tres", True, "SelectType=select/cons_tres"),
+        ("lua" in plugins, False, "JobSubmitPlugins=lua holds jobs; else each needs sbatch -H"),
+        (typed, arguments.typed, "the GPUs of each node have types i0, i1 ...: they can be chosen"),
+        ("none" not in settings.get("TopologyPlugin", "none"), False, "TopologyPlugin has a tree"),
+    ):
+        failed += needed and not good
+        print(f"{'yes    ' if good else 'MISSING' if needed else 'no     '}  {what}")
+    print(f"Slurm {settings.get('SLURM_VERSION', '?')}; tried with 22.05")
+    return int(failed > 0)
+
+
+def _read_only(written: list[str]) -> Callable[..., str]:
+    def run(command: tuple[str, ...], text: str = "") -> str:
+        if command == ("scontrol",):
+            written.append(text)
+            return ""
+        return run_command(command, text)
+
+    return run
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    broker = _broker(arguments, _read_only([]))
+    actions = broker.step(time.time())
+    name, scheduler = arguments.job, broker.scheduler
+    if name in broker.problems:
+        print(f"{name}: {broker.problems[name]}")
+    elif name not in scheduler:
+        print(f"{name}: there is no such job with GPUs, or it waits for a time or another job")
+    elif scheduler.state(name) == "pending":
+        print(scheduler.explain(name).text)
+    else:
+        starts = any(isinstance(each, Start) and each.job == name for each in actions)
+        nodes = compress_hostlist(dict.fromkeys(p.node for p in scheduler.status(name).pods))
+        print(f"{name}: {'would start now' if starts else scheduler.state(name)} on {nodes}")
+        return 0
+    return 1
+
+
+def _rounds(arguments: argparse.Namespace) -> Iterator[float]:
+    """The time of each round."""
+    done = 0
+    while arguments.rounds is None or done < arguments.rounds:
+        if done:
+            time.sleep(arguments.interval)
+        yield time.time()
+        done += 1
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    written: list[str] = []
+    run = _read_only(written) if arguments.dry_run else run_command
+    broker = _broker(arguments, run, how=arguments.how)
+    if arguments.dry_run:
+        broker.step(time.time())
+        print("".join(written), end="")
+    known: dict[str, str] = {}
+    for now in () if arguments.dry_run else _rounds(arguments):
+        for action in broker.step(now):
+            if not isinstance(action, Wait):
+                print(f"{now:.1f} {_line(action)}", flush=True)
+        for name, why in broker.problems.items():
+            if known.get(name) != why:
+                print(f"{now:.1f} {name}: {why}", file=sys.stderr, flush=True)
+        known = dict(broker.problems)
+
+
+def _line(action: Any) -> str:
+    if isinstance(action, Start):
+        nodes = compress_hostlist(dict.fromkeys(pod.node for pod in action.pods))
+        return f"Start {action.job} on {nodes}"
+    return f"{type(action).__name__} {getattr(action, 'job', '')}"
+
+
+def _shadow(arguments: argparse.Namespace) -> None:
+    given = {"tenant": arguments.tenant, "spare": arguments.spare}
+    shadow = Shadow(_scheduler(arguments, immediate=True), **given)
+    try:
+        for now in _rounds(arguments):
+            try:
+                shadow.step(now)
+            except OSError as error:
+                print(f"{now:.1f} {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        pass  # the table is what was asked for
+    print(shadow.table, end="")
