@@ -14,6 +14,7 @@ from hivecore.interop.slurm.live.commands import commands, run_command
 from hivecore.interop.slurm.live.queue import (
     NODES,
     QUEUE,
+    TYPED_QUEUE,
     SlurmJob,
     read_details,
     read_nodes,
@@ -102,7 +103,7 @@ class Broker:
         nodes = {node.name: node for node in read_nodes(self._run(NODES))}
         self._names = tuple(nodes)
         jobs = read_queue(
-            self._run(QUEUE),
+            self._run(TYPED_QUEUE if self._typed else QUEUE),
             tenant=self._tenant,
             spare=self._spare,
             node_gpus=max((node.gpus for node in nodes.values()), default=0),

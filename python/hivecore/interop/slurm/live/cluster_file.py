@@ -70,13 +70,13 @@ function slurm_job_submit(job, partitions, uid)
         slurm.log_user("ask for GPUs per node: --gres=gpu:N or --gpus-per-node=N")
         return slurm.ERROR
     end
-    return slurm.SUCCESS
+{cleaned}    return slurm.SUCCESS
 end
 
 function slurm_job_modify(job, record, partitions, uid)
-    local asked = job.priority ~= nil and job.priority ~= slurm.NO_VAL
+    local asked = job.priority ~= nil and job.priority ~= slurm.NO_VAL{fixed}
     if asked and not operators[uid] then
-        slurm.log_user("hivecore decides when a job is released")
+        slurm.log_user("hivecore decides when and where a job is released")
         return slurm.ERROR
     end
     return slurm.SUCCESS
@@ -87,15 +87,23 @@ return slurm.SUCCESS
 
 # The GPUs of such a job have types, which hivecore chooses.
 _MOVED = """
-        job.admin_comment = "hivecore:gpu=" .. each
+        job.comment = "hivecore:gpu=" .. each
         job.tres_per_node = \"\""""
+_CLEANED = """\
+    if job.comment and not each then
+        job.comment = string.gsub("- " .. job.comment, "[%c|]", " ")
+    end
+"""
+_FIXED = "\n        or job.comment ~= nil or job.tres_per_node ~= nil"
 
 
 def submit_plugin(*, typed: bool = False, operators: Collection[int] = (0,)) -> str:
     """The text of ``job_submit.lua``.
 
-    :param typed: hivecore chooses the GPUs too, so a job's wish moves to its administrator comment.
+    :param typed: hivecore chooses the GPUs too, so a job's wish replaces its comment.
     :param operators: the users that may release jobs, by number.
     """
     allowed = ", ".join(f"[{uid}] = true" for uid in operators)
-    return _PLUGIN.format(operators=allowed, moved=_MOVED if typed else "")
+    parts = {"moved": _MOVED, "cleaned": _CLEANED, "fixed": _FIXED}
+    chosen = {name: text if typed else "" for name, text in parts.items()}
+    return _PLUGIN.format(operators=allowed, **chosen)

@@ -11,7 +11,16 @@ from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm.hostlists import expand_hostlist
 from hivecore.scheduler import Job, Role
 
-__all__ = ["NODES", "QUEUE", "SlurmJob", "SlurmNode", "read_details", "read_nodes", "read_queue"]
+__all__ = [
+    "NODES",
+    "QUEUE",
+    "TYPED_QUEUE",
+    "SlurmJob",
+    "SlurmNode",
+    "read_details",
+    "read_nodes",
+    "read_queue",
+]
 
 #: column of squeue -> key in the JSON of squeue
 _COLUMNS = {
@@ -34,11 +43,14 @@ _COLUMNS = {
     "Partition": "partition",
     "QOS": "qos",
     "Dependency": "dependency",
-    "AdminComment": "admin_comment",
+    "Comment": "comment",
 }
 _TENANTS = {"account": "Account", "user": "UserName", "partition": "Partition", "qos": "QOS"}
-#: The commands whose output `read_queue` and `read_nodes` take, with SLURM_TIME_FORMAT=%s.
-QUEUE = ("squeue", "-h", "-r", "-O", ",".join(f"{name}:|" for name in _COLUMNS))
+#: The commands whose output `read_queue` and `read_nodes` take, with SLURM_TIME_FORMAT=%s. Comments
+#: are asked for only with typed GPUs, as there the submit plugin writes them: users could forge
+#: lines by theirs.
+TYPED_QUEUE = ("squeue", "-h", "-r", "-O", ",".join(f"{name}:|" for name in _COLUMNS))
+QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].removesuffix(",Comment:|"))
 NODES = ("sinfo", "-h", "-N", "-o", "%N|%T|%G|%c")
 
 _NOTHING = ("", "N/A", "(null)", "None")
@@ -197,7 +209,7 @@ def _job(
     name = row["JobArrayID"].strip()
     if not re.fullmatch(r"\d+([_+][\d\[\],%-]+)?", name):
         raise ValueError(f"text: {show(name)} is no number of a job")
-    wish = _WISH.search(row["AdminComment"])
+    wish = _WISH.match(row["Comment"]) if typed else None
     each = int(wish[1]) if wish else _count(row["tres-per-node"])
     nodes = row["NumNodes"]
     other = [row[f"tres-per-{part}"] for part in ("job", "task", "socket")]

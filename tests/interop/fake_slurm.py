@@ -1,0 +1,136 @@
+"""A small Slurm in memory: it misbehaves as the real one was seen to."""
+
+import re
+from dataclasses import dataclass
+
+from hivecore.interop.slurm import compress_hostlist, expand_hostlist
+
+
+@dataclass
+class FakeJob:
+    number: int
+    count: int
+    each: int
+    account: str = "vision"
+    partition: str = "main"
+    held: bool = True
+    nodes: tuple = ()
+    wanted: tuple = ()
+    barred: tuple = ()
+    gpus: dict = None
+    restarts: int = 0
+    begin: float = 0.0
+    kind: str = ""
+
+
+class FakeSlurm:
+    """Answers the commands that a broker runs; `tick` starts what may start."""
+
+    def __init__(self, nodes=4, gpus=8):
+        self.free = {f"n{i}": set(range(gpus)) for i in range(1, nodes + 1)}
+        self.total, self.down = gpus, set()
+        self.jobs, self.last, self.now = {}, 0, 0.0
+        self.answers = True
+        self.crash_after = None  # so many commands are obeyed before the broker dies
+        self.obeyed = []
+
+    def submit(self, count=1, each=1, **more):
+        self.last += 1
+        self.jobs[self.last] = FakeJob(self.last, count, each, gpus={}, **more)
+        return str(self.last)
+
+    def end(self, number):
+        job = self.jobs.pop(int(number))
+        self._free(job)
+
+    def _free(self, job):
+        for node, gpus in job.gpus.items():
+            self.free[node] |= gpus
+        job.nodes, job.gpus = (), {}
+
+    def lose(self, node):
+        """A node goes down: its jobs are requeued, not held."""
+        self.down.add(node)
+        for job in self.jobs.values():
+            if node in job.nodes:
+                self._requeue(job)
+
+    def _requeue(self, job):
+        self._free(job)
+        job.restarts, job.begin = job.restarts + 1, self.now + 120
+
+    def tick(self):
+        """Start what is released, in order; a list that is too short is filled up."""
+        for job in self.jobs.values():
+            if job.nodes or job.held or job.begin > self.now or len(job.wanted) > job.count:
+                continue
+            fit = [
+                node
+                for node, free in self.free.items()
+                if node not in self.down and len(free) >= job.each and node not in job.barred
+            ]
+            if not set(job.wanted) <= set(fit):
+                continue
+            chosen = [*job.wanted, *(node for node in fit if node not in job.wanted)][: job.count]
+            if len(chosen) == job.count:
+                job.nodes = tuple(sorted(chosen))
+                for node in chosen:
+                    job.gpus[node] = set(sorted(self.free[node])[: job.each])
+                    self.free[node] -= job.gpus[node]
+
+    def __call__(self, command, text=""):
+        if not self.answers:
+            raise OSError("squeue: Unable to contact slurm controller (connect failure)")
+        if command[0] == "squeue":
+            return "".join(self._row(job) for job in self.jobs.values())
+        if command[0] == "sinfo":
+            kinds = {node: "down*" if node in self.down else "idle" for node in self.free}
+            return "".join(f"{n}|{kind}|gpu:{self.total}|64\n" for n, kind in kinds.items())
+        if "-d" in command:
+            return "".join(self._details(line.split()[-1]) for line in text.splitlines())
+        for line in text.splitlines():
+            if self.crash_after is not None:
+                self.crash_after -= 1
+                if self.crash_after < 0:
+                    raise KeyboardInterrupt
+            self._obey(line)
+        return text
+
+    def _row(self, job):
+        state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")
+        nodes = compress_hostlist(job.nodes) if job.nodes else ""
+        values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
+        values += [f"gres:gpu:{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, "1:00:00"]
+        values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)", "(null)"]
+        return "|".join(map(str, values)) + "|\n"
+
+    def _details(self, number):
+        parts = "".join(
+            f"   Nodes={node} CPU_IDs=0 Mem=0 GRES=gpu:{len(gpus)}(IDX:{','.join(map(str, gpus))})"
+            for node, gpus in self.jobs[int(number)].gpus.items()
+        )
+        return f"JobId={number} JobName=x{parts} MinCPUsNode=1\n"
+
+    def _obey(self, line):
+        self.obeyed.append(line)
+        number = int(re.search(r"(?:jobid=| )(\d+)", line)[1])
+        job = self.jobs.get(number)
+        if job is None:
+            return
+        word = line.split()[0]
+        if word == "hold" and not job.nodes:
+            job.held = True
+        elif word == "release":
+            job.held = False
+        elif word == "requeuehold" and job.nodes:
+            self._requeue(job)
+            job.held = True
+        elif word == "update":
+            for pair in line.split()[2:]:
+                key, _, value = pair.partition("=")
+                if key == "reqnodelist":
+                    job.wanted = expand_hostlist(value)
+                elif key == "excnodelist":
+                    job.barred = expand_hostlist(value)
+                elif key == "starttime":
+                    job.begin = 0.0

@@ -1,0 +1,244 @@
+"""A broker in front of a Slurm in memory: the books of the scheduler equal what Slurm runs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interop.fake_slurm import FakeSlurm
+from profiles import examples
+
+from hivecore.interop.slurm.live import Broker, Shadow
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Preempt, Scheduler, Start
+from hivecore.topology import NetworkTopology
+
+
+def scheduler_for(slurm, **options):
+    network = NetworkTopology(["leaf"], {node: {"leaf": "l"} for node in slurm.free})
+    for node in slurm.free:
+        network.set_free(node, {"gpu": slurm.total})
+    return Scheduler(topology=network, **options)
+
+
+class World:
+    def __init__(self, **more):
+        self.slurm = FakeSlurm(**more)
+        self.now = 0.0
+        self.begin()
+
+    def begin(self, **more):
+        self.broker = Broker(scheduler_for(self.slurm), self.slurm, patience=3, **more)
+
+    def step(self, count=1):
+        actions = []
+        for _ in range(count):
+            self.now += 1
+            self.slurm.now = self.now
+            actions += self.broker.step(self.now)
+            self.slurm.tick()
+        return actions
+
+    def books(self):
+        scheduler = self.broker.scheduler
+        return {
+            name: {pod.node for pod in scheduler.status(name).pods}
+            for name in scheduler
+            if scheduler.state(name) == "running"
+        }
+
+    def runs(self):
+        return {str(job.number): {*job.nodes} for job in self.slurm.jobs.values() if job.nodes}
+
+
+def test_held_jobs_start_where_the_scheduler_says():
+    world = World()
+    jobs = [world.slurm.submit(count, each) for count, each in ((1, 4), (2, 8), (2, 2), (1, 3))]
+    starts = {a.job: {p.node for p in a.pods} for a in world.step() if isinstance(a, Start)}
+    assert world.runs() == world.books() == starts
+    assert len(starts) == len(jobs) - 1  # pods that could share a node take whole ones
+
+
+def test_all_others_can_be_excluded_instead():
+    world = World()
+    world.begin(how="exclude")
+    world.slurm.submit(2, 8)
+    (start,) = world.step()
+    assert world.slurm.obeyed[0] == "update jobid=1 excnodelist=n[3-4]"
+    assert world.runs() == {"1": {pod.node for pod in start.pods}}
+
+
+def test_a_broker_begins_on_a_live_cluster_and_after_its_own_crash():
+    world = World()
+    for _ in range(5):
+        world.slurm.submit(1, 8)
+    world.slurm.crash_after = 3
+    with pytest.raises(KeyboardInterrupt):
+        world.step()
+    world.slurm.crash_after = None
+    world.slurm.tick()
+    assert len(world.runs()) == 1  # the second has nodes, but was not released
+    world.begin()
+    world.step(2)
+    assert world.books() == world.runs()
+    assert len(world.runs()) == 4
+
+
+def test_jobs_of_a_lost_node_are_held_and_start_elsewhere_at_once():
+    world = World(nodes=2)
+    job = world.slurm.submit(1, 8)
+    world.step(2)
+    (lost,) = world.runs()[job]
+    world.slurm.lose(lost)
+    world.step(2)
+    (node,) = world.runs()[job]
+    assert node != lost
+    assert "starttime=now" in next(x for x in reversed(world.slurm.obeyed) if "update" in x)
+
+
+def test_a_job_that_its_user_releases_is_adopted_where_it_runs():
+    world = World()
+    filler, passed = world.slurm.submit(4, 8), world.slurm.submit(1, 2)
+    world.step(2)
+    world.slurm.jobs[int(passed)].held = False
+    world.step()
+    assert world.slurm.jobs[int(passed)].held
+    world.slurm.end(filler)
+    world.slurm.jobs[int(passed)].held = False
+    world.slurm.tick()
+    world.step(2)
+    assert world.books() == world.runs()
+    assert passed in world.books()
+
+
+def test_a_user_cancels_and_a_controller_restarts():
+    world = World()
+    first, second = world.slurm.submit(4, 8), world.slurm.submit(4, 8)
+    world.step(2)
+    world.slurm.answers = False
+    assert world.step(3) == []
+    world.slurm.answers = True
+    world.slurm.end(first)
+    world.step(2)
+    assert world.books() == world.runs() == {second: {"n1", "n2", "n3", "n4"}}
+
+
+def test_a_job_whose_nodes_are_busy_is_placed_again():
+    world = World(nodes=2)
+    job = world.slurm.submit(1, 8)
+    world.broker.step(1.0)
+    (node,) = world.slurm.jobs[int(job)].wanted
+    world.slurm.free[node].clear()  # taken by a job that hivecore does not see
+    world.step(6)
+    assert [x for x in world.slurm.obeyed if x.startswith("hold")] == [f"hold {job}"]
+
+
+def test_victims_stop_before_the_other_starts():
+    world = World(nodes=1)
+    quotas = QuotaTree(
+        [Quota("rich", max={"gpu": 8}, min={"gpu": 8}), Quota("poor", max={"gpu": 8})],
+        total={"gpu": 8},
+    )
+    scheduler = scheduler_for(world.slurm, quotas=quotas)
+    world.broker = Broker(scheduler, world.slurm, patience=3)
+    poor = world.slurm.submit(1, 8, account="poor")
+    world.step(2)
+    rich = world.slurm.submit(1, 8, account="rich")
+    actions = world.step(3)
+    assert [a.job for a in actions if isinstance(a, Preempt)] == [poor]
+    assert world.books() == world.runs() == {rich: {"n1"}}
+    assert world.slurm.jobs[int(poor)].held
+
+
+def test_what_cannot_be_placed_stays_held_with_its_reason():
+    world = World(nodes=2)
+    job = world.slurm.submit(3, 8)
+    world.step(2)
+    assert world.slurm.jobs[int(job)].held and job in world.broker.problems
+
+
+def test_a_job_that_the_books_cannot_hold_keeps_others_off_its_nodes():
+    world = World(nodes=2)
+    odd = world.slurm.submit(1, 9, held=False)
+    world.slurm.jobs[int(odd)].nodes = ("n1",)
+    other = world.slurm.submit(1, 8)
+    world.step(3)
+    assert odd in world.broker.problems
+    assert world.runs()[other] == {"n2"}
+
+
+def test_a_broker_wants_victims_that_take_time():
+    slurm = FakeSlurm()
+    with pytest.raises(ValueError, match="stop at once"):
+        Broker(scheduler_for(slurm, immediate=True), slurm)
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("submit"), st.integers(1, 3), st.integers(1, 8)),
+    st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),
+    st.tuples(st.sampled_from(["lose", "return"]), st.integers(0, 3)),
+    st.tuples(st.just("controller"), st.booleans()),
+    st.tuples(st.just("crash"), st.integers(0, 4)),
+    st.tuples(st.just("step")),
+)
+
+
+@examples(100)
+@given(st.lists(EVENTS, max_size=40))
+def test_whatever_happens_the_books_end_as_what_runs(events):
+    world = World()
+    slurm = world.slurm
+    for kind, *values in events:
+        numbers = list(slurm.jobs)
+        if kind == "submit":
+            slurm.submit(*values)
+        elif kind in ("end", "release", "requeue") and numbers:
+            job = slurm.jobs[numbers[values[0] % len(numbers)]]
+            if kind == "end":
+                slurm.end(job.number)
+            elif kind == "release":
+                job.held = False
+            elif job.nodes:
+                slurm._requeue(job)
+        elif kind == "lose":
+            slurm.lose(list(slurm.free)[values[0]])
+        elif kind == "return":
+            slurm.down.discard(list(slurm.free)[values[0]])
+        elif kind == "controller":
+            slurm.answers = values[0]
+        elif kind == "crash":
+            slurm.crash_after = values[0]
+            try:
+                world.step()
+            except KeyboardInterrupt:
+                world.begin()
+            slurm.crash_after = None
+        elif kind == "step":
+            world.step()
+    slurm.answers = True
+    slurm.down.clear()
+    world.step(12)
+    assert world.books() == world.runs()
+    world.broker.scheduler.check()
+    for _ in range(len(slurm.jobs)):  # nothing is stuck: all that can run in the end has run
+        for number in [number for number, job in slurm.jobs.items() if job.nodes]:
+            slurm.end(number)
+        world.step(8)
+        assert world.books() == world.runs()
+    assert not slurm.jobs
+
+
+def test_a_shadow_says_how_long_jobs_wait_in_both():
+    slurm = FakeSlurm(nodes=1)
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    first, second = slurm.submit(1, 8), slurm.submit(1, 4)
+    shadow.step(1.0)
+    slurm.jobs[int(first)].held = False
+    slurm.now = 4.0
+    slurm.tick()
+    shadow.step(5.0)
+    slurm.end(first)
+    shadow.step(15.0)
+    rows = {row.job: row for row in shadow.rows}
+    assert (rows[first].slurm, rows[first].shadow) == (5.0, 1.0)
+    assert (rows[second].slurm, rows[second].shadow) == (None, 15.0)
+    assert "mean" in shadow.table and "waits" in shadow.table
+    assert not slurm.obeyed
