@@ -1,0 +1,158 @@
+"""The broker in front of a real slurmctld with 16 emulated nodes: `make test-slurm`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from interop.emulated_slurm import MISSING, EmulatedSlurm
+
+from hivecore.interop.slurm.live import Broker
+from hivecore.interop.slurm.live.cluster_file import cluster_file, submit_plugin
+from hivecore.interop.slurm.live.commands import run_command
+
+yaml = pytest.importorskip("yaml")
+from hivecore.interop.scheduler_file import SchedulerSpec  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="slurmd as another user cannot emulate nodes"),
+    pytest.mark.slow,
+]
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    made = EmulatedSlurm(tmp_path_factory.mktemp("slurm"), plugin=submit_plugin(typed=True))
+    before = os.environ.get("SLURM_CONF")
+    os.environ["SLURM_CONF"] = made.environment["SLURM_CONF"]
+    try:
+        yield made
+    finally:
+        made.close()
+        os.environ.pop("SLURM_CONF")
+        if before is not None:
+            os.environ["SLURM_CONF"] = before
+
+
+def submit(slurm, *options, seconds=1):
+    given = ["sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", f"sleep {seconds}"]
+    return slurm.run(*given, check=True).strip()
+
+
+def broker_for(quota=False):
+    text = cluster_file(run_command, typed=True)
+    if quota:
+        text += "tenants:\n  main: {quota: {max: {gpu: 128}, min: {gpu: 128}}}\n"
+        text += "  spare: {quota: {max: {gpu: 128}}}\n"
+    scheduler = SchedulerSpec.of_yaml(text).scheduler()
+    return Broker(scheduler, typed=True, tenant="partition", patience=8)
+
+
+def steps(broker, until, seconds=90):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        broker.step(time.time())
+        if until():
+            return
+        time.sleep(0.2)
+    state = {name: broker.scheduler.state(name) for name in broker.scheduler}
+    raise TimeoutError(f"{state} {broker.problems} {run_command(('squeue',))}")
+
+
+def running(slurm):
+    """By running job its nodes, and the GPUs on them, as Slurm says."""
+    rows = slurm.run("squeue", "-h", "-t", "running", "-o", "%i").split()
+    text = "".join(f"show job {row}\n" for row in rows)
+    from hivecore.interop.slurm.live import read_details
+
+    return read_details(slurm.run("scontrol", "-d", "-o", text=text)) if rows else {}
+
+
+def books(broker):
+    scheduler = broker.scheduler
+    return {
+        name: {pod.node: pod.gpus for pod in scheduler.status(name).pods}
+        for name in scheduler
+        if scheduler.state(name) == "running"
+    }
+
+
+def is_empty(slurm):
+    return not slurm.run("squeue", "-h", check=True).strip()
+
+
+def test_jobs_run_on_the_nodes_and_gpus_that_were_chosen(slurm):
+    broker, seen = broker_for(), {}
+    for number in range(40):
+        submit(slurm, f"-N{1 + number % 3}", f"--gres=gpu:{1 + number % 8}", seconds=2)
+
+    def until():
+        for name, gpus in running(slurm).items():
+            if name in broker.scheduler:
+                seen[name] = gpus, books(broker).get(name)
+        return is_empty(slurm)
+
+    steps(broker, until)
+    broker.step(time.time())
+    assert len(broker.scheduler) == 0 and not broker.problems
+    assert len(seen) > 20
+    for gpus, booked in seen.values():
+        if booked is not None:
+            assert set(gpus) == set(booked)
+            assert all(set(gpus[node]) <= set(booked[node]) for node in gpus)
+
+
+def test_spare_jobs_leave_for_promised_ones_and_come_back(slurm):
+    broker = broker_for(quota=True)
+    spare = [submit(slurm, "-p", "spare", "--gres=gpu:8", seconds=20) for _ in range(16)]
+    steps(broker, lambda: len(running(slurm)) == 16)
+    urgent = submit(slurm, "-N2", "--gres=gpu:8", seconds=1)
+    steps(broker, lambda: urgent in running(slurm))
+    assert len(running(slurm).keys() & set(spare)) == 14
+    steps(broker, lambda: len(running(slurm)) == 16 and urgent not in running(slurm))
+    slurm.run("scancel", *spare)
+    steps(broker, lambda: is_empty(slurm) and not len(broker.scheduler))
+
+
+def test_a_lost_node_and_a_controller_that_restarts(slurm):
+    broker = broker_for()
+    jobs = [submit(slurm, "--gres=gpu:8", seconds=60) for _ in range(4)]
+    steps(broker, lambda: len(running(slurm)) == 4)
+    ((node, _),) = running(slurm)[jobs[0]].items()
+    slurm.end(node)
+    slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=lost", check=True)
+    steps(broker, lambda: node not in running(slurm).get(jobs[0], {node: ()}))
+    slurm.end("slurmctld")
+    assert broker.step(time.time()) == []
+    slurm.start_controller()
+    late = submit(slurm, "-N2", "--gres=gpu:8", seconds=60)
+    steps(broker, lambda: late in running(slurm))
+    assert {name: {*gpus} for name, gpus in running(slurm).items()} == {
+        name: {*gpus} for name, gpus in books(broker).items()
+    }
+    slurm.start_node(node)
+    slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    slurm.run("scancel", *jobs, late)
+    steps(broker, lambda: is_empty(slurm) and not len(broker.scheduler))
+
+
+def test_a_broker_is_killed_in_mid_round_and_another_goes_on(slurm):
+    jobs = [submit(slurm, "--gres=gpu:4", seconds=5) for _ in range(30)]
+    command = [sys.executable, "-m", "hivecore", "slurm", "run", "--typed", "--interval", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        first.stdout.readline()  # it has just told Slurm, and is killed beside it
+        first.send_signal(signal.SIGKILL)
+    broker = broker_for()
+
+    def until():
+        for name, gpus in running(slurm).items():
+            booked = books(broker).get(name)
+            assert booked is None or set(gpus) == set(booked)
+        return is_empty(slurm)
+
+    steps(broker, until)
+    broker.step(time.time())
+    assert len(jobs) == 30 and len(broker.scheduler) == 0
