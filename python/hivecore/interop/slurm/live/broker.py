@@ -7,6 +7,7 @@ shows in the next round. A job that runs elsewhere than decided is adopted where
 """
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from hivecore._arguments import as_choice, as_float
 from hivecore.errors import StaleDecisionError
@@ -155,6 +156,7 @@ class Broker:
         self._told.pop(name, None)
         if known:
             self._waits_again(name)
+            self._amend(job)
         elif job.problem:
             self.problems[name] = job.problem
         elif not (job.depends or name in self._refused or self._is_later(job)):
@@ -174,6 +176,25 @@ class Broker:
                 self.scheduler.stopped(name, self._now)
         elif status.state in _RUNS:
             self.scheduler.fail(name, self._now)
+
+    def _amend(self, job: SlurmJob) -> None:
+        """What it asks for was changed; or it was adopted as it ran, and may run otherwise."""
+        status, known = self.scheduler.status(job.id), self.scheduler.job(job.id)
+        if status.state != "pending" or status.for_job:
+            return
+        new = job.job
+        if new is None or new.tenant != known.tenant:
+            self.scheduler.cancel(
+                job.id, self._now
+            )  # and submitted in the next round, if it can be
+            return
+        fields = ("roles", "priority", "guaranteed", "run_time")
+        pairs = {name: (getattr(known, name), getattr(new, name)) for name in fields}
+        changes: dict[str, Any] = {
+            k: after for k, (before, after) in pairs.items() if before != after
+        }
+        if changes:
+            self.scheduler.amend(job.id, self._now, **changes)
 
     def _submit(self, job: SlurmJob) -> None:
         assert job.job is not None
