@@ -1,0 +1,121 @@
+"""Texts as squeue, sinfo and scontrol of Slurm 22.05 print them."""
+
+import json
+
+import pytest
+
+from hivecore.interop.slurm import read_topology_conf
+from hivecore.interop.slurm.live import (
+    SlurmJob,
+    commands,
+    read_details,
+    read_nodes,
+    read_queue,
+)
+from hivecore.scheduler import PlacedPod, Preempt, Reject, Role, SetCache, Start
+
+QUEUE = """\
+1|RUNNING|None|4294901759|2|n[01-02]|gres:gpu:4|N/A|N/A|N/A|0|0|1:00:00|1795789670|(null)|ann|main|(null)|(null)|
+2|PENDING|JobHeldUser|0|1||gres:gpu:2|N/A|N/A|N/A|5|0|10:00|N/A|vision|ann|main|(null)|(null)|
+3|PENDING|JobHeldUser|0|1||N/A|gres:gpu:4|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|
+5_1|PENDING|JobHeldUser|0|1||gres:gpu:1|N/A|N/A|N/A|0|0|1-00:00:00|N/A|(null)|ann|main|(null)|(null)|
+6|PENDING|job requeued in held state|0|2||gres:gpu:i2:1,gres:gpu:i5:1\
+|N/A|N/A|N/A|0|1|UNLIMITED|1795789999|(null)|ann|spare|(null)|afterok:2|
+7|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|
+"""
+
+
+def test_jobs_are_read_from_columns():
+    one, two, three, element, again, none = read_queue(QUEUE, node_gpus=8, spare=["spare"])
+    assert (one.nodes, one.held, one.waits, one.start) == (("n01", "n02"), False, False, 1795789670)
+    assert one.job.roles == (Role("node", 2, gpus=8),)  # two of 4 GPUs would fit on one node
+    assert (two.job.tenant, two.job.priority, two.job.run_time) == ("vision", -5, 600)
+    assert three.job is None and "not per node" in three.problem
+    assert (element.id, element.job.tenant, element.job.run_time) == ("5_1", "ann", 86400)
+    assert (again.each, again.restarts, again.depends) == (2, 1, True)
+    assert not again.job.guaranteed and again.job.run_time is None
+    assert none.job is None and not none.problem
+
+
+def test_jobs_are_read_from_json():
+    job = {"job_id": 4, "job_state": "PENDING", "state_reason": "JobHeldUser", "priority": 0}
+    job |= {"node_count": 1, "tres_per_node": "gres:gpu:2", "time_limit": 90, "user_name": "ann"}
+    newer = {"job_id": 5, "job_state": ["RUNNING"], "nodes": "n1", "tres_per_node": "gres/gpu:1"}
+    newer |= {"node_count": {"set": True, "number": 1}, "array_job_id": {"set": True, "number": 3}}
+    newer |= {"array_task_id": {"set": True, "number": 0}}
+    ended = {"job_id": 6, "job_state": "COMPLETED", "node_count": 1}
+    first, second = read_queue(json.dumps({"jobs": [job, newer, ended]}))
+    assert (first.id, first.held, first.each, first.job.run_time) == ("4", True, 2, 5400)
+    assert (second.id, second.state, second.nodes, second.each) == ("3_0", "RUNNING", ("n1",), 1)
+
+
+def test_a_wish_for_gpus_is_in_the_comment_if_gpus_are_typed():
+    row = "2|PENDING|JobHeldUser|0|2||N/A|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main|(null)|(null)|"
+    (job,) = read_queue(row + "hivecore:gpu=3|", node_gpus=8, typed=True)
+    assert job.each == 3 and job.job.roles[0].gpus == 8
+    (untyped,) = read_queue(row + "hivecore:gpu=3|", node_gpus=8)
+    assert untyped.job is None
+
+
+@pytest.mark.parametrize("text", ["1|RUNNING", "{", "{}", '{"jobs": 3}', QUEUE.replace("7|", "x|")])
+def test_what_is_no_queue_is_refused(text):
+    with pytest.raises(ValueError, match="text"):
+        read_queue(text)
+
+
+def test_several_nodes_need_the_size_of_a_node():
+    assert "how many GPUs a node has" in read_queue(QUEUE)[0].problem
+
+
+def test_nodes_are_read_with_their_health():
+    text = (
+        "n1|mixed|gpu:i0:1,gpu:i1:1|64\nn1|mixed|gpu:i0:1,gpu:i1:1|64\nn2|down*|gpu:8(S:0-1)|64\n"
+    )
+    one, two = read_nodes(text + "")
+    assert (one.gpus, one.types, one.healthy, one.cpus) == (2, ("i0", "i1"), True, 64)
+    assert (two.gpus, two.types, two.healthy) == (8, (), False)
+    states = ["idle", "allocated", "idle*", "drained", "draining", "mixed"]
+    rows = "".join(f"n{i}|{state}|gpu:1|1\n" for i, state in enumerate(states))
+    assert [n.healthy for n in read_nodes(rows)] == [True, True, False, False, False, True]
+    data = {"nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"], "gres": "gpu:4"}]}
+    (node,) = read_nodes(json.dumps(data))
+    assert (node.gpus, node.healthy) == (4, False)
+
+
+def test_gpus_of_running_jobs_are_read_by_node():
+    text = "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=x   Nodes=n[1-2] CPU_IDs=0 Mem=0 "
+    text += "GRES=gpu:i0:1(IDX:0),gpu:i3:1(IDX:3),gpu:i4:0(IDX:)   Nodes=n3 CPU_IDs=0 Mem=0 "
+    text += "GRES=gpu:4(IDX:0-2,7) MinCPUsNode=1"
+    found = read_details(f"scontrol: show job 7_2\n{text}\n")
+    assert found == {"7_2": {"n1": (0, 3), "n2": (0, 3), "n3": (0, 1, 2, 7)}}
+
+
+def pods(*nodes, gpus=()):
+    return [PlacedPod("node", i, node, (("gpu", gpus),)) for i, node in enumerate(nodes)]
+
+
+def test_commands_carry_out_actions():
+    job = SlurmJob("7", None, "PENDING", count=2, each=2, restarts=1)
+    start = Start("7", pods("n1", "n3", gpus=(3, 6, 7)))
+    assert commands(start, job, typed=True) == [
+        "update jobid=7 reqnodelist=n[1,3] gres=gpu:i3:1,gpu:i6:1 starttime=now",
+        "release 7",
+    ]
+    (line, _) = commands(start, job, "exclude", nodes=["n1", "n2", "n3"])
+    assert line == "update jobid=7 excnodelist=n2 starttime=now"
+    assert commands(Preempt("7", "8", "priority"), job) == ["hold 7", "requeuehold 7"]
+    for action in (Start("7", pods("n1")), Start("7", pods("n1", "n1")), SetCache("d", 1)):
+        with pytest.raises(ValueError, match="action"):
+            commands(action, job)
+    with pytest.raises(ValueError, match="same 2 GPUs"):
+        commands(Start("7", pods("n1", "n2", gpus=(3,))), job, typed=True)
+    with pytest.raises(ValueError, match="no command for Reject"):
+        commands(Reject("7", "too large"), job)
+
+
+def test_the_topology_that_scontrol_shows_is_read():
+    text = (
+        "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n01,n02\nSwitchName=leaf1 Level=0 LinkSpeed=1 "
+    )
+    text += "Nodes=n03\nSwitchName=spine Level=1 LinkSpeed=1 Nodes=n[01-03] Switches=leaf0,leaf1\n"
+    assert read_topology_conf(text).network.domain("n03") == ("spine", "leaf1", "n03")
