@@ -42,6 +42,7 @@ from hivecore.errors import (
 )
 from hivecore.interop import gpushare, koordinator, kueue, slurm
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
+from hivecore.interop.slurm import live
 from hivecore.sim.worlds import InterleavedGpus
 
 HOW = {
@@ -211,6 +212,11 @@ def observed(monitor, now):
     tree = quota_tree()
     tree.set_total({"gpu": 4})
     return monitor.observe(tree, now)
+
+
+def silent(command, text=""):
+    """A Slurm without nodes and jobs."""
+    return ""
 
 
 def network():
@@ -406,6 +412,16 @@ ACTING = {
         lambda: slurm.SlurmTopology("block", network(), block_sizes=[2, 4]),
         None,
         lambda it: (it.plugin, it.network.to_bytes(), it.name, it.block_sizes),
+    ),
+    live.Broker: (
+        lambda: live.Broker(scheduler.Scheduler(), silent),
+        lambda it: it.scheduler.submit(scheduler.Job("a", "t", 1), 0.0),
+        lambda it: (it.scheduler.to_bytes(), it.step(it.scheduler.now), it.problems),
+    ),
+    live.Shadow: (
+        lambda: live.Shadow(scheduler.Scheduler(immediate=True), silent),
+        lambda it: it.scheduler.submit(scheduler.Job("a", "t", 1), 0.0),
+        lambda it: (it.scheduler.to_bytes(), it.rows),
     ),
     gpushare.Extender: (
         lambda: gpushare.Extender(shared_gpus("first"), "MiB"),

@@ -7,7 +7,8 @@ shows in the next round. A job that runs elsewhere than decided is adopted where
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from copy import deepcopy
+from typing import Any, Self
 
 from hivecore._arguments import as_choice, as_float
 from hivecore.errors import StaleDecisionError
@@ -74,6 +75,9 @@ class Broker:
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
         self._refused: set[str] = set()  # by the scheduler
         self._now = 0.0
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
 
     def step(self, now: float) -> list[Action]:
         """One round: read Slurm, tell the scheduler, let it decide, tell Slurm.

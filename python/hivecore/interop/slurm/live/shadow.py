@@ -5,6 +5,8 @@ then it runs on, at most for its time limit.
 """
 
 from collections.abc import Callable, Collection
+from copy import deepcopy
+from typing import Self
 
 from hivecore._record import Record
 from hivecore.interop.slurm.live.commands import run_command
@@ -58,6 +60,9 @@ class Shadow:
         self._rows: dict[str, ShadowRow] = {}
         self._lengths: dict[str, float] = {}  # by job how long it really ran
         self._now = 0.0
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
 
     @property
     def rows(self) -> tuple[ShadowRow, ...]:
