@@ -76,7 +76,7 @@ def test_a_lost_log_gives_no_gpu_twice(worlds, parts, kind):
     assert {job: places(after)[job] for job in before} == before
     after.cluster.delete(*bound)
     after.cluster.pump()
-    assert set(after.states()) == {"pods:new" if kind is hived_gang else "pods:x:new"}
+    assert set(after.states()) == {"pods:new" if kind is hived_gang else "pods:x/new"}
     assert after.scheduler.state(*after.states()) == "running"
 
 
@@ -88,8 +88,8 @@ def test_pods_without_annotations_are_counted_where_they_are(worlds, parts):
         for pod, node in zip(koordinator_gang("old", 2, least=1), NODES, strict=False)
     }
     assert world.cluster.listed() == (200, {})
-    assert world.states() == {"pods:x:old": "running"}
-    nodes = {node for node, _ in places(world)["pods:x:old"].values()}
+    assert world.states() == {"pods:x/old": "running"}
+    nodes = {node for node, _ in places(world)["pods:x/old"].values()}
     assert nodes == ({""} if parts == "queues" else {"n0", "n1"})
     world.cluster.run(*[koordinator_pod(f"new-{i}", "a", 4) for i in range(4)])
     if parts != "queues":
@@ -104,8 +104,8 @@ def test_devices_that_are_named_are_not_chosen_for_others(worlds):
     world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
     assert world.cluster.listed() == (200, {})
     assert places(world) == {
-        "pods:x:any": {("pod", 0): ("n0", (2, 3))},
-        "pods:x:named": {("pod", 0): ("n0", (0, 1))},
+        "pods:x/any": {("pod", 0): ("n0", (2, 3))},
+        "pods:x/named": {("pod", 0): ("n0", (0, 1))},
     }
 
 
@@ -115,7 +115,7 @@ def test_a_node_that_is_not_ready_keeps_its_pods(worlds):
     pod = running(koordinator_pod("old", "a", 4), "n0")
     world.cluster.pods = {pod["metadata"]["uid"]: pod}
     assert world.cluster.listed() == (200, {})
-    assert world.states() == {"pods:x:old": "running"}
+    assert world.states() == {"pods:x/old": "running"}
     assert world.scheduler.summary().unhealthy == ("n0",)
 
 
@@ -130,7 +130,7 @@ def test_what_breaks_the_rules_of_its_job_is_counted_all_the_same(worlds, tenant
         )
     world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
     assert world.cluster.listed() == (200, {})
-    assert {node for node, _ in places(world)["pods:x:old"].values()} == {"n0", "n3"}
+    assert {node for node, _ in places(world)["pods:x/old"].values()} == {"n0", "n3"}
 
 
 def test_pods_that_contradict_each_other_are_named_until_one_is_gone(worlds):
@@ -142,7 +142,7 @@ def test_pods_that_contradict_each_other_are_named_until_one_is_gone(worlds):
     assert "the pods 'x/p' and 'x/q' both have gpu 1 of 'n0'" in answer["Error"]
     world.cluster.delete("q")
     assert world.cluster.listed() == (200, {})
-    assert world.states() == {"pods:x:p": "running"}
+    assert world.states() == {"pods:x/p": "running"}
 
 
 def test_a_pod_that_somebody_else_has_bound_is_taken_up_where_it_is(worlds):
@@ -160,7 +160,7 @@ def test_a_pod_that_somebody_else_has_bound_is_taken_up_where_it_is(worlds):
     world.cluster.delete("p-0", "p-1")
     world.cluster.pump()
     assert len(world.cluster.bound()) == 3
-    assert set(world.states()) == {f"pods:x:new-{i}" for i in range(3)}
+    assert set(world.states()) == {f"pods:x/new-{i}" for i in range(3)}
 
 
 # --- pods of other schedulers
@@ -175,8 +175,8 @@ def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
     world.cluster.create(*others)
     assert world.states() == {}
     world.cluster.watch("MODIFIED", running(others[0], "n0"))
-    assert world.states() == {"pods:lone:x:other-0": "running"}
-    assert world.scheduler.job("pods:lone:x:other-0").tenant == "hivecore-others"
+    assert world.states() == {"pods:lone:x/other-0": "running"}
+    assert world.scheduler.job("pods:lone:x/other-0").tenant == "hivecore-others"
     answer = world.cluster.verb("filter", {"Pod": others[1], "NodeNames": list(NODES)})
     assert "its spec.schedulerName is 'another': see --scheduler-name" in answer["Error"]
     world.cluster.delete("other-1")
@@ -213,7 +213,7 @@ def test_pods_that_are_listed_page_by_page_are_taken_up_together(worlds):
         page = {"kind": "PodList", "metadata": meta, "items": [pod]}
         assert world.states() == {}
         assert world.ask("/v1/watch", page) == (200, {})
-    assert world.states() == dict.fromkeys(("pods:x:g", "pods:lone:x:other"), "running")
+    assert world.states() == dict.fromkeys(("pods:x/g", "pods:lone:x/other"), "running")
 
 
 # --- gangs that grow, and launchers
@@ -227,7 +227,7 @@ def test_pods_beyond_the_minimum_run_as_they_come(worlds):
     assert len(world.cluster.bound()) == 2
     world.cluster.run(*pods[2:])
     assert len(world.cluster.bound()) == 4
-    assert world.states() == {"pods:x:g": "running"}
+    assert world.states() == {"pods:x/g": "running"}
     world.cluster.delete("g-3")
     (late,) = koordinator_gang("late", 1)
     world.cluster.run(late)  # no node is left: the place is that of the next pod of the gang
@@ -238,7 +238,7 @@ def test_a_gang_that_waits_asks_for_all_that_have_come(worlds):
     world = worlds("devices")
     world.cluster.run(*koordinator_gang("first", 4, least=4))
     world.cluster.run(*koordinator_gang("g", 3, least=2))
-    assert world.scheduler.job("pods:x:g").roles[0].pods == 3
+    assert world.scheduler.job("pods:x/g").roles[0].pods == 3
     world.cluster.delete(*[f"first-{i}" for i in range(4)])
     world.cluster.pump()
     assert len(world.cluster.bound()) == 3
@@ -277,4 +277,4 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
     assert len(world.cluster.bound()) == 4
     after = again(worlds, world, parts)
     assert after.cluster.listed() == (200, {})
-    assert after.states() == {"pods:x:g": "running"}
+    assert after.states() == {"pods:x/g": "running"}

@@ -180,7 +180,7 @@ def test_gangs_grow_with_their_pods_and_count_a_launcher_that_is_bound_past_us(t
         for i in range(3):
             api._put("pods", koordinator_pod(f"m{i}", "b", 1, "m", 4))
         until(lambda: len(bound(api)) == 8)
-        assert server.jobs() == {"pods:x:g": "running", "pods:x:m": "running"}
+        assert server.jobs() == {"pods:x/g": "running", "pods:x/m": "running"}
 
 
 def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):

@@ -44,7 +44,7 @@ def lone_name(pod: str) -> str:
     """The job of a pod by itself.
 
     >>> lone_name("x/p")
-    'pods:lone:x:p'
+    'pods:lone:x/p'
     """
     return _LONE + job_name(pod)
 
