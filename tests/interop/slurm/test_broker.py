@@ -242,3 +242,14 @@ def test_a_shadow_says_how_long_jobs_wait_in_both():
     assert (rows[second].slurm, rows[second].shadow) == (None, 15.0)
     assert "mean" in shadow.table and "waits" in shadow.table
     assert not slurm.obeyed
+
+
+def test_a_waiting_job_that_its_user_changes_is_amended():
+    world = World(nodes=2)
+    blocker, job = world.slurm.submit(2, 8), world.slurm.submit(2, 8)
+    world.step(2)
+    world.slurm.jobs[int(job)].count = 1
+    world.step()
+    world.slurm.end(blocker)
+    world.step(2)
+    assert len(world.runs()[job]) == 1 and world.books() == world.runs()
