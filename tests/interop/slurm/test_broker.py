@@ -171,6 +171,14 @@ def test_a_broker_wants_victims_that_take_time():
         Broker(scheduler_for(slurm, immediate=True), slurm)
 
 
+def test_a_slurm_that_is_not_installed_is_no_restart():
+    def missing(command, text=""):
+        raise FileNotFoundError(2, "No such file", command[0])
+
+    with pytest.raises(FileNotFoundError):
+        Broker(Scheduler(), missing).step(1.0)
+
+
 EVENTS = st.one_of(
     st.tuples(st.just("submit"), st.integers(1, 3), st.integers(1, 8)),
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

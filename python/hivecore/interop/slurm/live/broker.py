@@ -83,11 +83,14 @@ class Broker:
         """One round: read Slurm, tell the scheduler, let it decide, tell Slurm.
 
         :returns: the actions that were decided; none if Slurm does not answer.
+        :raises FileNotFoundError: Slurm's commands are not installed.
         :raises ValueError: what Slurm prints cannot be read.
         """
         self._now = max(as_float(now, "now"), self.scheduler.now)
         try:
             lines = self._catch_up()
+        except FileNotFoundError:
+            raise
         except OSError:
             return []
         actions = self.scheduler.decide(self._now)

@@ -5,6 +5,7 @@ then it runs on, at most for its time limit.
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from copy import deepcopy
 from typing import Self
 
@@ -109,7 +110,8 @@ class Shadow:
         assert job.job is not None
         if job.id not in self._rows:
             self._rows[job.id] = ShadowRow(job.id, job.tenant, job.job.gpus, self._now)
-            self.scheduler.submit(job.job, self._now)
+            with suppress(KeyError, ValueError):  # a tenant that the file does not have
+                self.scheduler.submit(job.job, self._now)
         if not job.waits and self._rows[job.id].slurm is None:
             started = min(job.start or self._now, self._now)
             self._rows[job.id] = self._rows[job.id].replace(slurm=started)
