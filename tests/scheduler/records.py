@@ -8,6 +8,7 @@ from hivecore.scheduler import (
     Data,
     EvictionLimit,
     Fit,
+    Fragments,
     FreeDomain,
     FreeNodes,
     Job,
@@ -160,6 +161,7 @@ record(
     min_run_time=st.floats(0, 1e6),
     per_hour=st.none() | st.integers(0, 9),
 )
+record(Fragments, tuples(st.integers(1, 8)))
 record(
     Sharing,
     st.integers(4, 8),

@@ -63,7 +63,7 @@ def schedule_explanation(
     >>> print(found["status"]["failedMessage"])
     quotas: runtime of 'lab' is exceeded (gpu: 6 used + 6 asked > 8)
     it would start if max of lab were gpu: 12, the total were gpu: 12
-    it would start if lab:train ended
+    it would start if lab/train ended
     """
     if not isinstance(explanation, JobExplanation):
         raise TypeError(f"explanation must be a JobExplanation, not {type(explanation).__name__}")
