@@ -28,7 +28,7 @@ QUEUE = """\
 def test_jobs_are_read_from_columns():
     one, two, three, element, again, none = read_queue(QUEUE, node_gpus=8, spare=["spare"])
     assert (one.nodes, one.held, one.waits, one.start) == (("n01", "n02"), False, False, 1795789670)
-    assert one.job.roles == (Role("node", 2, gpus=8),)  # two of 4 GPUs would fit on one node
+    assert one.job.roles == (Role("node", 2, gpus=4, per_node=1),)
     assert (two.job.tenant, two.job.priority, two.job.run_time) == ("vision", -5, 600)
     assert three.job is None and "not per node" in three.problem
     assert (element.id, element.job.tenant, element.job.run_time) == ("5_1", "ann", 86400)

@@ -310,7 +310,11 @@ def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
     for node in job.nodes:
         by_count.setdefault(len(gpus.get(node, ())) or job.each, []).append(node)
     names = {count: "node" if len(by_count) == 1 else f"gpus{count}" for count in by_count}
-    roles = [Role(names[count], len(nodes), gpus=count) for count, nodes in by_count.items()]
+    apart = 1 if len(by_count) == 1 and len(job.nodes) > 1 else None
+    roles = [
+        Role(names[count], len(nodes), gpus=count, per_node=apart)
+        for count, nodes in by_count.items()
+    ]
     pods = [
         PlacedPod(names[count], index, node, (("gpu", gpus[node]),) if gpus.get(node) else ())
         for count, nodes in by_count.items()

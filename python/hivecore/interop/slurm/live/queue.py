@@ -255,12 +255,11 @@ def _job(
 def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
     """The pods of a job, of which Slurm puts each on a node of its own (`-N`).
 
-    PODS ON DIFFERENT NODES: a role cannot ask for this yet; ``Role(per_node=1)`` belongs here.
-    Until then such pods take whole nodes in the books, unless no two fit on a node anyway.
+    Where GPUs have types, they are the same on all nodes of a job: its pods take whole nodes then.
     """
-    if nodes > 1 and (typed or 2 * gpus <= node_gpus):
+    if nodes > 1 and typed:
         gpus = node_gpus
-    return Role("node", nodes, gpus=gpus)
+    return Role("node", nodes, gpus=gpus, per_node=1 if nodes > 1 else None)
 
 
 def _count(tres: str) -> int:
