@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from peers.topology_program import integer_program
-from profiles import seeds
+from profiles import seeds, times
 from topology.oracles import Parts, brute_force, even_objective, objective
 
 from hivecore._topology import TopologyKernel
@@ -158,9 +158,9 @@ def test_the_kernel_names_wrong_limits(limits, says):
 
 def test_pods_are_as_even_as_can_be_in_a_layer():
     moved = 0
-    for seed in seeds(250):
+    for seed in seeds(1000):
         rng = Random(seed)
-        labels, slots, wish = random_case(rng, rng.randint(1, 2), rng.randint(2, 6), "abc", 4, 9)
+        labels, slots, wish = random_case(rng, rng.randint(1, 2), rng.randint(3, 7), "ab", 3, 9)
         network = network_of(labels)
         network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
         at = rng.randint(1, len(labels[0]) + 1)
@@ -181,7 +181,7 @@ def test_pods_are_as_even_as_can_be_in_a_layer():
         cost = even_objective(parts, slots, wish, level, at, counts)
         assert cost == min(one for one in costs if one is not None), seed
         moved += pods != usual[1]
-    assert moved > 0
+    assert moved >= times(1000) // 100
 
 
 def random_roles(rng, layers, nodes, most):
