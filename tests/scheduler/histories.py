@@ -72,7 +72,7 @@ def refused_names():
     try:
         yield
     except ValueError as error:
-        assert "may have th" in str(error)
+        assert "may have th" in str(error) or "there is one of this name" in str(error)
 
 
 class History:

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.scheduler import (
     Job,
     Move,
@@ -187,3 +188,17 @@ def test_the_log_and_plain_data_know_it(tmp_path):
     scheduler.close()
     assert recover(path).to_bytes() == scheduler.to_bytes()
     assert not any(isinstance(one, Start | Stop) for one in actions)
+
+
+def test_nodes_that_reconfigure_removes_are_drained_no_more():
+    def spec(count):
+        chain = Chain(["gpu", "node"], [2], count, nodes=[f"n{i}" for i in range(count)])
+        return ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}})
+
+    scheduler = Scheduler(cells=CellCluster(spec(2)))
+    scheduler.drain("n1", now=0.0)
+    scheduler.reconfigure(spec(1), now=1.0)
+    scheduler.reconfigure(spec(2), now=2.0)
+    jobs = (Job("first", "a", 2), Job("second", "a", 2, guaranteed=False))
+    assert told(run(scheduler, *jobs, now=3.0)) == [("Start", "first"), ("Start", "second")]
+    assert scheduler.decide(now=3.0) == []

@@ -243,7 +243,7 @@ class ClusterEvents(SchedulerLedger):
         All running jobs stay where they are. A job whose guarantee no longer exists runs on as an
         opportunistic job, as in HiveD. A waiting job that requests what does not exist is rejected
         by the next `decide`; so is a running job when it has to wait again. Nodes and GPUs that
-        devices do not have are bad until `add_node`.
+        devices do not have are bad until `add_node`. Nodes that are gone are drained no more.
         """
         with self._lock:
             moment = self._state.moment(now)
@@ -255,6 +255,9 @@ class ClusterEvents(SchedulerLedger):
                 changes = cells.reconfigure(spec)
                 self._state.stages.forget()
                 self._state.stages.shun_missing(cells.nodes)
+                for node in [*self._state.draining]:
+                    if not self._state.stages.knows(node):
+                        self._state.drain(node, None)
                 renew(self._state)
             self._note("reconfigure", spec=plain_record(spec))
             return changes
