@@ -13,7 +13,7 @@ from scheduler.lives import NODES
 
 from hivecore.interop.extender.service import PodService
 
-__all__ = ["GANG", "HIVED", "Cluster", "World", "hived_pod", "koordinator_pod"]
+__all__ = ["GANG", "HIVED", "Cluster", "World", "hived_gang", "hived_pod", "koordinator_pod"]
 
 HIVED = "hivedscheduler.microsoft.com"
 GANG = "pod-group.scheduling.sigs.k8s.io"
@@ -30,6 +30,11 @@ def hived_pod(name, vc, gpus, group=None, members=None, priority=0, **more):
         named = [{"podNumber": pods, "leafCellNumber": each} for pods, each in members]
         spec["affinityGroup"] = {"name": group, "members": named}
     return _pod(name, {f"{HIVED}/pod-scheduling-spec": json.dumps(spec)}, {}, {})
+
+
+def hived_gang(name, size, gpus=4, vc="a", priority=0):
+    """Pods of one group, all alike."""
+    return [hived_pod(f"{name}-{i}", vc, gpus, name, [(size, gpus)], priority) for i in range(size)]
 
 
 def koordinator_pod(name, quota, gpus, gang=None, least=1, priority=0, **labels):

@@ -1,27 +1,12 @@
 """Pods that run already: after the log was lost, on the first day, or bound by somebody else."""
 
 import pytest
-from interop.extender.pods_and_kubelets import GANG, World, hived_pod, koordinator_pod
-from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
+from interop.extender.pods_and_kubelets import GANG, hived_gang, koordinator_pod
+from scheduler.lives import NODES
 
 from hivecore.scheduler import Scheduler
 
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
-
-
-@pytest.fixture
-def worlds():
-    found = []
-
-    def make(parts, scheduler=None, **options):
-        made = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
-        found.append(World(made, **options))
-        return found[-1]
-
-    yield make
-    for world in found:
-        world.scheduler.check()
-        world.runner.close()
 
 
 def again(worlds, world, parts, **options):
@@ -50,10 +35,6 @@ def places(world):
         name: {(p.role, p.index): (p.node, p.gpus) for p in world.scheduler.status(name).pods}
         for name in world.scheduler
     }
-
-
-def hived_gang(name, size, gpus=4, vc="a", priority=0):
-    return [hived_pod(f"{name}-{i}", vc, gpus, name, [(size, gpus)], priority) for i in range(size)]
 
 
 def koordinator_gang(name, size, gpus=4, least=None, tenant="a"):

@@ -3,31 +3,12 @@
 import json
 
 import pytest
-from interop.extender.pods_and_kubelets import HIVED, World, hived_pod, koordinator_pod
-from scheduler.lives import COMPOSITIONS, NODES, make_scheduler
+from interop.extender.pods_and_kubelets import HIVED, hived_gang, hived_pod, koordinator_pod
+from scheduler.lives import NODES
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.scheduler import Scheduler
-
-
-@pytest.fixture
-def worlds():
-    found = []
-
-    def make(parts, scheduler=None, **options):
-        made = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
-        found.append(World(made, **options))
-        return found[-1]
-
-    yield make
-    for world in found:
-        world.scheduler.check()
-        world.runner.close()
-
-
-def gang(name, size, gpus=4, vc="a", priority=0):
-    return [hived_pod(f"{name}-{i}", vc, gpus, name, [(size, gpus)], priority) for i in range(size)]
 
 
 def assert_no_gpu_is_given_twice(cluster):
@@ -55,7 +36,7 @@ def of_group(name, group, gpus=2, label="pod-group.scheduling.sigs.k8s.io"):
 @pytest.mark.parametrize("watches", [True, False])
 def test_a_gang_waits_for_its_last_member_and_starts_then(worlds, watches):
     world = worlds("cells", watches=watches)
-    first, second = gang("bert", 2)
+    first, second = hived_gang("bert", 2)
     world.cluster.run(first)
     assert world.cluster.bound() == {}
     assert world.cluster.told == {"bert-0": "1 of the 2 pods that 'bert' needs are there"}
@@ -86,7 +67,7 @@ def test_ranks_follow_the_numbers_in_the_names_of_pods(worlds):
 
 def test_a_waiting_gang_is_told_why_on_every_node(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
+    world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     assert set(world.cluster.bound()) == {"a1-0", "a1-1"}
     pod = world.cluster.pod("a2-0")
     answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
@@ -105,7 +86,7 @@ def asked_about(world, pod, nodes, times=1):
 @pytest.mark.parametrize("parts", ["cells", "topology", "devices", "cells and devices"])
 def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
     world = worlds(parts)
-    first, second = gang("bert", 2, gpus=2)
+    first, second = hived_gang("bert", 2, gpus=2)
     world.cluster.create(first, second)
     (node,) = asked_about(world, first, NODES)["NodeNames"]
     others = [name for name in NODES if name != node]
@@ -138,19 +119,19 @@ def test_a_gang_goes_to_the_nodes_that_are_offered_to_all_of_its_pods(worlds):
 
 def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
     world = worlds("cells")
-    (pod,) = gang("alone", 1)
-    world.cluster.run(pod, *gang("full", 3, priority=-1))
+    (pod,) = hived_gang("alone", 1)
+    world.cluster.run(pod, *hived_gang("full", 3, priority=-1))
     assert len(world.cluster.bound()) == 4
     assert world.states() == {"pods:alone": "running", "pods:full": "running"}
     world.cluster.end("alone-0")
-    (next_one,) = gang("next", 1)
+    (next_one,) = hived_gang("next", 1)
     world.cluster.create(next_one)
     (node,) = asked_about(world, next_one, NODES)["NodeNames"]
     others = [name for name in NODES if name != node]
     assert "not offered" in str(asked_about(world, next_one, others, times=30)["FailedNodes"])
     assert world.states() == {"pods:full": "running", "pods:next": "running"}
     world.cluster.delete("full-0", "full-1", "full-2")
-    two = gang("two", 2, gpus=1)
+    two = hived_gang("two", 2, gpus=1)
     world.cluster.create(*two)
     (node,) = asked_about(world, two[0], NODES)["NodeNames"]
     world.cluster.bind(two[0], node)
@@ -161,7 +142,7 @@ def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
 
 def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
+    world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     world.cluster.end("a1-0")
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"a1-1"}
@@ -173,10 +154,10 @@ def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
 
 def test_a_pod_that_comes_in_the_place_of_another_one_gets_its_place(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2))
+    world.cluster.run(*hived_gang("a1", 2))
     before = world.cluster.bound()
     world.cluster.delete("a1-1")
-    again = gang("a1", 2)[1]
+    again = hived_gang("a1", 2)[1]
     world.cluster.run(again)
     assert world.cluster.bound() == before
     assert_no_gpu_is_given_twice(world.cluster)
@@ -184,14 +165,14 @@ def test_a_pod_that_comes_in_the_place_of_another_one_gets_its_place(worlds):
 
 def test_a_gang_that_waits_is_no_job_any_more_when_a_member_is_gone(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
+    world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     assert world.states()["pods:a2"] == "pending"
     world.cluster.delete("a2-1")
     assert set(world.states()) == {"pods:a1"}
     world.cluster.delete("a1-0", "a1-1")
     world.cluster.pump()
     assert world.cluster.bound() == {}
-    world.cluster.run(gang("a2", 2)[1])
+    world.cluster.run(hived_gang("a2", 2)[1])
     assert set(world.cluster.bound()) == {"a2-0", "a2-1"}
 
 
@@ -200,9 +181,9 @@ def test_a_gang_that_waits_is_no_job_any_more_when_a_member_is_gone(worlds):
 
 def test_an_opportunistic_gang_leaves_for_a_guaranteed_one(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("spare", 4, priority=-1))
+    world.cluster.run(*hived_gang("spare", 4, priority=-1))
     assert len(world.cluster.bound()) == 4
-    world.cluster.run(*gang("train", 2), grace=True)
+    world.cluster.run(*hived_gang("train", 2), grace=True)
     assert world.states() == {"pods:spare": "running", "pods:train": "reserved"}
     assert len(world.cluster.evicted) == 2  # each of the two pods has those of another node
     assert len(world.cluster.bound()) == 4
@@ -215,9 +196,9 @@ def test_an_opportunistic_gang_leaves_for_a_guaranteed_one(worlds):
 
 def test_a_victim_whose_pods_have_come_again_waits_at_its_old_place(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("spare", 4, priority=-1))
-    world.cluster.run(*gang("train", 2), grace=True)
-    again = gang("spare", 4, priority=-1)
+    world.cluster.run(*hived_gang("spare", 4, priority=-1))
+    world.cluster.run(*hived_gang("train", 2), grace=True)
+    again = hived_gang("spare", 4, priority=-1)
     for pod in again:
         pod["metadata"]["name"] += "-again"
     world.cluster.run(*again)
@@ -229,11 +210,11 @@ def test_a_victim_whose_pods_have_come_again_waits_at_its_old_place(worlds):
 
 def test_who_is_not_bound_yet_stops_at_once(worlds):
     world = worlds("cells")
-    spare = gang("spare", 4, priority=-1)
+    spare = hived_gang("spare", 4, priority=-1)
     world.cluster.create(*spare)
     answer = world.cluster.verb("filter", {"Pod": spare[0], "NodeNames": list(NODES)})
     assert len(answer["NodeNames"]) == 1
-    world.cluster.create(*gang("train", 2))
+    world.cluster.create(*hived_gang("train", 2))
     assert world.states() == {"pods:spare": "pending", "pods:train": "running"}
     node = answer["NodeNames"][0]
     named = {"PodName": "spare-0", "PodNamespace": "x", "Node": node}
@@ -243,22 +224,22 @@ def test_who_is_not_bound_yet_stops_at_once(worlds):
 
 def test_victims_of_somebody_who_is_gone_leave_for_the_next_one(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("spare", 4, priority=-1))
-    world.cluster.create(*gang("train", 2))
+    world.cluster.run(*hived_gang("spare", 4, priority=-1))
+    world.cluster.create(*hived_gang("train", 2))
     world.cluster.delete("train-0")
     assert world.states() == {"pods:spare": "running"}
-    world.cluster.run(*gang("next", 2))
+    world.cluster.run(*hived_gang("next", 2))
     assert set(world.cluster.bound()) == {"next-0", "next-1"}
 
 
 @pytest.mark.parametrize("parts", ["cells", "quotas and cells"])
 def test_a_larger_gang_of_the_same_name_names_all_of_its_victims_at_once(worlds, parts):
     world = worlds(parts)
-    world.cluster.run(*[pod for i in range(4) for pod in gang(f"spare{i}", 1, priority=-1)])
-    world.cluster.run(*gang("train", 2, gpus=2), grace=True)
+    world.cluster.run(*[pod for i in range(4) for pod in hived_gang(f"spare{i}", 1, priority=-1)])
+    world.cluster.run(*hived_gang("train", 2, gpus=2), grace=True)
     assert len(world.cluster.evicted) == 1
     world.cluster.delete("train-0", "train-1")
-    world.cluster.run(*gang("train", 2), grace=True)
+    world.cluster.run(*hived_gang("train", 2), grace=True)
     assert len(world.cluster.evicted) == 2
     world.cluster.pump()
     assert {"train-0", "train-1"} <= set(world.cluster.bound())
@@ -268,7 +249,7 @@ def test_pods_that_are_bound_or_gone_keep_no_node_of_victims(worlds, monkeypatch
     settled = []
     monkeypatch.setattr(Evictions, "forget", lambda _, pod: settled.append(pod))
     world = worlds("cells")
-    bound, gone = gang("train", 2), gang("next", 2)
+    bound, gone = hived_gang("train", 2), hived_gang("next", 2)
     world.cluster.run(*bound)
     world.cluster.create(*gone)
     uids = {name: pod["metadata"]["uid"] for pod in gone for name in [pod["metadata"]["name"]]}
@@ -286,7 +267,7 @@ def test_nothing_is_placed_on_a_node_that_is_not_ready(worlds):
     world.cluster.set_ready("n0", False)
     world.cluster.set_ready("elsewhere", False)
     for i in range(4):
-        world.cluster.create(*gang(f"g{i}", 1, priority=-1))
+        world.cluster.create(*hived_gang(f"g{i}", 1, priority=-1))
     world.cluster.pump()
     assert sorted(world.cluster.bound().values()) == ["n1", "n2", "n3"]
     world.cluster.set_ready("n0", True)
@@ -602,7 +583,7 @@ def test_the_quota_of_a_label_counts(worlds):
 def test_a_pod_that_does_not_exist_gets_nothing(worlds):
     world = worlds("cells", watches=False)
     world.cluster.listed()
-    (ghost,) = gang("ghost", 1)
+    (ghost,) = hived_gang("ghost", 1)
     answer = world.cluster.verb("filter", {"Pod": ghost, "NodeNames": list(NODES)})
     uid = ghost["metadata"]["uid"]
     expected = f"pod 'x/ghost-0' ({uid}) does not exist, or is not known yet"
@@ -624,7 +605,7 @@ def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
 
 def test_a_service_without_a_binder_says_so(worlds):
     world = worlds("cells", others_bind=False)
-    (pod,) = gang("a", 1)
+    (pod,) = hived_gang("a", 1)
     world.cluster.create(pod)
     (node,) = asked_about(world, pod, NODES)["NodeNames"]
     named = {"PodName": "a-0", "PodNamespace": "x", "PodUID": pod["metadata"]["uid"]}
@@ -637,7 +618,7 @@ def test_a_service_without_a_binder_says_so(worlds):
 
 def test_bound_pods_are_recovered_by_the_next_process(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2), *gang("b1", 1, vc="b"), *gang("a2", 2))
+    world.cluster.run(*hived_gang("a1", 2), *hived_gang("b1", 1, vc="b"), *hived_gang("a2", 2))
     before = world.cluster.bound()
     assert set(before) == {"a1-0", "a1-1", "b1-0"}
 
@@ -674,7 +655,7 @@ def test_who_was_not_bound_before_a_restart_gets_the_place_that_is_left(worlds):
 
 def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     world = worlds("cells")
-    world.cluster.run(*gang("a1", 2), *gang("a2", 2))
+    world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     after = worlds("", Scheduler.from_bytes(world.scheduler.to_bytes()))
     after.cluster.pods = {
         uid: pod
@@ -731,7 +712,7 @@ def test_a_number_of_gpus_beside_that_of_the_annotation_is_refused(worlds):
 
 def test_a_pod_group_that_makes_no_sense_is_refused_and_changes_nothing(worlds):
     world = worlds("cells")
-    world.cluster.create(*gang("a1", 2))
+    world.cluster.create(*hived_gang("a1", 2))
     before = world.scheduler.to_bytes()
     group = {"kind": "PodGroup", "metadata": {"name": "g"}}
     status, found = world.ask("/v1/watch", {"type": "ADDED", "object": group})
@@ -779,7 +760,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("pod", "says"), MISTAKES, ids=range(len(MISTAKES)))
 def test_a_mistake_of_a_pod_is_an_error_of_its_own_and_takes_nothing(worlds, pod, says):
     world = worlds("cells")
-    world.cluster.run(gang("bert", 2)[0], *gang("runs", 1))
+    world.cluster.run(hived_gang("bert", 2)[0], *hived_gang("runs", 1))
     world.cluster.pods.clear()
     held = world.states()
     answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})

@@ -5,7 +5,12 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from interop.extender.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+from interop.extender.pods_and_kubelets import (
+    HIVED,
+    Cluster,
+    hived_gang,
+    koordinator_pod,
+)
 from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
 from interop.kubernetes.fake_api_server import FakeApiServer
 from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
@@ -40,17 +45,12 @@ class Server(Command):
         return self.get("/v1/jobs").json()["jobs"]
 
 
-def gang(name, size, gpus=4, vc="a", priority=0):
-    members = [(size, gpus)]
-    return [hived_pod(f"{name}-{i}", vc, gpus, name, members, priority) for i in range(size)]
-
-
 def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_path):
     with Server(tmp_path, "--no-bind") as server:
         cluster = Cluster(server.post, NODES)
-        cluster.run(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
+        cluster.run(*hived_gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
         assert len(cluster.bound()) == 4
-        train = gang("train", 2)
+        train = hived_gang("train", 2)
         cluster.run(train[0])
         assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
         cluster.run(train[1], grace=True)
@@ -77,7 +77,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
         job = {"name": "own", "tenant": "a", "roles": roles}
         assert server.post("/v1/events", {"event": "submit", "job": job})[0] == 200
         cluster = Cluster(server.post, NODES)
-        cluster.run(*gang("train", 2))
+        cluster.run(*hived_gang("train", 2))
         assert cluster.bound() == {}
         assert server.jobs() == {"own": "running", "pods:train": "pending"}
         assert server.post("/v1/events", {"event": "finish", "job": "own"})[0] == 200
@@ -128,12 +128,12 @@ def add(api, pods, priority=0):
 
 def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
     with served(tmp_path) as (api, server, scheduler):
-        first, second = gang("bert", 2)
+        first, second = hived_gang("bert", 2)
         add(api, [first])
         until(lambda: "of the 2 pods" in str(scheduler.failures.get("bert-0")))
         add(api, [second])
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
-        add(api, gang("next", 2))
+        add(api, hived_gang("next", 2))
         until(lambda: scheduler.failures.get("next-1"))
         api.delete_pod("bert-0")
         api.set_phase("bert-1", "Succeeded")
@@ -148,18 +148,18 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
 
 def test_a_new_log_while_pods_run_takes_them_up_and_names_those_that_contradict(tmp_path):
     with served(tmp_path) as (api, server, _):
-        add(api, gang("bert", 2))
+        add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
         server.end()
         for path in tmp_path.glob("log*"):
             path.unlink()
         server.start().listening()
         assert server.jobs() == {"pods:bert": "running"}
-        add(api, gang("next", 2))
+        add(api, hived_gang("next", 2))
         until(lambda: server.jobs().get("pods:next") == "pending")
         assert set(bound(api)) == {"bert-0", "bert-1"}
         server.end()
-        (twin,) = gang("twin", 1, vc="b")
+        (twin,) = hived_gang("twin", 1, vc="b")
         twin["metadata"]["annotations"] |= {f"{HIVED}/pod-leaf-cell-isolation": "0"}
         pod = api.add_pod("twin-0", twin["metadata"]["annotations"], spec={"nodeName": "n0"})
         server.log.unlink()
@@ -213,7 +213,7 @@ def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
         return 403 if "scheduling.x-k8s.io" in request.path else 0
 
     with served(tmp_path, refuse=refuse) as (api, server, scheduler):
-        add(api, gang("bert", 2))
+        add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
         add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
         until(lambda: "is not known" in str(scheduler.failures.get("x0")))
@@ -222,7 +222,7 @@ def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
 
 def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
     with served(tmp_path, has_pod_groups=False) as (api, server, scheduler):
-        add(api, gang("bert", 2))
+        add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
         add_to_group(api, "g0", "group")
         until(lambda: "is not known" in str(scheduler.failures.get("g0")))

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from hivecore._arguments import as_choice, as_float
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.slurm.live.commands import commands, run_command
+from hivecore.interop.slurm.live.commands import HOW, commands, run_command
 from hivecore.interop.slurm.live.queue import (
     NODES,
     QUEUE,
@@ -63,7 +63,7 @@ class Broker:
         self.scheduler = scheduler
         self.problems: dict[str, str] = {}
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
-        self._how, self._typed = as_choice(how, "how", ("require", "exclude")), typed
+        self._how, self._typed = as_choice(how, "how", HOW), typed
         self._patience = as_float(patience, "patience")
         self._jobs: dict[str, SlurmJob] = {}
         self._names: tuple[str, ...] = ()  # of Slurm's nodes
@@ -190,16 +190,12 @@ class Broker:
         if status.state != "pending" or status.for_job:
             return
         new = job.job
-        if new is None or new.tenant != known.tenant:
-            self.scheduler.cancel(
-                job.id, self._now
-            )  # and submitted in the next round, if it can be
+        if new is None or new.tenant != known.tenant:  # the next round submits it, if it can be
+            self.scheduler.cancel(job.id, self._now)
             return
         fields = ("roles", "priority", "guaranteed", "run_time")
-        pairs = {name: (getattr(known, name), getattr(new, name)) for name in fields}
-        changes: dict[str, Any] = {
-            k: after for k, (before, after) in pairs.items() if before != after
-        }
+        asked: dict[str, Any] = {name: getattr(new, name) for name in fields}
+        changes = {name: it for name, it in asked.items() if it != getattr(known, name)}
         if changes:
             self.scheduler.amend(job.id, self._now, **changes)
 

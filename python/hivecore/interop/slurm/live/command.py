@@ -12,7 +12,7 @@ from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.live.broker import Broker
 from hivecore.interop.slurm.live.cluster_file import cluster_file, submit_plugin
-from hivecore.interop.slurm.live.commands import run_command
+from hivecore.interop.slurm.live.commands import HOW, run_command
 from hivecore.interop.slurm.live.queue import NODES, read_nodes
 from hivecore.interop.slurm.live.shadow import Shadow
 from hivecore.scheduler import Scheduler, Start, Wait
@@ -51,7 +51,7 @@ def add_slurm_command(commands: Any) -> None:
         one.add_argument("--rounds", type=int, metavar="N", help=what)
     run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
     what = "name the nodes of a job, or exclude all others (default require)"
-    run.add_argument("--how", choices=("require", "exclude"), default="require", help=what)
+    run.add_argument("--how", choices=HOW, default=HOW[0], help=what)
 
 
 def _add(ways: Any, name: str, run: Callable[..., int | None], what: str) -> Any:

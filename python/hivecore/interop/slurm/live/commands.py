@@ -9,9 +9,9 @@ from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.live.queue import SlurmJob
 from hivecore.scheduler import Action, Preempt, Promote, Start, Stop
 
-__all__ = ["commands", "run_command"]
+__all__ = ["HOW", "commands", "run_command"]
 
-_HOW = ("require", "exclude")
+HOW = ("require", "exclude")
 
 
 def commands(
@@ -38,7 +38,7 @@ def commands(
     >>> commands(start, job)
     ['update jobid=7 reqnodelist=n[1-2]', 'release 7']
     """
-    as_choice(how, "how", _HOW)
+    as_choice(how, "how", HOW)
     if isinstance(action, Start):
         return [_placement(action, job, how, typed, nodes), f"release {job.id}"]
     if isinstance(action, Preempt | Stop):

@@ -1,0 +1,21 @@
+"""Schedulers behind an extender, with a cluster of pods each."""
+
+import pytest
+from interop.extender.pods_and_kubelets import World
+from scheduler.lives import COMPOSITIONS, make_scheduler
+
+
+@pytest.fixture
+def worlds():
+    """Makes one by the parts of its scheduler, which are checked at the end."""
+    found = []
+
+    def make(parts, scheduler=None, **options):
+        made = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
+        found.append(World(made, **options))
+        return found[-1]
+
+    yield make
+    for world in found:
+        world.scheduler.check()
+        world.runner.close()
