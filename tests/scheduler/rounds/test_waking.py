@@ -289,3 +289,17 @@ def test_a_job_evicts_once_another_job_frees_what_quotas_count_twice_of_one_that
     assert submit(scheduler, Job("high", "a", 2, priority=2)) == []
     scheduler.fail("fails", 1.0)
     assert decide(scheduler) == [("Preempt", "low")]
+
+
+def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():
+    chain = Chain(["gpu", "node"], [4], 4, nodes=["n0", "n1", "n2", "n3"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 2}} for name in "tu"}))
+    quotas = [Quota("a", max={"gpu": 16}), Quota("b", max={"gpu": 16}, min={"gpu": 8})]
+    tree = QuotaTree(quotas, total={"gpu": 16}, limit="max")
+    scheduler = Scheduler(quotas=tree, cells=cells, lending=True)
+    submit(scheduler, Job("first", "t", 4, quota="a"), Job("second", "t", 4, quota="a"))
+    assert submit(scheduler, Job("guest", "t", 4, quota="a")) == [("Start", "guest")]
+    wants = Job("wants", "t", [Role("w", 3, gpus=2)], quota="b")
+    assert submit(scheduler, wants) == []  # of three jobs only the guest is beyond what is due
+    late = submit(scheduler, Job("late", "t", 4, quota="a"))
+    assert set(late) == {("Preempt", "first"), ("Preempt", "second"), ("Start", "late")}

@@ -113,13 +113,12 @@ class Waiting:
         refusal, kind = line.refusal, line.kind
         if self._lacks is None or refusal is None:
             return
-        if refusal.stage != "quotas":
-            if OVERUSED in line.keys:
-                self._lacks.add_unplaced(kind)
-        elif refusal.code in LIMITS:
+        if refusal.stage == "quotas" and refusal.code in LIMITS:
             # Evictions did not help, until the other keys are touched.
             hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
             self._lacks.add(kind, refusal, hindered=hindered)
+        elif OVERUSED in line.keys:  # there is no place, even without the jobs that may be evicted
+            self._lacks.add_unplaced(kind)
 
     def renew(self, lacks: Lacks | None) -> None:
         """Replace the lacks after quotas have changed."""

@@ -132,7 +132,7 @@ class Lacks:
         self._seen: dict[int, None] = {}
         #: the result of `able`, and the versions of all from which it follows
         self._able: tuple[Any, list[int]] = None, []
-        #: the runtimes, in thousandths, of the quotas that exceeded them at the last check
+        #: by how much quotas exceeded their runtimes at the last check
         self._overused: dict[str, dict[str, int]] = {}
 
     def branch(self, stage: QuotaStage) -> Self:
@@ -250,7 +250,7 @@ class Lacks:
         return {
             "vain": sorted(self._vain),
             "stirred": sorted(self._stage.stirred),
-            "overused": self._overused,
+            "excess": self._overused,
             "seen": sorted(self._own_quota.keys() & self._seen),
         }
 
@@ -261,37 +261,34 @@ class Lacks:
             self._set_vain(number, False)
             self._spare(number, quota, self._urgent[quota][number])
         self._stage.stirred = self._quotas.keys() & state["stirred"]
-        overused = state["overused"]
-        runtimes = overused if isinstance(overused, dict) else self._runtimes()  # an old state
-        self._overused = {name: runtimes[name] for name in overused if name in runtimes}
+        self._overused = state["excess"] if "excess" in state else self._excess()  # an old state
         self._seen = dict.fromkeys(self._own_quota.keys() & state.get("seen", self._seen))
 
-    def _runtimes(self) -> dict[str, dict[str, int]]:
-        """The runtimes of the quotas that exceed them, in thousandths."""
-        part = self._stage.part
+    def _excess(self) -> dict[str, dict[str, int]]:
+        """By over-used quota and dimension, the usage above its runtime, in thousandths."""
         return {
-            name: {one: counted(amount, True) for one, amount in part.runtime(name).items()}
-            for name in part.overused()
+            name: {dimension: counted(amount, True) for dimension, amount in excess.items()}
+            for name, excess in self._stage.overuse().items()
         }
 
     def note_overused(self) -> None:
         """Note that a kind is refused beside the quotas that are over-used now."""
-        now, before = self._runtimes(), self._overused
+        now, before = self._excess(), self._overused
         noted = {
-            name: {one: max(amount, before[name].get(one, 0)) for one, amount in runtime.items()}
-            for name, runtime in now.items()
+            name: {of: min(amount, before[name].get(of, 0)) for of, amount in excess.items()}
+            for name, excess in now.items()
             if name in before
         }
         self._log.set(self, "_overused", noted)
 
     def _is_more_overused(self) -> bool:
-        """Whether a quota exceeds its runtime that did not at the last check, or was larger."""
-        now, before = self._runtimes(), self._overused
+        """Whether a quota exceeds its runtime by more than at the last check."""
+        now, before = self._excess(), self._overused
         self._log.set(self, "_overused", now)
         return any(
-            name not in before
-            or any(amount < before[name].get(one, 0) for one, amount in runtime.items())
-            for name, runtime in now.items()
+            amount > before.get(name, {}).get(of, 0)
+            for name, excess in now.items()
+            for of, amount in excess.items()
         )
 
     def _refresh(self) -> None:
