@@ -177,6 +177,13 @@ def test_another_job_leaves_where_quotas_propose_a_job_that_must_stay():
     assert submit(scheduler, wants) == [("Preempt", "low")]
 
 
+def test_another_quota_gives_back_another_job_than_one_that_must_stay():
+    scheduler = quotas_of_half(8)
+    submit(scheduler, Job("other", "a", 2), Job("needed", "a", 4), Job("mine", "b", 1))
+    wants = Job("wants", "b", 2, after=["needed"])
+    assert submit(scheduler, wants) == [("Preempt", "other")]
+
+
 def test_a_job_is_tried_again_though_a_more_important_job_of_its_quota_still_has_to_stop():
     scheduler = with_a_job_that_stops([4], "b", priority=1)
     submit(scheduler, Job("large", "a", PAIR, where=on("n1", "n2")))

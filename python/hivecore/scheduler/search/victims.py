@@ -256,9 +256,11 @@ class _Search:
                 return False
             reasons = self._candidates.values()
             return "reclaim" in reasons or (needs_nodes and "priority" in reasons)
-        if stage == _QUOTAS:
-            return self.stages.has_less_important(self.unit) or self.stages.may_be_admitted(
-                self.unit, refused.refusal
+        if stage == _QUOTAS:  # others may leave instead of proposed jobs that must stay
+            return (
+                bool(refused.quota_victims)
+                or self.stages.has_less_important(self.unit)
+                or self.stages.may_be_admitted(self.unit, refused.refusal)
             )
         return stage in NAME_NO_VICTIMS
 
