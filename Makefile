@@ -10,7 +10,8 @@
 #   make bench       all benchmarks, full size (bench-smoke: small, to see that they run;
 #                    bench-readme: README's table alone, some minutes;
 #                    bench-stale: which figures are older than their sources;
-#                    bench-save, bench-compare: a change against what was before)
+#                    bench-save, bench-compare: a change against what was before;
+#                    bench-against: a change against a commit, in turns)
 #   make figures     figures 9 and 10 of Muri again, beside what its authors recorded
 #   make test-all    the tests on every CPython >= 3.11 of this machine
 #   make test-free-threaded   the same on those without the GIL
@@ -21,7 +22,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test test-slurm docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare figures wheel test-all test-free-threaded format clean
+.PHONY: demo test test-slurm docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -205,6 +206,11 @@ bench-save: build
 
 bench-compare: build
 	$(TRACK) --benchmark-compare --benchmark-sort=name
+
+# A change against another commit, both measured in turns; fails if the change is slower.
+BASE ?= main
+bench-against: build
+	$(BIN)/python bench/against.py $(BASE) --out build/against
 
 figures: build
 	$(BIN)/python bench/muri_figures.py --out bench/results
