@@ -870,14 +870,14 @@ def _quotas_life(results: Results) -> str:
             _time(figures["life"]["p50"]),
         ),
         ("the same, 99th percentile", _time(figures["life"]["p99"])),
-        ("who has to go, of 100,000 owners in 10,000 leaves, median", _time(wide["p50"])),
+        ("victims among 100,000 owners in 10,000 leaves, median", _time(wide["p50"])),
         ("the same in 100 leaves", _time(narrow["p50"])),
         *(
             (f"{said}, 100 leaves, 1,000 owners: the twin", _times(one["twin"] / one["kernel"]))
             for said, one in (
                 ("runtimes", figures["twin"]["runtimes"]),
                 ("a life", figures["twin"]["life"]),
-                ("who has to go", figures["twin"]["reclaim"]),
+                ("victims", figures["twin"]["reclaim"]),
             )
         ),
         ("copy of 10,000 quotas with 100,000 owners", _time(figures["copy"]["copy"])),

@@ -71,18 +71,18 @@ def test_a_missing_parent_and_one_outside_are_named():
     outside = Quota("system", max={"gpu": 8}, outside=True)
     assert messages(outside, quota("a", "system"), quota("b", "gone")) == [
         ("parent", "b: its parent 'gone' is missing"),
-        ("parent", "system / a: its parent 'system' is outside of what is shared out"),
+        ("parent", "system / a: its parent 'system' is an outside quota"),
     ]
 
 
 def test_a_circle_is_named_at_each_quota_in_it_and_ends():
     found = messages(quota("a", "b"), quota("b", "c"), quota("c", "a"), quota("d", "c"))
     assert found == [
-        ("parent", "a / c / b: is above itself"),
-        ("parent", "b / a / c: is above itself"),
-        ("parent", "c / b / a: is above itself"),
+        ("parent", "a / c / b: is its own ancestor"),
+        ("parent", "b / a / c: is its own ancestor"),
+        ("parent", "c / b / a: is its own ancestor"),
     ]
-    assert messages(quota("a", "a")) == [("parent", "a: is above itself")]
+    assert messages(quota("a", "a")) == [("parent", "a: is its own ancestor")]
 
 
 def test_all_violations_are_found_tree_by_tree_from_the_top_down():

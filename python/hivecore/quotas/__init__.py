@@ -1,4 +1,4 @@
-"""Elastic quotas: what each tenant may use now, which owners are admitted, and which give back."""
+"""Elastic quotas: how much each tenant may use now, and which owners are admitted or evicted."""
 
 from hivecore.quotas.explanation import LimitChange
 from hivecore.quotas.overuse_monitor import OveruseMonitor

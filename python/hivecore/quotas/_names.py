@@ -1,4 +1,4 @@
-"""The names of dimensions, trees and quotas, and their numbers in the kernel."""
+"""Dimensions, trees and quotas: from their names to their numbers in the kernel."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ __all__ = ["FirstFraction", "Names"]
 
 
 class FirstFraction(ValueError):
-    """Its dimension has to be counted in thousandths first."""
+    """An amount is a fraction, but its dimension is counted in whole units."""
 
 
 class Names:
-    """What of a tree is known by name, and how it is told to the kernel."""
+    """The names of a tree, and the calls of the kernel that need their numbers."""
 
     def __init__(self, core: QuotaKernel) -> None:
         self.core = core
@@ -30,49 +30,53 @@ class Names:
         self.fine: set[str] = set()
         self.roots: dict[str, int] = {"": core.add_root()}
         self.totals: dict[str, tuple[Amounts, bool]] = {}
-        """By tree: what it has, and whether that is taken off the default tree."""
+        """By tree: its total, and whether that is carved out of the default tree."""
         self.quotas: dict[str, Quota] = {}
         self.numbers: dict[str, int] = {}
         self._children: dict[tuple[str, str, bool], list[str]] = {}
-        """By parent, tree of those at the top, and whether they are outside: sorted by name."""
+        """By (parent, tree, outside): names, sorted."""
         self._order: tuple[str, ...] | None = None
         self._order_numbers = np.empty(0, dtype=np.int64)
 
     def copy(self, core: QuotaKernel) -> Self:
-        """The same names of another kernel."""
-        made = object.__new__(type(self))
-        made.core, made.width, made.fine = core, self.width, set(self.fine)
-        made.dimensions, made.roots = dict(self.dimensions), dict(self.roots)
-        made.totals, made.quotas = dict(self.totals), dict(self.quotas)
-        made.numbers = dict(self.numbers)
-        made._children = {key: list(names) for key, names in self._children.items()}
-        made._order, made._order_numbers = self._order, self._order_numbers
-        return made
+        """The same names, for a copy of the kernel."""
+        branch = object.__new__(type(self))
+        branch.core, branch.width, branch.fine = core, self.width, set(self.fine)
+        branch.dimensions, branch.roots = dict(self.dimensions), dict(self.roots)
+        branch.totals, branch.quotas = dict(self.totals), dict(self.quotas)
+        branch.numbers = dict(self.numbers)
+        branch._children = {key: list(names) for key, names in self._children.items()}
+        branch._order, branch._order_numbers = self._order, self._order_numbers
+        return branch
 
     # --- dimensions
 
     def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
-        """Amounts by the kernel's dimensions, new ones included."""
+        """Amounts in the order of the kernel's dimensions; new dimensions are added."""
         known = self.dimensions
-        found: list[Any] = [missing] * self.width
+        row: list[Any] = [missing] * self.width
         try:
             for name, amount in amounts:
-                found[known[name]] = amount
+                row[known[name]] = amount
         except KeyError:
-            for name in [one for one, _ in amounts if one not in known]:
-                self._add_dimension(name, [known[one] for one, _ in amounts if one in known])
+            for name in [dimension for dimension, _ in amounts if dimension not in known]:
+                self._add_dimension(
+                    name, [known[dimension] for dimension, _ in amounts if dimension in known]
+                )
             return self.row(amounts, missing)
         if self.fine:
             for name, amount in amounts:
                 if name in self.fine:
                     if amount > self.most(name):
                         raise ValueError(f"{name!r}: {amount} is too much to count in thousandths")
-                    found[known[name]] = counted(amount, True)
-        return found
+                    row[known[name]] = counted(amount, True)
+        return row
 
     def coarse(self, amounts: Amounts) -> list[str]:
-        """The dimensions of fractions that are counted in whole units."""
-        return [name for name, one in amounts if type(one) is not int and name not in self.fine]
+        """The dimensions that have a fraction but are counted in whole units."""
+        return [
+            name for name, amount in amounts if type(amount) is not int and name not in self.fine
+        ]
 
     def refine(self, dimensions: Iterable[str]) -> None:
         """Count dimensions in thousandths from now on."""
@@ -83,46 +87,46 @@ class Names:
             self.fine.add(name)
 
     def most(self, dimension: str) -> int:
-        """The largest sum of a dimension."""
+        """The largest possible sum of a dimension."""
         return MOST // THOUSAND if dimension in self.fine else MOST
 
     def counted(self, dimension: str, amount: Amount) -> int:
         """An amount as the kernel counts it."""
         return counted(amount, dimension in self.fine)
 
-    def counted_rows(self, asked: npt.NDArray[Any], dimensions: Iterable[str]) -> npt.NDArray[Any]:
-        """Rows of amounts as the kernel counts them; of whole units there have to be as many."""
+    def counted_rows(self, rows: npt.NDArray[Any], dimensions: Iterable[str]) -> npt.NDArray[Any]:
+        """Rows of amounts as the kernel counts them; fractions of whole units are rounded up."""
         is_fine = np.array([name in self.fine for name in dimensions])
         most = MOST // THOUSAND
-        if asked.dtype.kind in "iu":
-            thousandths = np.clip(asked, -most, most) * THOUSAND
-            return np.where(is_fine, thousandths, asked)
-        if not ((asked >= -MOST) & (asked <= MOST)).all():
+        if rows.dtype.kind in "iu":
+            thousandths = np.clip(rows, -most, most) * THOUSAND
+            return np.where(is_fine, thousandths, rows)
+        if not ((rows >= -MOST) & (rows <= MOST)).all():
             raise ValueError(f"amounts: allowed are {-MOST} to {MOST}")
-        thousandths = np.rint(np.clip(asked, -most, most) * THOUSAND)
-        numbers = np.where(is_fine, thousandths, np.ceil(asked))
+        thousandths = np.rint(np.clip(rows, -most, most) * THOUSAND)
+        numbers = np.where(is_fine, thousandths, np.ceil(rows))
         return np.asarray(numbers, dtype=np.int64)
 
     def amount(self, dimension: str, number: int) -> Amount:
-        """The amount of what the kernel counts."""
+        """The amount that a number of the kernel means."""
         return of_thousandths(number) if dimension in self.fine else number
 
     def _add_dimension(self, name: str, kept: Iterable[int]) -> None:
         number = self.core.add_dimension(kept)
         if number is None:
             raise ValueError(f"dimension {name!r}: there are 64 already")
-        for other in [one for one, known in self.dimensions.items() if known == number]:
-            del self.dimensions[other]  # no call names it any more
+        for other in [dimension for dimension, known in self.dimensions.items() if known == number]:
+            del self.dimensions[other]  # no quota or owner uses it any more
         self.dimensions[name] = number
         self.width = self.core.dimensions
 
     def amounts(self, row: Iterable[int], wanted: Iterable[str]) -> dict[str, Amount]:
         """The amounts of these dimensions, by name."""
         values = list(row)
-        found: dict[str, Amount] = {name: values[self.dimensions[name]] for name in wanted}
-        for name in self.fine & found.keys():
-            found[name] = of_thousandths(int(found[name]))
-        return found
+        amounts: dict[str, Amount] = {name: values[self.dimensions[name]] for name in wanted}
+        for name in self.fine & amounts.keys():
+            amounts[name] = of_thousandths(int(amounts[name]))
+        return amounts
 
     def named(self, quota: str, row: Iterable[int]) -> dict[str, Amount]:
         """The amounts of the dimensions of a quota, by name."""
@@ -131,17 +135,17 @@ class Names:
     # --- trees
 
     def root(self, tree: str) -> int:
-        """The number of a tree, of a new one if need be."""
+        """The number of a tree, which is created if it is new."""
         if tree not in self.roots:
             self.roots[tree] = self.core.add_root()
         return self.roots[tree]
 
     def is_tree(self, tree: str) -> bool:
-        """Whether it has a total or quotas, or is the default one."""
+        """Whether a tree has a total or quotas, or is the default tree."""
         return tree == "" or tree in self.totals or bool(self.children("", tree))
 
     def set_total(self, tree: str, total: Amounts, carved: bool) -> None:
-        """What a tree has."""
+        """Set the total of a tree."""
         row = self.row(total)
         self.core.set_total(self.root(tree), row, carved)
         self.totals[tree] = (total, carved)
@@ -153,45 +157,45 @@ class Names:
     # --- quotas
 
     def number(self, name: str) -> int:
-        """The number of a quota, or a KeyError that names it."""
+        """The number of a quota; a KeyError names an unknown one."""
         try:
             return self.numbers[name]
         except (KeyError, TypeError):
             raise KeyError(f"there is no quota {name!r}") from None
 
     def path(self, name: str) -> list[str]:
-        """From the quota up to the top."""
-        found = [name]
-        while parent := self.quotas[found[-1]].parent:
-            found.append(parent)
-        return found
+        """The quota and its ancestors, from the quota up."""
+        path = [name]
+        while parent := self.quotas[path[-1]].parent:
+            path.append(parent)
+        return path
 
     def children(self, name: str, tree: str = "") -> list[str]:
-        """The quotas below, those outside of what is shared out first, each sorted by name."""
+        """The children of a quota: outside quotas first, then by name."""
         outside = self._children.get((name, tree, True), [])
         return outside + self._children.get((name, tree, False), [])
 
     def in_order(self) -> tuple[str, ...]:
-        """Parents before their children, tree by tree."""
+        """All quotas tree by tree, parents before children."""
         if self._order is None:
-            found: list[str] = []
+            names: list[str] = []
             for tree in sorted(self.roots):
                 stack = self.children("", tree)[::-1]
                 while stack:
                     name = stack.pop()
-                    found.append(name)
+                    names.append(name)
                     stack.extend(self.children(name)[::-1])
-            self._order = tuple(found)
-            self._order_numbers = np.array([self.numbers[name] for name in found], dtype=np.int64)
+            self._order = tuple(names)
+            self._order_numbers = np.array([self.numbers[name] for name in names], dtype=np.int64)
         return self._order
 
     def numbers_in_order(self) -> npt.NDArray[np.int64]:
-        """The quotas' numbers, in the same order."""
+        """The numbers of all quotas, in the same order."""
         self.in_order()
         return self._order_numbers
 
     def set_quota(self, quota: Quota) -> None:
-        """A new quota, or another form of one."""
+        """Add a quota, or replace it."""
         before = self.quotas.get(quota.name)
         self._check(quota, before)
         row = self.row(quota.max, -1)
@@ -220,7 +224,7 @@ class Names:
             self._order = None
 
     def remove(self, name: str) -> None:
-        """Forget a quota without children and owners."""
+        """Remove a quota; it must have no children and no owners."""
         number = self.number(name)
         if below := self.children(name):
             raise ValueError(f"quota {name!r} has others below it, such as {below[0]!r}")
@@ -244,20 +248,20 @@ class Names:
             raise _too_much(f"parent {quota.parent!r}")
 
     def _check(self, quota: Quota, before: Quota | None) -> None:
-        """What goes together with the rest of the tree."""
+        """Whether a quota fits into the rest of the tree."""
         if quota.parent:
             parent = self.quotas.get(quota.parent)
             if parent is None:
                 raise KeyError(f"parent: there is no quota {quota.parent!r}")
             if parent.outside:
-                raise ValueError(f"parent {quota.parent!r} is outside of what is shared out")
+                raise ValueError(f"parent {quota.parent!r} is an outside quota")
             _check_dimensions(quota, parent)
             if before is not None and quota.name in self.path(quota.parent):
                 raise ValueError(f"parent {quota.parent!r} is below {quota.name!r} itself")
         if before is None:
             return
         if quota.outside != before.outside:
-            raise ValueError(f"outside: quota {quota.name!r} is not so")
+            raise ValueError(f"outside: cannot change, quota {quota.name!r} has {before.outside}")
         tree = self.tree_of(quota.parent) if quota.parent else quota.tree
         if tree != self.tree_of(quota.name):
             raise ValueError(f"tree: quota {quota.name!r} is in {self.tree_of(quota.name)!r}")

@@ -1,4 +1,4 @@
-"""The state of a tree as text, in an order that its history has no part in."""
+"""The state of a tree as text; equal states give equal texts, whatever their history."""
 
 import json
 from typing import Any, NamedTuple
@@ -16,16 +16,16 @@ __all__ = ["Saved", "decode", "encode"]
 
 
 class Saved(NamedTuple):
-    """What a tree is made of."""
+    """The parts of a saved tree."""
 
     settings: tuple[Any, ...]
-    """As ``QuotaTree`` is made with."""
+    """The arguments of ``QuotaTree``."""
     totals: list[tuple[str, Amounts, bool]]
     quotas: list[Quota]
     scaled_mins: list[tuple[str, Amounts]]
-    """By quota, of parity only: elsewhere they follow from all else."""
+    """By quota, with ``parity`` only: else they follow from the rest."""
     owners: list[tuple[QuotaRequest, int, bool]]
-    """With how many members run and whether it may borrow; those that run as they were admitted."""
+    """(request, running members, may borrow), in the order of admission."""
     fine: list[str]
     """The dimensions that are counted in thousandths."""
 
@@ -38,7 +38,7 @@ def encode(
 ) -> bytes:
     """The payload of ``QuotaTree.to_bytes``.
 
-    :param requests: of the owners, by number.
+    :param requests: the requests of the owners, by number.
     """
     owners = []
     for number, request in enumerate(requests):
@@ -54,8 +54,8 @@ def encode(
         "settings": settings,
         "totals": [(tree, *names.totals[tree]) for tree in sorted(names.totals)],
         "quotas": [_fields(names.quotas[name]) for name in names.in_order()],
-        "scaled_mins": [(name, sorted(one.items())) for name, one in minimums.items()],
-        "owners": [one[2:] for one in sorted(owners, key=lambda one: one[:2])],
+        "scaled_mins": [(name, sorted(minimum.items())) for name, minimum in minimums.items()],
+        "owners": [owner[2:] for owner in sorted(owners, key=lambda owner: owner[:2])],
     }
     if names.fine:
         state["thousandths"] = sorted(names.fine)
@@ -63,7 +63,7 @@ def encode(
 
 
 def decode(payload: bytes) -> Saved:
-    """What ``encode`` wrote; anything else raises something."""
+    """The parts that ``encode`` wrote; anything else raises an error."""
     state = json.loads(payload)
     limit, *flags = state["settings"]
     is_known = limit in ("runtime", "max") and len(flags) == 4

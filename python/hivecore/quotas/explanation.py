@@ -1,4 +1,4 @@
-"""Why owners are not admitted, and what would admit them, each change tried on a copy."""
+"""Why owners are not admitted, and which changes would admit them; each is tried on a copy."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -17,12 +17,12 @@ __all__ = ["LimitChange", "explain", "raise_limits"]
 
 
 class LimitChange(Record, frozen=True):
-    """A limit that is raised.
+    """A limit to raise.
 
-    :param quota: the quota; "": it is the total of the tree.
+    :param quota: the quota; "": the total of the tree.
     :param limit: "max", "min" or "total".
-    :param dimension: its dimension.
-    :param amount: the least amount that suffices.
+    :param dimension: the dimension.
+    :param amount: the least amount that is enough.
     """
 
     quota: str
@@ -38,47 +38,50 @@ def explain(
     branch: QuotaAdmission,
     forbid_borrowing: Callable[[str], None],
 ) -> Explanation:
-    """What `QuotaTree.explain` answers for a decision about an owner that does not bind.
+    """The result of `QuotaTree.explain` for a decision that does not bind.
 
-    :param tree: where the owner was submitted, with its names.
+    :param tree: the tree with the owner submitted.
+    :param names: its names.
     :param branch: a copy, on which limits are changed.
-    :param forbid_borrowing: lets an owner of the branch borrow no more.
+    :param forbid_borrowing: makes an owner of the branch unable to borrow.
     """
     (mine, _, _), *_ = decision._asks
     refusals = tuple(_refusals(tree, names, decision))
     trial = _Trial(tree, names, mine, branch, forbid_borrowing)
-    changes = sorted(_changes(trial, decision), key=lambda one: one.cost)
+    changes = sorted(_changes(trial, decision), key=lambda change: change.cost)
     order = ("preempt", "release", "limits")
-    changes.sort(key=lambda one: order.index(one.kind))
+    changes.sort(key=lambda change: order.index(change.kind))
     return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
 
 
 def raise_limits(tree: QuotaAdmission, quota: str, changes: Iterable[LimitChange]) -> None:
-    """Do what a change for an owner of a quota says; a total is that of the quota's tree."""
-    for one in changes:
-        if one.limit == "total":
+    """Raise limits as a change for an owner of ``quota`` says; a total is that of its tree."""
+    for change in changes:
+        if change.limit == "total":
             root = tree.tree_of(quota)
             total, carved = tree.declared_total(root)
-            tree.set_total({**total, one.dimension: one.amount}, tree=root, carved=carved)
+            tree.set_total({**total, change.dimension: change.amount}, tree=root, carved=carved)
         else:
-            before = tree.quota(one.quota)
-            amounts = {**dict(getattr(before, one.limit)), one.dimension: one.amount}
-            tree.set_quota(before.replace(**{one.limit: amounts}))
+            before = tree.quota(change.quota)
+            amounts = {**dict(getattr(before, change.limit)), change.dimension: change.amount}
+            tree.set_quota(before.replace(**{change.limit: amounts}))
 
 
 def _refusals(tree: QuotaAdmission, names: Names, decision: QuotaDecision) -> Iterator[Refusal]:
-    """What each part of the path has against the owner, from the top down."""
+    """The refusals of the parts of the path, from the top down."""
     asks = decision._asks
     quota = asks[0][0].quota
     path = names.path(quota)[::-1] if tree.check_ancestors else []
     places: list[tuple[str, str]] = [(tree.limit, place) for place in path or [quota]]
     if path and not names.quotas[path[0]].outside:
         places.insert(0, ("total", ""))
-    found = [refused(tree, names, code, place, asks) for code, place in [*places, ("min", quota)]]
-    yield from (one for one in found if one.reason)
+    refusals = [
+        refused(tree, names, code, place, asks) for code, place in [*places, ("min", quota)]
+    ]
+    yield from (refusal for refusal in refusals if refusal.reason)
     if decision.refusal is not None and decision.refusal.code == "evicted":
         yield decision.refusal
-    elif not any(one.reason for one in found):
+    elif not any(refusal.reason for refusal in refusals):
         # It would be admitted if it could borrow, or a sum would be too large.
         over = (at for at in [quota, *path] if refused(tree, names, "runtime", at, asks).reason)
         yield decision.refusal or refused(tree, names, "evicted", next(over, quota), asks)
@@ -104,7 +107,7 @@ def _leave(
 
 
 def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | None:
-    """Few owners whose end would admit it; ``None``: the end of all would not."""
+    """A small set of owners whose end would admit it; ``None``: not even the end of all would."""
     root = tree.tree_of(request.quota)
     others = [
         name
@@ -123,13 +126,13 @@ def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | N
 
     if not others or not admits(others):
         return None
-    # As many of the most important stay as can, by halves.
+    # Keep as many of the most important as possible, by bisection.
     low, high = 0, len(others)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if admits(others[middle:]) else (low, middle - 1)
     leaving = others[low:]
-    needed = 0  # the first so many were needed since the last that was not
+    needed = 0  # how many at the front were found necessary since the last change
     while needed < len(leaving) <= 64:
         fewer = [*leaving[1:], leaving[0]]
         if admits(fewer[:-1]):
@@ -141,9 +144,9 @@ def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | N
 
 
 def _raised(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
-    """Limits that admit it when they are raised together, each as little as will do when the others
-    are: maximums and, if it cannot be preempted, the minimum of its quota, or with them either the
-    total or the minimums of the path.
+    """Limits that admit the owner if they are raised together, each by as little as possible: the
+    maximums and, if it is not preemptible, the minimum of its quota; if these are not enough, also
+    the total, or the minimums of the path.
     """
     request, members = trial.request, decision._asks[0][1]
     managed = {dimension for dimension, _ in trial.names.quotas[request.quota].max}
@@ -155,22 +158,22 @@ def _raised(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
     for changes in ways:
         if trial.admits(changes):
             least = trial.least(changes)
-            cost = exact(sum(one.amount - trial.before(one) for one in least))
+            cost = exact(sum(change.amount - trial.before(change) for change in least))
             yield Change("limits", (), cost, (), request, tuple(least))
 
 
 def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[LimitChange]:
-    """Both, the larger amount of a limit that is in both."""
-    found = {(one.quota, one.limit, one.dimension): one for one in first}
-    for one in then:
-        key = one.quota, one.limit, one.dimension
-        if key not in found or found[key].amount < one.amount:
-            found[key] = one
-    return list(found.values())
+    """The changes of both; of a limit in both the larger amount."""
+    largest = {(change.quota, change.limit, change.dimension): change for change in first}
+    for change in then:
+        key = change.quota, change.limit, change.dimension
+        if key not in largest or largest[key].amount < change.amount:
+            largest[key] = change
+    return list(largest.values())
 
 
 class _Trial:
-    """A copy of a tree on which limits are raised for an owner, and put back."""
+    """A copy of a tree on which limits are raised for an owner, and restored."""
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class _Trial:
         self.touched: set[tuple[str, str]] = set()
 
     def needed(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
-        """Maximums, and the minimum of one who cannot be preempted, that leave room for it."""
+        """The maximums to raise, and the minimum of an owner that is not preemptible."""
         for place in self.path:
             yield from self._raised(place, "max", self.tree.status(place).used, asked)
         if not self.request.preemptible:
@@ -195,12 +198,12 @@ class _Trial:
             yield from self._raised(self.path[-1], "min", firm, asked)
 
     def minimums(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
-        """The minimums of the path, so that it is within them."""
+        """The minimums of the path to raise, so that the owner is within them."""
         for place in self.path:
             yield from self._raised(place, "min", self.tree.status(place).used, asked)
 
     def total(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
-        """The total, as large as it can be."""
+        """The total, raised as far as possible."""
         for dimension, _ in self.names.quotas[self.request.quota].max:
             if dimension in asked:
                 yield LimitChange("", "total", dimension, self.names.most(dimension))
@@ -223,11 +226,11 @@ class _Trial:
         return dict(limits).get(change.dimension, 0)
 
     def admits(self, changes: Iterable[LimitChange]) -> bool:
-        """Whether it fits with these and all else as it was."""
+        """Whether the owner fits with these changes alone."""
         raised: dict[tuple[str, str], dict[str, Amount]] = {key: {} for key in self.touched}
-        for one in changes:
-            where = one.quota, one.limit
-            raised[where] = {**raised.get(where, {}), one.dimension: one.amount}
+        for change in changes:
+            where = change.quota, change.limit
+            raised[where] = {**raised.get(where, {}), change.dimension: change.amount}
         self.touched.update(raised)
         try:
             for place in {place for place, _ in raised if place}:
@@ -244,25 +247,25 @@ class _Trial:
         except ValueError:
             return False  # a sum would be too large, or a minimum above its maximum
         if not self.may_borrow:
-            # That limits change is an event, but no reason to raise this one and not any other.
+            # A changed limit is an event, which would allow it to borrow whichever limit it is.
             self.forbid_borrowing(self.request.name)
         return self.branch.fits(self.request.name)
 
     def least(self, changes: list[LimitChange]) -> list[LimitChange]:
-        """One after the other as little as will do, until all stay; those that need not be raised
-        are left out.
-        """
-        now = [self.before(one) for one in changes]
-        found, last = list(changes), list[LimitChange]()
-        while found != last:
-            last = list(found)
-            for i, one in enumerate(last):
-                names, name = self.names, one.dimension
-                high = names.counted(name, one.amount)
+        """Lower the changes in turn until none can be lower; those without effect are left out."""
+        now = [self.before(change) for change in changes]
+        lowered, last = list(changes), list[LimitChange]()
+        while lowered != last:
+            last = list(lowered)
+            for i, change in enumerate(last):
+                names, name = self.names, change.dimension
+                high = names.counted(name, change.amount)
                 low = min(names.counted(name, now[i]), high)
                 while low < high:
                     middle = (low + high) // 2
-                    found[i] = one.replace(amount=names.amount(name, middle))
-                    low, high = (low, middle) if self.admits(found) else (middle + 1, high)
-                found[i] = one.replace(amount=names.amount(name, high))
-        return [one for one, before in zip(found, now, strict=True) if one.amount > before]
+                    lowered[i] = change.replace(amount=names.amount(name, middle))
+                    low, high = (low, middle) if self.admits(lowered) else (middle + 1, high)
+                lowered[i] = change.replace(amount=names.amount(name, high))
+        return [
+            change for change, before in zip(lowered, now, strict=True) if change.amount > before
+        ]

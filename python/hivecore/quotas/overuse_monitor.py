@@ -1,4 +1,4 @@
-"""Which owners have to leave because a quota has used more than its runtime for long."""
+"""Which owners are evicted because their quota has used more than its runtime for too long."""
 
 from typing import Self
 
@@ -10,19 +10,16 @@ __all__ = ["OveruseMonitor"]
 
 
 class OveruseMonitor(Branching):
-    """Watches which quotas use more than their runtime, by the caller's clock.
+    """Evicts from quotas that use more than their runtime for longer than a delay.
 
-    :param delay: how long a quota may do so without a break, in the caller's unit of time.
+    :param delay: how long a quota may use too much without a break, in the caller's unit of time.
+    :raises ValueError: ``delay`` is below 0.
+    :raises TypeError: ``delay`` is no integer.
 
-    The clock of a quota starts at the last look at which the quota did not use too much, as
-    Koordinator's does; of a quota that is new to the monitor at the first look. So a look that
-    comes late does not give a quota more time.
-
-    :raises ValueError: the delay is below 0.
-    :raises TypeError: it is no integer.
-
-    It may be used by one thread at a time. Source: Koordinator's over-use revoke, which forgets
-    dimensions; here all of them count.
+    The clock of a quota starts at the last call of ``observe`` that saw it within its runtime, or
+    at the first call that saw it at all; so a late call does not give a quota more time. One thread
+    at a time may use it. Source: Koordinator's over-use revoke, which ignores some dimensions; here
+    all of them count.
 
     >>> from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree
     >>> tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
@@ -44,21 +41,21 @@ class OveruseMonitor(Branching):
         return shown(self, f"delay={self._delay}", watched)
 
     def copy(self) -> Self:
-        """An independent equal."""
-        made = type(self)(self._delay)
-        made._since, made._last = dict(self._since), self._last
-        return made
+        """An independent copy."""
+        branch = type(self)(self._delay)
+        branch._since, branch._last = dict(self._since), self._last
+        return branch
 
     def observe(self, tree: QuotaTree, now: int) -> dict[str, tuple[str, ...]]:
-        """The owners that have to leave now, by quota.
+        """The owners to evict now, by quota.
 
         A quota is due if it uses more than its runtime and its clock started more than ``delay``
-        ago; then its clock starts again, and ``QuotaTree.overusers`` says which owners leave. A
-        quota without such owners is left out. Cost: O(quotas).
+        ago. Its clock starts again then, and the result holds its ``QuotaTree.overusers``, if it
+        has any. Cost: O(quotas).
 
-        :param now: 0 to 2**62, not before the last time.
+        :param now: 0 to 2**62, not before the last call.
         :raises ValueError: time goes back.
-        :raises TypeError: ``tree`` is none, or ``now`` is no integer.
+        :raises TypeError: an argument is of a wrong type.
         """
         as_instance(tree, "tree", QuotaTree)
         moment = as_int(now, "now", self._last, 2**62)
@@ -67,10 +64,10 @@ class OveruseMonitor(Branching):
         since = dict.fromkeys(tree.quotas, moment)
         since.update((name, self._since.get(name, moment)) for name in over)
         self._since = since
-        found = {}
+        due = {}
         for name in over:
             if moment - self._since[name] > self._delay:
                 self._since[name] = moment
                 if victims := tree.overusers(name):
-                    found[name] = victims
-        return found
+                    due[name] = victims
+        return due

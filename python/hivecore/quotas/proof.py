@@ -1,8 +1,7 @@
-"""A decision is checked by the owners and quotas alone: sums are added up again, by name.
+"""Checks decisions by the owners and quotas alone: sums are computed again, by name.
 
-What is compared with is what the tree says of its limits, runtimes and total. What owners ask for
-is what the tree knows of them; of those it does not know yet, what the decision says, as if they
-had been submitted.
+Limits, runtimes and the total are those that the tree reports. The request of an owner is the one
+that the tree knows; that of an owner which was not submitted is in the decision.
 """
 
 from hivecore.decisions import Outcome
@@ -32,8 +31,8 @@ def check_decision(
     used, firm = _sums(asks, victims, tree)
     limits = _with_outside(asks, tree)
     quotas = {request.quota for request, _, _ in asks}
-    # An owner that reclaims from other quotas is within the runtimes of all that is checked.
-    reclaims = bool(victims) and not any(tree.request(one).quota in quotas for one in victims)
+    # An owner whose victims are in other quotas has to be within all runtimes.
+    reclaims = bool(victims) and not any(tree.request(victim).quota in quotas for victim in victims)
     by_runtime = tree.limit == "runtime" or reclaims
     for request, _, _ in asks:
         managed = {dimension for dimension, _ in tree.quota(request.quota).max}
@@ -49,26 +48,26 @@ def check_decision(
 
 
 def _check_owners(asks: Asks, tree: QuotaLedger) -> None:
-    """They are those that the tree knows, and get as many members as they can have."""
+    """The owners are as the tree knows them, and get a possible number of members."""
     for request, members, before in asks:
         known = request.name in tree.owners
         if known and tree.request(request.name) != request:
-            raise CertificateError(f"{request.name!r} has asked for something else")
+            raise CertificateError(f"{request.name!r} was submitted with other values")
         runs = tree.members(request.name) if known else 0
         if runs != before:
             raise CertificateError(f"{request.name!r} has {runs} members, not {before}")
         if not (1 if runs else request.min_count) <= members <= request.count - runs:
             raise CertificateError(f"{request.name!r} cannot have {members} members more")
     if len({request.name for request, _, _ in asks}) != len(asks):
-        raise CertificateError("an owner is there twice")
+        raise CertificateError("an owner occurs twice")
 
 
 def _check_victims(outcome: Outcome, victims: tuple[str, ...], tree: QuotaLedger) -> None:
-    """They run and can be preempted; what binds has none, what preempts has some."""
+    """Victims run and are preemptible; only a decision to preempt has any."""
     if (outcome == "preempt") != bool(victims):
         raise CertificateError(f"{outcome!r} has {len(victims)} victims")
     if len(set(victims)) != len(victims):
-        raise CertificateError("a victim is there twice")
+        raise CertificateError("a victim occurs twice")
     for name in victims:
         if name not in tree.owners or not tree.members(name):
             raise CertificateError(f"victim {name!r} does not run")
@@ -77,7 +76,7 @@ def _check_victims(outcome: Outcome, victims: tuple[str, ...], tree: QuotaLedger
 
 
 def _with_new_owners(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
-    """The runtimes count requests that were not submitted, too."""
+    """The tree with requests that were not submitted yet, which runtimes count."""
     new = [request for request, _, _ in asks if request.name not in tree.owners]
     if not new:
         return tree
@@ -90,7 +89,7 @@ def _with_new_owners(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
 
 
 def _with_outside(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
-    """The limits of the others when owners of outside quotas have what they ask for."""
+    """The tree whose limits hold once owners of outside quotas have what they request."""
     try:
         return after_outside(tree, asks)
     except ValueError as error:
@@ -100,8 +99,8 @@ def _with_outside(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
 def _sums(
     asks: Asks, victims: tuple[str, ...], tree: QuotaLedger
 ) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
-    """What would be used at each quota and below it, and of that by owners that cannot be
-    preempted.
+    """What would be used in and below each quota: by all owners, and by those that are not
+    preemptible.
     """
     used: dict[str, _Vector] = {}
     firm: dict[str, _Vector] = {}
@@ -147,10 +146,10 @@ def _check_total(tree: QuotaLedger, root: str, used: dict[str, _Vector], wanted:
 
 
 def _path(tree: QuotaLedger, quota: str) -> list[str]:
-    found = [quota]
-    while parent := tree.quota(found[-1]).parent:
-        found.append(parent)
-    return found
+    path = [quota]
+    while parent := tree.quota(path[-1]).parent:
+        path.append(parent)
+    return path
 
 
 def _compare(what: str, used: _Vector, limits: _Vector, wanted: set[str]) -> None:

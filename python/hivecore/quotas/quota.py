@@ -12,20 +12,20 @@ class Quota(Named, frozen=True, kw_only=True):
     """How much the owners in a quota, and in the quotas below it, may use.
 
     :param name: unique in all trees.
-    :param max: the limit of each dimension, in units (GPUs, bytes, thousandths of a core), each 0
-        to 2**62, or up to 2**40 in thousandths, such as 0.25. The quota counts these dimensions
-        only, and its parent must have each of them.
+    :param max: the limit of each dimension, 0 to 2**62 units (GPUs, bytes, thousandths of a core),
+        or up to 2**40 in multiples of 0.001. The quota counts these dimensions only, and its parent
+        must have each of them.
     :param min: the guaranteed amount of each dimension, at most ``max``; by default 0.
-    :param weight: its share of spare amounts, relative to its siblings, by dimension; by default 0:
-        it gets its ``min`` at most. ``None``: as ``max``.
-    :param parent: the quota that contains it; "": it is at the top of its tree.
-    :param lends: whether others may use the part of ``min`` that its owners do not request.
-    :param scales: whether ``min`` may be scaled down where it and those of its siblings add up to
-        more than their parent can ever have.
-    :param outside: it is at the top and may always use its ``max``; its usage reduces the total of
-        the tree before the others get a share. For the pods of the system.
+    :param weight: its share of spare amounts beside its siblings, by dimension; ``None``: as
+        ``max``. A dimension that is not named has weight 0: the quota gets its ``min`` at most.
+    :param parent: the quota above; "": it is at the top of its tree.
+    :param lends: whether other quotas may use the part of ``min`` that its owners do not request.
+    :param scales: whether ``min`` may be scaled down where the minimums of siblings add up to more
+        than their parent can ever have.
+    :param outside: for the pods of the system: a quota at the top that may always use its ``max``.
+        Its usage is subtracted from the total before other quotas get a share.
     :param tree: the tree of a quota at the top. Other quotas are in their parent's.
-    :raises ValueError: an amount is out of range, or does not go with another one.
+    :raises ValueError: an amount is out of range or contradicts another one.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.quotas import Quota

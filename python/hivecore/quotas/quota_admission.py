@@ -1,4 +1,4 @@
-"""Which owners are admitted, and at the cost of which others."""
+"""Which owners are admitted, and which owners are evicted for them."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,52 +20,52 @@ _Asked = QuotaRequest | str | Iterable[QuotaRequest | str]
 
 
 class QuotaAdmission(QuotaLedger):
-    """The part of a `QuotaTree` that decides which owners run, and carries it out."""
+    """The part of a `QuotaTree` that decides which owners run, and starts them."""
 
     def fits(self, request: _Asked) -> bool:
         """Whether ``schedule`` would bind; errors are the same."""
         with self._lock:
             if (number := self._plain(request)) is not None:
-                found = self._core.schedule_one(number, 0, False)
-                if found is None:
+                answer = self._core.schedule_one(number, 0, False)
+                if answer is None:
                     raise _full(self._known(number))
-                return found[0] == 0
+                return answer[0] == 0
             with self._asked(request, None) as (_, asks):
                 return self._core.fits([ask[:2] for ask in asks])
 
     def schedule(self, request: _Asked, *, members: int | None = None) -> QuotaDecision:
-        """Decide whether owners are admitted, all together; nothing changes.
+        """Decide whether owners are admitted; nothing changes.
 
-        :param request: an owner that was submitted, by name, or a request, as if it had been; or
-            several of them, which are admitted together or not at all. Each is held against its
-            limits as if the others had been admitted before it, so what owners of outside quotas
-            ask for is taken off the total of the others.
-        :param members: of one owner: how many more of its members; ``None``: ``min_count`` if it is
-            pending, one if it runs.
-        :raises ValueError: an owner has all its members, is named twice, has asked for something
-            else, or ``members`` is out of range or for several; and as of ``submit``.
+        :param request: the name of a submitted owner, or a request (as if it were submitted), or
+            several, which are admitted together or not at all. Each is checked as if the others had
+            been admitted before it; what owners of outside quotas request is subtracted from the
+            total.
+        :param members: for one owner, how many more members; ``None``: ``min_count`` if it waits, 1
+            if it runs.
+        :raises ValueError: an owner has all its members, is named twice or differs from what was
+            submitted, ``members`` is out of range or given for several; and as ``submit`` does.
 
-        It is refused with code "runtime" or "max" where that would be exceeded, "min" where owners
-        that cannot be preempted would be beyond the minimum of their quota, together with those
-        below it, "total" where the tree has no more, "evicted" where an owner would borrow again
-        before anything has happened since its eviction. The part is the quota that would be
-        exceeded; if it is the total, "". What the quota itself refuses comes first, then from the
-        top down.
+        The codes of a refusal are "runtime" and "max" (that limit would be exceeded), "min" (owners
+        that are not preemptible would exceed the minimum of their quota), "total" (the tree has no
+        more) and "evicted" (the owner would borrow again before the next event). Its part is the
+        quota with that limit, "" for the total: the owner's quota if it refuses, else the highest
+        that does.
 
-        Victims are named for owners that are within the runtimes of their path, or of their own
-        quota where ancestors are not checked. They are of the quotas that are most over theirs, as
-        a part of the total (of equals the first by its path of names), but of no outside quota; of
-        one quota those of lower priority, then those admitted last, leave first; a victim that
-        turns out not to be needed stays, the most important first. A quota that its weakest owners
-        bring within its runtime gives up no stronger one, even where that one would do.
+        Victims are named for an owner within the runtimes of its path (of its own quota, if
+        ancestors are not checked). The quota that exceeds its runtime by most, as a part of the
+        total, gives up owners first (ties: the first by its path of names); outside quotas never
+        do. Within a quota, owners of lower priority leave first, then those admitted last. Victims
+        that turn out to be unnecessary stay, the most important first. If the weakest owners are
+        enough to bring a quota within its runtime, no stronger one leaves, even where that one
+        alone would do.
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:
-                found = self._core.schedule_one(number, 0, True)
+                alone = self._core.schedule_one(number, 0, True)
                 mine = self._known(number)
-                if found is None:
+                if alone is None:
                     raise _full(mine)
-                outcome, more, before, borrows, code, part, victims = found
+                outcome, more, before, borrows, code, part, victims = alone
                 if outcome == 0:
                     return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
                 answer = outcome, code, borrows, part, victims
@@ -74,8 +74,9 @@ class QuotaAdmission(QuotaLedger):
                 return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
 
     def schedule_many(self, requests: Iterable[QuotaRequest | str]) -> tuple[QuotaDecision, ...]:
-        """What would be decided for one after the other, each as if those before it that bind had
-        been committed; nothing changes, and errors are those of ``schedule``.
+        """Decide on requests in order, each as if those before it that bind were committed.
+
+        Nothing changes; errors are those of ``schedule``.
         """
         given = as_tuple(requests, "requests")
         with self._lock:
@@ -86,16 +87,16 @@ class QuotaAdmission(QuotaLedger):
                     return self._schedule_many(given)
 
     def _schedule_many(self, given: tuple[Any, ...]) -> tuple[QuotaDecision, ...]:
-        found: list[QuotaDecision] = []
+        decisions: list[QuotaDecision] = []
         done: list[tuple[int, int, str | None]] = []
         try:
-            for one in given:
-                new = self._submitted([one])
+            for request in given:
+                new = self._submitted([request])
                 done.extend((-1, 0, name) for name in new)
-                named, asks = self._asks([one], None)
+                named, asks = self._asks([request], None)
                 answer = self._core.schedule([ask[:2] for ask in asks])
-                found.append(self._decided(named[0], asks, answer))
-                if found[-1].outcome == "bind":
+                decisions.append(self._decided(named[0], asks, answer))
+                if decisions[-1].outcome == "bind":
                     for number, members, _ in asks:
                         self._core.admit(number, members)
                         done.append((number, members, None))
@@ -105,20 +106,19 @@ class QuotaAdmission(QuotaLedger):
                     self._core.take_back(number, members)
                 else:
                     self._withdraw([name])
-        return tuple(found)
+        return tuple(decisions)
 
     def preempt_within(
         self, request: QuotaRequest | str, *, budgets: Iterable[tuple[Iterable[str], int]] = ()
     ) -> QuotaDecision:
-        """Decide whether an owner is admitted at the cost of owners of lower priority in the same
-        quota; nothing changes.
+        """Decide whether an owner is admitted if owners of lower priority in its own quota leave.
 
-        :param budgets: how many of some owners may go, as (names, number); an owner beyond one
-            leaves only if no other will do.
-        :raises ValueError: as of ``schedule``, or a budget is below 0.
+        :param budgets: (names, number) pairs: how many of these owners may leave. More leave only
+            if nothing else is enough.
+        :raises ValueError: as ``schedule`` does, or a budget is below 0.
 
-        As few leave as can be: all are thought away, then come back if it still fits, those beyond
-        a budget first, then the most important.
+        Nothing changes. All candidates are removed, then kept one by one where the request still
+        fits: first those beyond a budget, then the most important.
         """
         pairs = [as_tuple(pair, "budgets") for pair in as_tuple(budgets, "budgets")]
         if any(len(pair) != 2 for pair in pairs):
@@ -150,9 +150,9 @@ class QuotaAdmission(QuotaLedger):
             return self._decided(named, asks, answer)
 
     def commit(self, decision: QuotaDecision) -> None:
-        """Carry out a decision to bind; requests that were not submitted are.
+        """Carry out a decision that binds; owners that were not submitted are.
 
-        :raises StaleDecisionError: it does not bind any more, or its owners are not what they were.
+        :raises StaleDecisionError: it does not bind any more, or an owner has changed.
         :raises ValueError: its outcome is not "bind".
         """
         if not isinstance(decision, QuotaDecision):
@@ -179,24 +179,24 @@ class QuotaAdmission(QuotaLedger):
             except (KeyError, ValueError, StaleDecisionError) as error:
                 self._withdraw(new)
                 if isinstance(error, FirstFraction):
-                    with self._refined([one for one, _, _ in decision._asks]):
+                    with self._refined([request for request, _, _ in decision._asks]):
                         return self.commit(decision)
                 if isinstance(error, StaleDecisionError):
                     raise
                 raise _stale(request) from None
 
     def commit_many(self, decisions: Iterable[QuotaDecision]) -> None:
-        """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
+        """Carry out decisions in order, all of them or none; errors are those of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock, Transaction(self):
             for decision in given:
                 self.commit(decision)
 
     def grow(self, name: str, members: int = 1) -> QuotaDecision:
-        """Admit so many more members of an owner that runs, if they are admitted.
+        """Start more members of a running owner, if they are admitted.
 
-        :returns: what was decided; if it binds, it is done.
-        :raises ValueError: it does not run, or would have more than ``count``.
+        :returns: the decision; if it binds, it has been carried out.
+        :raises ValueError: the owner does not run, or would have more than ``count`` members.
         """
         with self._lock:
             if not self._core.members(self._number(name)):
@@ -207,20 +207,18 @@ class QuotaAdmission(QuotaLedger):
             return decision
 
     def _weaker(self, quota: int, priority: int) -> list[int]:
-        """The owners of a quota that run, may be preempted and are of lower priority, the most
-        important first.
-        """
-        found: list[int] = []
+        """Running preemptible owners of lower priority in a quota, the most important first."""
+        weaker: list[int] = []
         for number in reversed(self._core.running(quota)):
             request = self._known(number)
             if request.priority >= priority:
                 break
             if request.preemptible:
-                found.append(number)
-        return found[::-1]
+                weaker.append(number)
+        return weaker[::-1]
 
     def _plain(self, request: _Asked) -> int | None:
-        """The number of one owner that was submitted as meant; ``None``: it is not as simple."""
+        """The number of an owner that is submitted just so; ``None``: the slow path is needed."""
         if isinstance(request, str):
             return self._number(request)
         if isinstance(request, QuotaRequest):
@@ -233,7 +231,9 @@ class QuotaAdmission(QuotaLedger):
     def _asked(
         self, request: _Asked, members: int | None
     ) -> Iterator[tuple[Any, list[tuple[int, int, int]]]]:
-        """What is meant, and (owner, members more, members before) of each, submitted meanwhile."""
+        """The requests and their asks (owner, more members, members before), submitted
+        meanwhile.
+        """
         alone = isinstance(request, (str, QuotaRequest))
         given: list[Any] = [request] if alone else list(as_tuple(request, "request"))
         if not alone and members is not None:
@@ -254,17 +254,19 @@ class QuotaAdmission(QuotaLedger):
                 self._withdraw(new)
 
     def _submitted(self, given: Iterable[Any]) -> list[str]:
-        """The names of those that were not yet and have been now; all of them or none."""
+        """Submit those that are new, all or none; returns their names."""
         new: list[str] = []
         try:
-            for one in given:
-                if not isinstance(one, str):
-                    as_instance(one, "request", QuotaRequest)
-                    if one.name not in self._owners:
-                        self._submit(one)
-                        new.append(one.name)
-                    elif self.request(one.name) != one:
-                        raise ValueError(f"request: {one.name!r} has asked for something else")
+            for request in given:
+                if not isinstance(request, str):
+                    as_instance(request, "request", QuotaRequest)
+                    if request.name not in self._owners:
+                        self._submit(request)
+                        new.append(request.name)
+                    elif self.request(request.name) != request:
+                        raise ValueError(
+                            f"request: {request.name!r} was submitted with other values"
+                        )
         except Exception:
             self._withdraw(new)
             raise
@@ -275,8 +277,8 @@ class QuotaAdmission(QuotaLedger):
     ) -> tuple[list[QuotaRequest], list[tuple[int, int, int]]]:
         requests: list[QuotaRequest] = []
         asks: list[tuple[int, int, int]] = []
-        for one in given:
-            name = one if isinstance(one, str) else one.name
+        for request in given:
+            name = request if isinstance(request, str) else request.name
             number = self._number(name)
             request = self._known(number)
             before = self._core.members(number)
@@ -298,7 +300,7 @@ class QuotaAdmission(QuotaLedger):
     ) -> QuotaDecision:
         outcome, code, borrows, part, victims = answer
         requests = [self._known(number) for number, _, _ in asks]
-        kept = tuple((one, ask[1], ask[2]) for one, ask in zip(requests, asks, strict=True))
+        kept = tuple((request, ask[1], ask[2]) for request, ask in zip(requests, asks, strict=True))
         if outcome == 0:
             return made_decision(named, kept, "bind", (), borrows)
         if outcome == 1:
@@ -308,7 +310,7 @@ class QuotaAdmission(QuotaLedger):
         return made_decision(named, kept, "wait", (), False, refusal)
 
     def _part(self, number: int) -> str:
-        """The quota of a number, or "" for a root."""
+        """The quota with this number, "" for a root."""
         if number < 0:
             return ""
         return next(name for name, known in self._names.numbers.items() if known == number)

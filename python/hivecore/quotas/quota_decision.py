@@ -1,4 +1,4 @@
-"""What a tree of quotas would do for requests."""
+"""The decision of a tree of quotas on a request."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ __all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
 
 
 class QuotaGrant(Record, frozen=True):
-    """Members of an owner that may run.
+    """Members of an owner that are admitted.
 
-    :param owner: its name.
-    :param quota: where they count.
+    :param owner: the owner's name.
+    :param quota: the quota that they count in.
     :param members: how many.
     """
 
@@ -27,13 +27,13 @@ class QuotaGrant(Record, frozen=True):
 
 
 class QuotaDecision:
-    """What `QuotaTree.schedule` would do; nothing has changed yet. It does not change.
+    """What `QuotaTree.schedule` decided; nothing has changed yet. Immutable.
 
-    :ivar request: what was decided on; of several that were asked for together: all of them.
+    :ivar request: the request, or all requests that were decided together.
     :ivar outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
         "wait": neither.
-    :ivar victims: the owners that would have to leave, the most important first.
-    :ivar borrows: something on the path would be used beyond its runtime.
+    :ivar victims: the owners to evict, the most important first.
+    :ivar borrows: whether a quota of the path would exceed its runtime.
     :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
     """
 
@@ -57,24 +57,26 @@ class QuotaDecision:
 
     @property
     def placement(self) -> tuple[QuotaGrant, ...]:
-        """By owner how many members are admitted; empty unless it binds."""
+        """The members of each owner that are admitted; empty unless the outcome is "bind"."""
         if self.outcome != "bind":
             return ()
-        return tuple(QuotaGrant(one.name, one.quota, members) for one, members, _ in self._asks)
+        return tuple(
+            QuotaGrant(request.name, request.quota, members) for request, members, _ in self._asks
+        )
 
     @property
     def reason(self) -> str:
-        """Why the owner cannot be admitted now, in one line; empty when it can."""
+        """Why the owner cannot be admitted now, in one line; empty if it can."""
         if self.outcome == "preempt":
             return f"waits for {', '.join(map(repr, self.victims))} to leave"
         return self.refusal.reason if self.refusal else ""
 
     def verify(self, tree: QuotaLedger) -> None:
-        """Check that nothing on the paths would be used beyond its limit, by adding up all owners
-        anew; of one to preempt: when the victims have gone.
+        """Check that no limit of the paths is exceeded, by a new sum over all owners without the
+        victims.
 
         :param tree: as it was when the decision was made.
-        :raises CertificateError: a limit would be exceeded, which the message names.
+        :raises CertificateError: a limit is exceeded; the message names it.
         """
         check_decision(self.outcome, self._asks, self.victims, tree.copy())
 
@@ -90,7 +92,7 @@ class QuotaDecision:
         return made_decision, self._values()
 
     def __repr__(self) -> str:
-        names = ", ".join(repr(one.name) for one, _, _ in self._asks)
+        names = ", ".join(repr(request.name) for request, _, _ in self._asks)
         return f"QuotaDecision({self.outcome!r}, {names})"
 
     def _values(self) -> tuple[Any, ...]:
@@ -115,6 +117,6 @@ def made_decision(
     borrows: bool = False,
     refusal: Refusal | None = None,
 ) -> QuotaDecision:
-    """A decision about owners: the request, how many members more, and how many run before."""
+    """A decision; each of ``asks`` is (request, more members, members before)."""
     values = request, asks, outcome, victims, borrows, refusal
     return _make(values)  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from hivecore.quotas.quota_status import QuotaStatus
 
 __all__ = ["Limit", "QuotaLedger"]
 
-#: What admission goes by beside the total.
+#: What limits a quota beside the total.
 Limit = Literal["runtime", "max"]
 
 _Mark = tuple[QuotaKernel, Names, int]
@@ -37,7 +37,7 @@ _STATUS = {
 
 
 class QuotaLedger(Trials, Stateful):
-    """The part of a `QuotaTree` that admits nothing: quotas, owners, trials and saved states."""
+    """The part of a `QuotaTree` that holds quotas, owners, trials and saved states."""
 
     def _start(self, limit: str, *flags: bool) -> None:
         self._lock = RLock()
@@ -51,7 +51,7 @@ class QuotaLedger(Trials, Stateful):
     def _unmarked(self) -> None:
         self._marks: list[_Mark] = []
         self._changes: list[tuple[int, QuotaRequest | None]] = []
-        """While there are marks: each number that changed, and its request before."""
+        """Within a trial: each owner that changed, by number, and its request before."""
 
     def __repr__(self) -> str:
         with self._lock:
@@ -68,14 +68,14 @@ class QuotaLedger(Trials, Stateful):
 
     @property
     def limit(self) -> Limit:
-        """What admission goes by beside the total: "runtime" or "max"."""
+        """What limits a quota beside the total: "runtime" or "max"."""
         with self._lock:
             limit: Limit = self._settings[0]
             return limit
 
     @property
     def check_ancestors(self) -> bool:
-        """Whether the quotas above, and the total, limit what is admitted, too."""
+        """Whether the quotas above, and the total, limit what is admitted."""
         with self._lock:
             return bool(self._settings[1])
 
@@ -98,21 +98,21 @@ class QuotaLedger(Trials, Stateful):
             return self._names.tree_of(name)
 
     def set_quota(self, quota: Quota) -> None:
-        """Add a quota, or give one other limits or another parent; what is in it stays.
+        """Add a quota, or change the limits or the parent of one; its owners stay.
 
         :raises KeyError: its parent is missing.
-        :raises ValueError: it is its own ancestor, it or a quota below it has a dimension that the
-            parent has not, it would change its tree, or a sum would be above 2**62.
+        :raises ValueError: it would be its own ancestor or change its tree, a dimension is missing
+            at the parent, or a sum would be above 2**62.
         """
         as_instance(quota, "quota", Quota)
         with self._lock, self._refined((), quota.max, quota.min, quota.weight or ()):
             self._shape().set_quota(quota)
 
     def move(self, name: str, parent: str) -> None:
-        """Put a quota with all that is below it under another one of its tree.
+        """Move a quota, with all below it, to another parent of its tree.
 
-        :param parent: "": it comes to the top.
-        :raises ValueError: as of ``set_quota``.
+        :param parent: "": to the top.
+        :raises ValueError: as ``set_quota`` does.
         """
         parent = as_text(parent, "parent")
         with self._lock:
@@ -129,10 +129,10 @@ class QuotaLedger(Trials, Stateful):
             self._shape().remove(name)
 
     def set_total(self, total: AmountsLike, *, tree: str = "", carved: bool = False) -> None:
-        """Say what a tree has; what is not named is 0.
+        """Set what a tree has; dimensions that are not named have 0.
 
-        :param tree: which; a new one if need be.
-        :param carved: it is taken off what the default tree has.
+        :param tree: the tree; it is created if it is new.
+        :param carved: whether it is subtracted from the total of the default tree.
         :raises ValueError: an amount is out of range, or the default tree would be carved.
         """
         amounts = as_amounts(total, "total")
@@ -143,15 +143,15 @@ class QuotaLedger(Trials, Stateful):
             self._shape().set_total(tree, amounts, carved)
 
     def set_weights(self, weights: Mapping[str, AmountsLike | None]) -> None:
-        """Give quotas other weights, see `Quota`.
+        """Change the weights of quotas, see `Quota`; all of them or none.
 
-        :raises KeyError: there is no such quota; nothing has changed.
-        :raises ValueError: as of `Quota`; nothing has changed.
-        :raises TypeError: an argument is of a wrong type; nothing has changed.
+        :raises KeyError: a quota is unknown.
+        :raises ValueError: as `Quota` does.
+        :raises TypeError: an argument is of a wrong type.
         """
         given = as_mapping(weights, "weights")
         with self._lock:
-            changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
+            changed = [self.quota(name).replace(weight=weight) for name, weight in given.items()]
             with self._refined((), *(quota.weight or () for quota in changed)):
                 for quota in changed:
                     self._shape().set_quota(quota)
@@ -163,7 +163,7 @@ class QuotaLedger(Trials, Stateful):
             return self._names.named(name, row)
 
     def status(self, name: str) -> QuotaStatus:
-        """What is asked for and used in a quota and below it."""
+        """The requests and the usage of a quota and the quotas below it."""
         with self._lock:
             number = self._names.number(name)
             rows = {field: self._core.amounts(number, of) for field, of in _STATUS.items()}
@@ -171,9 +171,10 @@ class QuotaLedger(Trials, Stateful):
             return QuotaStatus(name, **{f: self._names.named(name, row) for f, row in rows.items()})
 
     def total(self, tree: str = "") -> dict[str, Amount]:
-        """What there is of a tree for the quotas at its top, by dimension.
+        """What the quotas at the top of a tree have in all, by dimension: without outside quotas'
+        usage and carved trees.
 
-        :raises KeyError: there is no such tree.
+        :raises KeyError: the tree is unknown.
         """
         tree = as_text(tree, "tree")
         with self._lock:
@@ -181,11 +182,13 @@ class QuotaLedger(Trials, Stateful):
                 raise KeyError(f"there is no tree {tree!r}")
             row = self._core.net_total(self._names.roots[tree])
             known = self._names.dimensions
-            return self._names.amounts(row, (one for one in sorted(known) if row[known[one]]))
+            return self._names.amounts(
+                row, (dimension for dimension in sorted(known) if row[known[dimension]])
+            )
 
     def declared_total(self, tree: str = "") -> tuple[dict[str, Amount], bool]:
-        """What `set_total` said of a tree, by dimension, and whether it is carved; of a tree of
-        which it said nothing, nothing.
+        """The last `set_total` of a tree: (amounts by dimension, carved). Without one: ({},
+        False).
         """
         with self._lock:
             amounts, carved = self._names.totals.get(tree, ((), False))
@@ -200,26 +203,26 @@ class QuotaLedger(Trials, Stateful):
             return tuple(sorted(self._owners))
 
     def request(self, name: str) -> QuotaRequest:
-        """What an owner has asked for."""
+        """The request of an owner."""
         with self._lock:
             return self._known(self._number(name))
 
     def members(self, name: str) -> int:
-        """How many members of an owner run; 0: it is pending."""
+        """How many members of an owner run; 0: it waits."""
         with self._lock:
             return self._core.members(self._number(name))
 
     def may_borrow(self, name: str) -> bool:
-        """Whether an owner may exceed runtimes: it was not just evicted, see ``evict``."""
+        """Whether an owner may exceed runtimes: not right after it was evicted, see ``evict``."""
         with self._lock:
             *_, may_borrow = self._core.owner(self._number(name))
             return bool(may_borrow)
 
     def submit(self, request: QuotaRequest) -> None:
-        """An owner asks for a part of a quota from now on.
+        """Add an owner that waits; its request counts from now on.
 
-        :raises ValueError: there is an owner of this name, a sum would be above 2**62, or there
-            would be more than 64 dimensions.
+        :raises ValueError: the name is taken, a sum would be above 2**62, or there would be more
+            than 64 dimensions.
         """
         if type(request) is not QuotaRequest:
             as_instance(request, "request", QuotaRequest)
@@ -231,7 +234,7 @@ class QuotaLedger(Trials, Stateful):
                     self._submit(request)
 
     def submit_many(self, requests: Iterable[QuotaRequest]) -> None:
-        """Submit all of these, or none; errors are those of ``submit``."""
+        """Submit all of these requests or none; errors are those of ``submit``."""
         given = as_tuple(requests, "requests")
         for request in given:
             as_instance(request, "request", QuotaRequest)
@@ -249,10 +252,10 @@ class QuotaLedger(Trials, Stateful):
                     self.submit_many(given)
 
     def evict(self, name: str, *, reclaimed: bool = True) -> None:
-        """Stop all members of an owner, which is pending then.
+        """Stop all members of an owner; it waits again.
 
-        :param reclaimed: others take back what it had, so that it may borrow only after something
-            else has happened; if not, such as after a failure, it may at once.
+        :param reclaimed: whether its quota is reclaimed for other owners: then it may borrow only
+            after the next event. If not, such as after a failure, it may borrow at once.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8}, limit="max")
@@ -267,7 +270,7 @@ class QuotaLedger(Trials, Stateful):
             self._core.evict(self._number(name), reclaimed)
 
     def release(self, name: str) -> None:
-        """The end of an owner, running or not."""
+        """Remove an owner, whether it runs or waits."""
         with self._lock:
             number = self._number(name)
             self._core.release(number)
@@ -277,11 +280,11 @@ class QuotaLedger(Trials, Stateful):
             self._requests[number] = None
 
     def exchange(self, one: str, other: str) -> None:
-        """Each of two owners has what the other one had, such as when one hands on what it runs on.
+        """Swap what two owners have, such as when a job takes over the GPUs of another job.
 
         :raises ValueError: they differ in more than their names.
 
-        Nothing changes for anybody else: what is asked for and used is what it was. Cost: O(1).
+        Other owners are not affected: requests and usage of all quotas stay. Cost: O(1).
 
         >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
         >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
@@ -302,11 +305,11 @@ class QuotaLedger(Trials, Stateful):
             self._requests[mine], self._requests[others] = second, first
 
     def recover(self, request: QuotaRequest, members: int) -> None:
-        """Charge an owner for what it has already, whatever the limits say; after a restart.
+        """Add an owner with the members that it already runs, whatever the limits; for restarts.
 
-        :param members: how many run, 0 to ``request.count``. Owners that run count as admitted in
-            the order in which they are recovered.
-        :raises ValueError: as of ``submit``, or ``members`` is out of range.
+        :param members: how many run, 0 to ``request.count``. Owners count as admitted in the order
+            in which they are recovered.
+        :raises ValueError: as ``submit`` does, or ``members`` is out of range.
         """
         as_instance(request, "request", QuotaRequest)
         running = as_int(members, "members", 0, request.count)
@@ -356,7 +359,7 @@ class QuotaLedger(Trials, Stateful):
         return number
 
     def _withdraw(self, names: list[str]) -> None:
-        """As if they had not been submitted, one after the other."""
+        """Undo submissions, the last first."""
         for name in reversed(names):
             number = self._owners.pop(name)
             self._core.withdraw(number)
@@ -365,21 +368,21 @@ class QuotaLedger(Trials, Stateful):
             self._requests[number] = None
 
     def _forbid_borrowing(self, name: str) -> None:
-        """As if an owner that is pending had just been evicted."""
+        """Treat a waiting owner as one that has just been evicted."""
         self._core.forbid_borrowing(self._number(name))
 
     # --- all of it
 
     def check(self) -> None:
-        """Audit every invariant.
+        """Audit every invariant. Cost: O(quotas x depth + owners).
 
-        :raises InvariantError: one is broken. Cost: O(quotas x depth + owners).
+        :raises InvariantError: one is broken.
         """
         with self._lock:
             self._core.check()
 
     def _shape(self) -> Names:
-        """The names, for a change of dimensions, trees or quotas; a mark keeps those before it."""
+        """The names, for a change of quotas, trees or dimensions; a trial keeps those before it."""
         if self._marks and self._marks[-1][0] is self._core:
             self._core = self._core.copy()
             self._names = self._names.copy(self._core)
@@ -387,11 +390,9 @@ class QuotaLedger(Trials, Stateful):
 
     @contextmanager
     def _refined(self, requests: Iterable[Any], *amounts: Amounts) -> Iterator[None]:
-        """Count dimensions in thousandths from now on, if there are fractions of them; after an
-        exception all is as it was.
-        """
-        asked = [one.amounts for one in requests if isinstance(one, QuotaRequest)]
-        coarse = {name for one in (*asked, *amounts) for name in self._names.coarse(one)}
+        """Count dimensions with fractions in thousandths from now on; an exception undoes it."""
+        requested = [request.amounts for request in requests if isinstance(request, QuotaRequest)]
+        coarse = {name for amount in (*requested, *amounts) for name in self._names.coarse(amount)}
         if not coarse:
             yield
             return
@@ -430,17 +431,17 @@ class QuotaLedger(Trials, Stateful):
             self._changes.clear()
 
     def copy(self) -> Self:
-        """An independent what-if branch."""
+        """An independent branch for what-if questions."""
         with self._lock:
-            made = object.__new__(type(self))
-            made._lock = RLock()
-            made._settings = self._settings
-            made._core = self._core.copy()
-            made._names = self._names.copy(made._core)
-            made._owners = self._owners.copy()
-            made._requests = self._requests.copy()
-            made._unmarked()
-            return made
+            branch = object.__new__(type(self))
+            branch._lock = RLock()
+            branch._settings = self._settings
+            branch._core = self._core.copy()
+            branch._names = self._names.copy(branch._core)
+            branch._owners = self._owners.copy()
+            branch._requests = self._requests.copy()
+            branch._unmarked()
+            return branch
 
     def to_bytes(self) -> bytes:
         """The state as versioned, checksummed bytes, for ``from_bytes``."""
@@ -449,9 +450,9 @@ class QuotaLedger(Trials, Stateful):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The tree whose ``to_bytes`` gave these bytes.
+        """The tree that ``to_bytes`` saved.
 
-        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises CorruptStateError: the bytes are damaged, or describe no possible state.
         """
         payload = unseal(b"HCQT", 1, data)
         with corrupt_if_it_fails():

@@ -20,15 +20,15 @@ class QuotaRequest(_InQuota, frozen=True, kw_only=True):
     """A job, a gang or a pod that requests a part of a quota.
 
     :param name: the owner, unique in the tree.
-    :param quota: the quota that it belongs to.
-    :param amounts: how much each member takes, by dimension, in the units of the quota, or
-        thousandths of them, such as 0.25. The quota ignores dimensions of which it has no maximum.
-    :param count: the number of members, 1 to 2**31 - 1; the amounts of all count as requested.
-    :param min_count: the number of members with which it can start; ``None``: all.
-    :param priority: owners of higher priority stay longer, -2**31 to 2**31 - 1.
-    :param preemptible: whether it may be evicted. If not, it has to fit into the minimum of its
-        quota, together with all owners in and below the quota that are not preemptible.
-    :raises ValueError: a value is out of range, or all members together take more than 2**62.
+    :param quota: its quota.
+    :param amounts: what each member takes, by dimension, in the units of the quota or multiples of
+        0.001. Dimensions that the quota has no maximum of are ignored.
+    :param count: the number of members, 1 to 2**31 - 1; all of them count as requested.
+    :param min_count: how many members it starts with; ``None``: all.
+    :param priority: -2**31 to 2**31 - 1; owners of lower priority are evicted first.
+    :param preemptible: whether it may be evicted. All owners in and below a quota that are not have
+        to fit into the minimum of the quota.
+    :raises ValueError: a value is out of range, or all members take more than 2**62.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.quotas import QuotaRequest

@@ -7,18 +7,18 @@ __all__ = ["QuotaStatus"]
 
 
 class QuotaStatus(Record, frozen=True):
-    """The requests and the usage of a quota with the quotas below it, by its dimensions.
+    """Requests and usage of a quota together with the quotas below it, by dimension.
 
     :param name: the quota.
-    :param request: the requests of its owners, and the limited requests of the quotas below it; at
+    :param request: the requests of its owners, and the limited requests of the quotas below; at
         least its minimum if it does not lend.
-    :param limited_request: the part of the request that counts at its parent: at most its maximum,
-        or its usage, if that is more since the maximum was lowered.
-    :param used: the amounts of running owners.
-    :param non_preemptible: the part of these that belongs to owners that are not preemptible.
-    :param min: its minimum, scaled down where it and those of its siblings add up to more than
-        their parent can ever have, whatever the requests are now.
-    :param runtime: the amounts that it may use now.
+    :param limited_request: the part of the request that counts at its parent: at most the maximum,
+        or the usage, if the maximum was lowered below it.
+    :param used: what running owners use.
+    :param non_preemptible: the part of ``used`` by owners that are not preemptible.
+    :param min: its minimum, scaled down where the minimums of siblings add up to more than their
+        parent can ever have.
+    :param runtime: how much it may use now.
     """
 
     name: str

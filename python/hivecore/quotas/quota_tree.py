@@ -23,53 +23,48 @@ __all__ = ["Limit", "QuotaTree"]
 
 
 class QuotaTree(QuotaAdmission):
-    """Quotas, one below the other, with the owners in them.
+    """A tree of elastic quotas, and the owners that run or wait in them.
 
     :param quotas: in any order.
-    :param total: what the default tree has, by dimension; it has nothing of a dimension that is not
-        named. Without a total no owner is admitted until ``set_total``, and refusals say so.
-    :param limit: what a quota may use: its "runtime", or "max": then it may borrow what is unused
-        beyond its runtime, until another quota reclaims it, also from quotas that do not lend.
-    :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too. If
-        not, no owner has to leave because of them.
-    :param scale_min: whether the minimums of a quota's children are scaled down where they add up
-        to more than the quota can ever have: its maximum, or what the minimums of its siblings
-        leave.
-    :param guarantee: whether what runs is never taken back: it raises the minimum, up to the
-        maximum, and no quota lends.
-    :param parity: minimums are scaled as Koordinator scales them, for comparisons: in floats,
-        rounded down each, by the runtime of the parent, those on the path of the quota that is read
-        (``runtimes``: of each quota in its order); others keep what they had. So a read changes
-        what the next one finds. A dimension of which nothing is said has a total of 0 here, too,
-        which Koordinator leaves out when it scales.
-    :raises KeyError: a parent is missing, or a method is given a name that is not known.
-    :raises ValueError: quotas do not go together, or there is no such limit.
+    :param total: what the default tree has, by dimension. A dimension that is not named has 0. No
+        owner is admitted before there is a total.
+    :param limit: how much a quota may use. "runtime": its runtime. "max": up to its maximum, if
+        that is unused, until another quota reclaims it, also from quotas that do not lend.
+    :param check_ancestors: whether the quotas above, and the total, limit what is admitted.
+    :param scale_min: whether minimums of siblings are scaled down if their sum is more than their
+        parent can ever have: its maximum, or what the minimums of its own siblings leave.
+    :param guarantee: whether the usage of a quota raises its minimum, up to its maximum, so that no
+        running owner is reclaimed. No quota lends then.
+    :param parity: for comparisons: scale minimums as Koordinator does, in floats that are rounded
+        down, and only on the path of the quota that is read. So a read changes the next result. A
+        dimension without a total counts as 0 here too; Koordinator does not scale it.
+    :raises KeyError: a parent is missing, or a method is given an unknown name.
+    :raises ValueError: quotas contradict each other, or ``limit`` is unknown.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
 
-    A quota's *runtime* is what it may use now: at most what it asks for, at least its minimum if it
-    asks for that much, and a share by weight of what others leave. Everything that is asked for
-    counts, whether it runs or waits, up to the maximum of its quota. What a quota uses beyond a
-    maximum that was lowered counts at the quotas above it until it ends, if these limit anything
-    (``check_ancestors``, no ``parity``). Runtimes are always current: a change marks the quotas on
-    its path, and a read works out what is stale above the quota.
+    The *runtime* of a quota is how much it may use now: its minimum, as far as it requests it, and
+    by weight a share of what other quotas leave, up to its request. Requests count whether owners
+    run or wait, up to the maximum of their quota. If a maximum was lowered below the usage, the
+    excess counts at the quotas above until it ends (not with ``parity``, nor without
+    ``check_ancestors``).
 
-    An owner is submitted (``submit``), then admitted as a whole, with ``min_count`` members
-    (``schedule``, ``commit``), may ``grow``, may be evicted (``evict``: it is pending again) and
-    ends with ``release``. If it is refused, though it would be within the runtimes of its path,
-    ``schedule`` names victims: owners of quotas that use more than their runtime. Reclaiming ends:
-    an owner that was evicted for it may come back within the runtimes at any time, but may borrow
-    only after something else has happened: an owner came or went, or a limit or total changed.
+    The life of an owner: ``submit``; ``schedule`` and ``commit``, which admit ``min_count`` members
+    together; ``grow``; perhaps ``evict``, after which it waits again; ``release``. If an owner is
+    refused though it is within the runtimes of its path, ``schedule`` names victims in quotas that
+    use more than their runtime. Reclaiming cannot loop: an owner that was evicted for it may come
+    back within the runtimes at any time, but may borrow only after the next event (an owner came or
+    left, a limit or a total changed).
 
-    Amounts are exact, up to 2**62 each, sums included: integers, or floats, Decimals and Fractions
-    that are multiples of 0.001. From the first such fraction on, its dimension is counted in
-    thousandths, up to 2**62 of them, and runtimes are shared to the thousandth; answers have
-    integers where an amount is whole, else Decimals. There are at most 64 dimensions at a time. One
-    object may be used by several threads: calls take turns. Cost: a change is O(depth x
-    dimensions); a read works out stale parents above it, O(children) for each dimension. Of a
-    parent with 128 children or more it works out the one that is read, in about
-    O(sqrt(children) + weights that differ), while limits and totals stay as they are, and no
-    minimum is scaled. In a ``trial``, the first change of quotas, totals or dimensions costs a
-    ``copy``. Source: Koordinator's elastic quotas, with their defects mended.
+    Amounts are exact: integers or multiples of 0.001 (float, Decimal, Fraction), and no sum is
+    above 2**62. After the first fraction a dimension is counted in thousandths, up to 2**62 of
+    them. Results are integers where an amount is whole, else Decimals. There are at most 64
+    dimensions. One object may be used by several threads: calls take turns.
+
+    Cost: a change is O(depth x dimensions). A read brings stale ancestors up to date, in
+    O(children) for each dimension; below a parent of 128 children or more, only the child that is
+    read, in about O(sqrt(children) + different weights), while limits and totals stay and no
+    minimum is scaled. The first change of quotas, totals or dimensions in a ``trial`` costs a
+    ``copy``. Source: Koordinator's elastic quotas, with their defects fixed.
 
     >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
     >>> tree = QuotaTree(
@@ -80,7 +75,7 @@ class QuotaTree(QuotaAdmission):
     ...     total={"gpu": 100},
     ... )
     >>> tree.submit(QuotaRequest("train", "speech", {"gpu": 8}, count=10))
-    >>> tree.runtime("speech")                      # vision asks for nothing and lends
+    >>> tree.runtime("speech")                      # vision requests nothing and lends
     {'gpu': 80}
     >>> tree.commit(tree.schedule("train"))
     >>> tree.submit(QuotaRequest("tune", "vision", {"gpu": 30}))
@@ -115,10 +110,10 @@ class QuotaTree(QuotaAdmission):
     def runtimes(self, dimensions: Iterable[str]) -> npt.NDArray[np.int64 | np.float64]:
         """What each quota may use now.
 
-        :param dimensions: which.
-        :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
-            float64 where one of the dimensions is counted in thousandths.
-        :raises KeyError: there is no such dimension.
+        :param dimensions: the columns of the result.
+        :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where a quota has no
+            maximum. float64 if one of the dimensions is counted in thousandths.
+        :raises KeyError: a dimension is unknown.
         """
         with self._lock:
             wanted = as_tuple(dimensions, "dimensions")
@@ -136,20 +131,20 @@ class QuotaTree(QuotaAdmission):
         amounts: npt.ArrayLike,
         dimensions: Iterable[str],
     ) -> npt.NDArray[np.bool_]:
-        """Whether quotas could use so much more by one of the limits, for callers with many
-        waiting.
+        """Whether quotas could use more without exceeding a limit; for callers with many waiting
+        jobs.
 
-        :param limit: "runtime" and "max": a quota's own; "total": what its tree has left.
-        :param quotas: int64[n], by their places in ``quotas``; more than once for several demands.
-        :param amounts: int64 or float64[n, dimensions]: of each how much more, below 0 how much
-            less. What is 0, or has no maximum in a quota, does not count.
-        :param dimensions: which.
+        :param limit: "runtime" and "max": the quota's own; "total": that of its tree.
+        :param quotas: int64[n], positions in ``quotas``; a quota may occur several times.
+        :param amounts: int64 or float64[n, dimensions], how much more (below 0: less). Zeros, and
+            dimensions without a maximum in the quota, are ignored.
+        :param dimensions: the columns of ``amounts``.
         :returns: bool[n].
-        :raises KeyError: there is no such dimension.
-        :raises ValueError: there is no such limit or quota, an amount is out of range, or an array
-            is not of that shape.
+        :raises KeyError: a dimension is unknown.
+        :raises ValueError: ``limit`` is unknown, a position or an amount is out of range, or an
+            array has a wrong shape.
 
-        Cost: O(n), and that of the runtimes that have moved.
+        Cost: O(n), and that of stale runtimes.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
@@ -168,15 +163,15 @@ class QuotaTree(QuotaAdmission):
 
     @property
     def room_version(self) -> tuple[object, int]:
-        """A value that changes whenever an answer of `have_room` may change, and never comes back.
+        """A value that changes whenever a result of `have_room` may change, and never repeats.
 
-        Cost: that of the runtimes that have moved.
+        Cost: that of stale runtimes.
         """
         with self._lock:
             return self._core, self._core.moves()
 
     def _columns(self, dimensions: Iterable[str]) -> list[int]:
-        """The places of dimensions in the rows of the kernel."""
+        """The columns of dimensions in the arrays of the kernel."""
         wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
         known = self._names.dimensions
         missing = [n for n in wanted if n not in known or not self._core.uses(known[n])]
@@ -185,8 +180,9 @@ class QuotaTree(QuotaAdmission):
         return [known[name] for name in wanted]
 
     def used_below(self, name: str, priority: int) -> dict[str, Amount]:
-        """What owners of a quota itself use that may be preempted and are of lower priority, by
-        dimension; what is 0 is left out. O(running owners of it).
+        """What preemptible owners of lower priority use in the quota itself, by dimension.
+
+        Zeros are left out. Cost: O(running owners of the quota).
         """
         least = as_int(priority, "priority", -(2**31), 2**31 - 1)
         used: dict[str, Amount] = {}
@@ -198,18 +194,18 @@ class QuotaTree(QuotaAdmission):
         return used
 
     def overusers(self, name: str) -> tuple[str, ...]:
-        """The owners of a quota that have to go so that it uses no more than its runtime.
+        """The owners to evict so that a quota uses no more than its runtime, the most important
+        first.
 
-        Those of lower priority leave first, then those admitted last; an owner that need not go
-        stays. The most important first. If the quota is over even without all that can go,
-        all of them.
+        Owners of lower priority leave first, then those admitted last. An owner that turns out to
+        be unnecessary stays. If evicting all preemptible owners is not enough, all of them.
         """
         with self._lock:
             numbers = self._core.revocable(self._names.number(name))
             return tuple(self._known(number).name for number in numbers)
 
     def overused(self) -> tuple[str, ...]:
-        """The quotas that use more than their runtime in some dimension, in the order of
+        """The quotas that use more than their runtime of some dimension, in the order of
         ``quotas``.
         """
         with self._lock:
@@ -220,14 +216,13 @@ class QuotaTree(QuotaAdmission):
             return tuple([names[at] for at in np.flatnonzero(np.isin(numbers, overused))])
 
     def explain(self, request: QuotaRequest | str) -> Explanation:
-        """Why an owner would have to wait, and what would admit it; nothing changes.
+        """Why an owner has to wait, and what would admit it; nothing changes.
 
-        Refusals are those of all parts of the path, from the top down. Changes are tried on copies:
-        the owners to reclaim or preempt ("preempt"), or to end ("release", cost: their members),
-        and which limits would have to be raised ("limits", see `LimitChange`), with the
-        total, or with minimums.
+        Refusals are those of the whole path, from the top down. Changes are tried on copies: owners
+        to evict ("preempt"), owners whose end is enough ("release"; both cost their members), and
+        limits to raise ("limits", see `LimitChange`), among them the total, or else minimums.
 
-        :raises ValueError: as of ``schedule``.
+        :raises ValueError: as ``schedule`` does.
         """
         if not isinstance(request, str):
             as_instance(request, "request", QuotaRequest)
@@ -242,10 +237,10 @@ class QuotaTree(QuotaAdmission):
             return explain(tree, tree._names, decision, branch, branch._forbid_borrowing)
 
     def runtime_trace(self, name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
-        """How a quota came to its runtime, level by level from the top.
+        """How the runtime of a quota comes about, level by level from the top.
 
-        :raises KeyError: there is no such quota, or it has no maximum of the dimension.
-        :raises ValueError: it is outside of what is shared out.
+        :raises KeyError: the quota is unknown, or has no maximum of the dimension.
+        :raises ValueError: it is an outside quota, which has no runtime.
         """
         dimension = as_text(dimension, "dimension")
         with self._lock:
@@ -258,9 +253,9 @@ class QuotaTree(QuotaAdmission):
             return runtime_trace(self._core, self._names, name, dimension)
 
     def borrowers(self, name: str) -> dict[str, dict[str, Amount]]:
-        """Which quotas beside this one use more than their minimums, and how much more.
+        """Siblings of a quota that use more than their minimums, and by how much.
 
-        :returns: by name those with the same parent, by dimension; what is not above is left out.
+        :returns: by name and dimension; only what is above a minimum.
         """
         with self._lock:
             self._names.number(name)
@@ -277,7 +272,7 @@ class QuotaTree(QuotaAdmission):
 
 
 def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
-    """The quotas so that each follows its parent, if that is among them."""
+    """The quotas, each behind its parent if that is among them."""
     named = by_name(quotas, "quotas", Quota)
     ordered: dict[str, Quota] = {}
     for name in sorted(named):
@@ -287,5 +282,5 @@ def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
             name = named[name].parent
         if name in path:
             raise ValueError(f"quotas: {name!r} is its own ancestor")
-        ordered.update((one, named[one]) for one in reversed(path))
+        ordered.update((ancestor, named[ancestor]) for ancestor in reversed(path))
     return list(ordered.values())

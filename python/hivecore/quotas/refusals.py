@@ -1,4 +1,4 @@
-"""Why owners are not admitted, in words."""
+"""The reasons why owners are not admitted."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _Vector = dict[str, Amount]
 
 
 def refused(tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks) -> Refusal:
-    """What a part of a tree has against owners, "" if nothing."""
+    """The refusal of owners by a part of a tree; its reason is "" if it does not refuse."""
     if code == "evicted":
         reason = f"was evicted and would borrow in {part!r}: waits until something else happens"
         return Refusal("quotas", code, reason, part)
@@ -28,7 +28,9 @@ def refused(tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks) -
     used, limits = _used_and_limits(tree, names, code, part, asks)
     what = "the total" if code == "total" else f"{code} of {part!r}"
     most = names.most
-    if any(used.get(one, 0) + amount > most(one) for one, amount in demand.items()):
+    if any(
+        used.get(dimension, 0) + amount > most(dimension) for dimension, amount in demand.items()
+    ):
         return Refusal("quotas", code, f"a sum would be above {MOST}", part)
     lacking = [
         dimension
@@ -36,7 +38,7 @@ def refused(tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks) -
         if used.get(dimension, 0) + amount > limits.get(dimension, 0)
     ]
     if code == "total" and not lacking:
-        # It may be that of another tree, if they are of several.
+        # The owners may be of several trees: another total may refuse.
         root = names.tree_of(asks[0][0].quota)
         others = tuple(ask for ask in asks if names.tree_of(ask[0].quota) != root)
         if others:
@@ -52,8 +54,8 @@ def refused(tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks) -
 
 
 def after_outside(tree: QuotaLedger, asks: Asks) -> QuotaLedger:
-    """The tree in which owners of outside quotas have what they ask for, if others ask beside them:
-    it is taken off the total before these get anything.
+    """The tree in which owners of outside quotas have what they request: it is subtracted from the
+    total before other owners get anything.
     """
     outside = [ask for ask in asks if tree.quota(ask[0].quota).outside]
     if not outside or len(outside) == len(asks):
@@ -68,7 +70,7 @@ def after_outside(tree: QuotaLedger, asks: Asks) -> QuotaLedger:
 def _used_and_limits(
     tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks
 ) -> tuple[_Vector, Mapping[str, Amount]]:
-    """What is used of a quota, or of the tree of the first ask, and what may be."""
+    """Usage and limits of a quota, or of the tree of the first request."""
     if code == "total":
         root = names.tree_of(asks[0][0].quota)
         used: _Vector = {}
@@ -86,7 +88,7 @@ def _used_and_limits(
 
 
 def _without_total(names: Names, quota: str, lacking: list[str]) -> str:
-    """What to do where a tree says nothing of dimensions, of which it has nothing then."""
+    """A hint if the tree has no total of these dimensions."""
     root = names.tree_of(quota)
     total, _ = names.totals.get(root, ((), False))
     missing = [dimension for dimension in lacking if dimension not in dict(total)]
@@ -97,7 +99,7 @@ def _without_total(names: Names, quota: str, lacking: list[str]) -> str:
 
 
 def _asked_below(names: Names, part: str, asks: Asks, firm: bool) -> _Vector:
-    """What of the asks counts at a quota, or "" at the root of the first one's tree."""
+    """The part of the requests that counts at a quota; "": at the root of the first one's tree."""
     sums: _Vector = {}
     root = names.tree_of(asks[0][0].quota)
     for request, members, _ in asks:

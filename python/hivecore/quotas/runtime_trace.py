@@ -1,4 +1,4 @@
-"""How the runtime of a quota follows from the amounts of its ancestors."""
+"""How the runtime of a quota follows from the amounts of the quotas above it."""
 
 from functools import partial
 
@@ -12,23 +12,22 @@ __all__ = ["RuntimeLevel", "runtime_trace"]
 
 
 class RuntimeLevel(Record, frozen=True):
-    """The share of one child when an amount of its parent is divided among all children.
+    """The share of one child when the amount of its parent is divided among all children.
 
     :param quota: the child.
     :param parent: the parent; "": the total of the tree is divided.
     :param dimension: the dimension.
     :param amount: the amount of the parent.
     :param request: the child's request, at most its maximum.
-    :param minimum: its minimum as it counted here: scaled down to the amount where the requests and
-        the minimums of all children are both more than that; else as of `QuotaStatus`. With a
-        guarantee its usage, if that is more.
-    :param base: its amount before the spare amount was divided.
+    :param minimum: the child's minimum in this division: that of `QuotaStatus`, scaled down to the
+        amount where both requests and minimums of all children exceed it; with ``guarantee`` at
+        least its usage.
+    :param base: what the child has before the spare amount is divided.
     :param bases: the sum of the bases of all children.
-    :param weight: its weight.
-    :param rounds: (the amount left, the weights of all children that wanted more, its share) of
-        each round in which it took part. The part of its share beyond its request went into the
-        next round.
-    :param runtime: the amount that it may use.
+    :param weight: the child's weight.
+    :param rounds: of each round with the child: the amount left, the weights of all children that
+        want more, the child's share. What exceeds its request is divided in the next round.
+    :param runtime: how much the child may use.
     """
 
     quota: str
@@ -47,11 +46,11 @@ class RuntimeLevel(Record, frozen=True):
 def runtime_trace(
     core: QuotaKernel, names: Names, name: str, dimension: str
 ) -> tuple[RuntimeLevel, ...]:
-    """From the top down to the quota."""
+    """The levels from the top down to the quota."""
     core.amounts(names.number(name), Field.RUNTIME)  # which brings all up to date
     numbers = {number: quota for quota, number in names.numbers.items()}
-    found = []
-    told = partial(names.amount, dimension)
+    levels = []
+    amount_of = partial(names.amount, dimension)
     for quota in reversed(names.path(name)):
         parent = names.quotas[quota].parent
         above = names.numbers[parent] if parent else -1 - names.root(names.quotas[quota].tree)
@@ -64,23 +63,27 @@ def runtime_trace(
             for request, least, lent in zip(requests, minimums, lends, strict=True)
         ]
         mine = [
-            (told(left), told(sum(weights[child] for child in who)), told(given[who.index(place)]))
-            for left, who, given in rounds
-            if place in who
+            (
+                amount_of(left),
+                amount_of(sum(weights[child] for child in takers)),
+                amount_of(shares[takers.index(place)]),
+            )
+            for left, takers, shares in rounds
+            if place in takers
         ]
-        found.append(
+        levels.append(
             RuntimeLevel(
                 quota,
                 parent,
                 dimension,
-                told(amount),
-                told(requests[place]),
-                told(minimums[place]),
-                told(bases[place]),
-                told(sum(bases)),
-                told(weights[place]),
+                amount_of(amount),
+                amount_of(requests[place]),
+                amount_of(minimums[place]),
+                amount_of(bases[place]),
+                amount_of(sum(bases)),
+                amount_of(weights[place]),
                 tuple(mine),
-                told(runtimes[place]),
+                amount_of(runtimes[place]),
             )
         )
-    return tuple(found)
+    return tuple(levels)

@@ -1,4 +1,4 @@
-"""What quotas have used over time, the longer ago the less it counts."""
+"""The past usage of quotas; what is longer ago counts less."""
 
 from bisect import insort
 from collections.abc import Mapping
@@ -21,27 +21,26 @@ def _powers() -> list[int]:
     root = exact // 2
     for _ in range(10):
         root = isqrt(root * exact)
-    found = [exact]
+    powers = [exact]
     for _ in range(_STEPS):
-        found.append(found[-1] * root // exact)
-    return [value >> 194 for value in found]
+        powers.append(powers[-1] * root // exact)
+    return [value >> 194 for value in powers]
 
 
 _POWERS = _powers()
 
 
 class UsageHistory(Branching):
-    """Half-life decayed usage of quotas, in one dimension.
+    """The usage of quotas in one dimension, which decays with a half-life.
 
-    :param half_life: after this time what was used counts half, in the caller's unit of time.
-    :raises ValueError: it is below 1.
-    :raises TypeError: it is no integer.
+    :param half_life: usage counts half after this time, in the caller's unit of time.
+    :raises ValueError: ``half_life`` is below 1.
+    :raises TypeError: ``half_life`` is no integer.
 
-    What is used is told when it changes; what counts at a time follows from that alone, in
-    integers, whatever was asked in between and in whatever order it was told. A quota that has
-    always used the same counts with that. Changes of more than 62 half-lives ago count nothing and
-    are forgotten. It may be used by one thread at a time. Source: time-based fair share of KAI and
-    Kueue.
+    The caller records each change of a usage, in any order; a result depends on these records
+    alone, and is computed in integers. Constant usage counts as itself. Changes more than 62
+    half-lives ago are forgotten. One thread at a time may use it. Source: time-based fair share of
+    KAI and Kueue.
 
     >>> from hivecore.quotas import UsageHistory
     >>> history = UsageHistory(half_life=3600)
@@ -61,13 +60,14 @@ class UsageHistory(Branching):
         return shown(self, f"half_life={self._half_life}", counted(len(self._changes), "quota"))
 
     def copy(self) -> Self:
-        """An independent equal."""
-        made = type(self)(self._half_life)
-        made._changes = {name: list(changes) for name, changes in self._changes.items()}
-        return made
+        """An independent copy."""
+        branch = type(self)(self._half_life)
+        branch._changes = {name: list(changes) for name, changes in self._changes.items()}
+        return branch
 
     def record(self, name: str, now: int, used: int) -> None:
-        """From a time on a quota uses so much. Of one time the largest counts.
+        """Record that a quota uses ``used`` from a time on; of several records of one time the
+        largest.
 
         :raises ValueError: a number is not from 0 to 2**62.
         :raises TypeError: an argument is of a wrong type.
@@ -81,8 +81,7 @@ class UsageHistory(Branching):
             del changes[0]
 
     def usage(self, name: str, now: int) -> int:
-        """What counts at a time of what a quota has used until then, rounded down; 0: nothing is
-        known of it.
+        """The decayed usage of a quota at a time, rounded down; 0 for an unknown quota.
 
         :raises ValueError: ``now`` is not from 0 to 2**62.
         :raises TypeError: an argument is of a wrong type.
@@ -96,11 +95,12 @@ class UsageHistory(Branching):
         return counted // _ONE
 
     def weights(self, weights: Mapping[str, int], now: int, *, k: int = 1) -> dict[str, int]:
-        """Weights of quotas that compete, corrected by what they have used: in millionths,
-        max(0, w + k (w - u)), where w and u are a quota's parts of all weights and of all usage.
+        """Weights of competing quotas, lower for those that have used more.
 
-        :param weights: of each, 0 to 2**62.
-        :param k: how strongly the past counts, 0 to 1000.
+        :param weights: the weight of each quota, 0 to 2**62.
+        :param k: how strongly past usage counts, 0 to 1000.
+        :returns: in millionths, max(0, w + k (w - u)); w and u are the quota's parts of all weights
+            and of all usage.
         :raises ValueError: a number is out of range.
         :raises TypeError: an argument is of a wrong type.
         """
@@ -122,6 +122,6 @@ class UsageHistory(Branching):
         }
 
     def _left(self, age: int) -> int:
-        """What is left of 1 after a time, in units of 2^-62; never more for what is older."""
+        """What is left of 1 after a time, in units of 2^-62; it never grows with the age."""
         halvings, rest = divmod(age, self._half_life)
         return _POWERS[rest * _STEPS // self._half_life] >> halvings if halvings < 62 else 0

@@ -19,7 +19,7 @@ class WaterFillRound(Record, frozen=True):
 
     :param amount: the amount that is divided.
     :param children: the numbers of these children, ascending.
-    :param shares: the share of each; the part beyond its request goes into the next round.
+    :param shares: the share of each; what exceeds its request is divided in the next round.
     """
 
     amount: int
@@ -38,18 +38,18 @@ def water_fill(
 
     :param amounts: int, or int64[dimensions]: the amounts of the parent.
     :param requests: int64[children] or int64[dimensions, children]: the requests.
-    :param minimums: of the same shape: each child gets so much if it requests it.
+    :param minimums: of the same shape: what a child gets in any case, if it requests it.
     :param weights: of the same shape: children that request more divide the rest by weight.
-    :param lends: bool[children]: whether others may use the part of its minimum that it does not
-        request; ``None``: all lend.
+    :param lends: bool[children]: whether other children may use the part of the minimum that a
+        child does not request; ``None``: of all.
     :returns: int64 of the shape of the requests.
-    :raises ValueError: a number is not from 0 to 2**62, or the shapes do not go together.
+    :raises ValueError: a number is not from 0 to 2**62, or shapes do not match.
     :raises TypeError: an array does not hold integers.
 
-    Parts are rounded down; the units that are left over go to the largest remainders, the first of
-    equals; what goes beyond a request is shared out again. So all is exact: products of 128 bits,
-    and no unit gets lost. Cost: O(children) for each of at most 63 rounds, mostly 4 to 7. Source:
-    Koordinator's redistribution of elastic quotas.
+    Shares are rounded down; the units left over go to the largest remainders (ties: the first
+    child). What exceeds a request is divided again. Products have 128 bits, so no unit is lost.
+    Cost: O(children) for each of at most 63 rounds, mostly 4 to 7. Source: Koordinator's
+    redistribution of elastic quotas.
 
     >>> from hivecore.quotas import water_fill
     >>> water_fill(100, [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80])
@@ -62,11 +62,11 @@ def water_fill(
     children = wanted.shape[-1]
     least = _rows(_integers(minimums, "minimums"), flat)
     by = _rows(_integers(weights, "weights"), flat)
-    there = _integers(amounts, "amounts")
-    if there.ndim != (0 if flat else 1):
-        raise ValueError(f"amounts must have {wanted.ndim - 1} dimensions, not {there.ndim}")
+    parents = _integers(amounts, "amounts")
+    if parents.ndim != (0 if flat else 1):
+        raise ValueError(f"amounts must have {wanted.ndim - 1} dimensions, not {parents.ndim}")
     runtimes = fill_water(
-        np.atleast_1d(there), _rows(wanted, flat), least, by, _as_flags(lends, children)
+        np.atleast_1d(parents), _rows(wanted, flat), least, by, _as_flags(lends, children)
     )
     return runtimes[0] if flat else runtimes
 
@@ -78,14 +78,14 @@ def water_fill_rounds(
     weights: npt.ArrayLike,
     lends: npt.ArrayLike | None = None,
 ) -> tuple[WaterFillRound, ...]:
-    """The rounds that ``water_fill`` goes through for one dimension, with what each gives.
+    """The rounds of ``water_fill`` for one dimension.
 
-    :raises ValueError: as of ``water_fill``.
-    :raises TypeError: as of ``water_fill``.
+    :raises ValueError: as ``water_fill`` does.
+    :raises TypeError: as ``water_fill`` does.
 
     >>> from hivecore.quotas import water_fill_rounds
-    >>> for one in water_fill_rounds(100, [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]):
-    ...     print(one.amount, one.children, one.shares)
+    >>> for step in water_fill_rounds(100, [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]):
+    ...     print(step.amount, step.children, step.shares)
     45 (1, 2, 3) (14, 12, 19)
     9 (2, 3) (3, 6)
     """
@@ -94,11 +94,13 @@ def water_fill_rounds(
         raise ValueError(f"requests must have one dimension, not {wanted.ndim}")
     least, by = _integers(minimums, "minimums"), _integers(weights, "weights")
     rounds = water_rounds(amount, wanted, least, by, _as_flags(lends, len(wanted)))
-    return tuple(WaterFillRound(left, tuple(who), tuple(what)) for left, who, what in rounds)
+    return tuple(
+        WaterFillRound(left, tuple(children), tuple(shares)) for left, children, shares in rounds
+    )
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
-    """The array; what does not fit into one of int64 is named."""
+    """As an array of integers; an error names the argument."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -107,7 +109,7 @@ def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
         return array.astype(np.int64)
     if array.dtype.kind in "Of":  # integers that are too large for any type of integers?
         plain = np.asarray(values, dtype=object).flat
-        too_large = all(isinstance(one, int) and not isinstance(one, bool) for one in plain)
+        too_large = all(isinstance(value, int) and not isinstance(value, bool) for value in plain)
     else:
         too_large = array.dtype.kind == "u" and int(array.max()) > MOST
     if too_large:
