@@ -392,3 +392,19 @@ def test_of_several_one_holds_the_lease_until_it_stops_renewing(tmp_path):
 
     with FakeApiServer() as api:
         asyncio.run(run(api))
+
+
+def test_who_cannot_renew_as_nothing_is_answered_gives_up_in_time_too():
+    class Silent:
+        async def request(self, *_, **__):
+            await asyncio.sleep(60)
+
+    async def run():
+        said = []
+        lease = Lease(Silent(), "x", "lease", "a", said.append, seconds=1)
+        started = time.monotonic()
+        await asyncio.wait_for(lease.hold(), 5)
+        assert time.monotonic() - started < 1  # then another one may take it over
+        assert said == ["lease lease: no answer in time"]
+
+    asyncio.run(run())

@@ -54,13 +54,13 @@ class Lease:
 
     async def hold(self) -> None:
         """Renew the lease; returns when it is lost."""
-        renewed = monotonic()
-        while monotonic() - renewed < self._seconds * 2 / 3:
+        end = monotonic() + self._seconds * 2 / 3
+        while end - monotonic() > self._pause:
             await asyncio.sleep(self._pause)
             started = monotonic()
-            held = await self._try()
+            held = await self._try_for(end - started)
             if held:
-                renewed = started
+                end = started + self._seconds * 2 / 3
             elif held is False:
                 return
 
@@ -73,6 +73,15 @@ class Lease:
                 await self._api.request("PUT", f"{self._path}/{self._name}", lease)
         except ApiError as error:
             self._complain(f"giving up lease {self._name}: {error}")
+
+    async def _try_for(self, seconds: float) -> bool | None:
+        """The same, but a server that does not answer is not waited for any longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._try()
+        except TimeoutError:
+            self._complain(f"lease {self._name}: no answer in time")
+            return None
 
     async def _try(self) -> bool | None:
         """Whether the lease is held now; None: it is not known."""
