@@ -123,10 +123,16 @@ class EmulatedSlurm:
 
     def close(self):
         if "slurmctld" in self.processes:
-            self.run("scancel", "-f", "--state=running", "-u", getpass.getuser())
-            time.sleep(1)
+            self._end_jobs()
         for name in reversed(list(self.processes)):
             self.end(name)
+
+    def _end_jobs(self, seconds=10):
+        """A job that is left would wait for its node for ever, as a process without a parent."""
+        end = time.monotonic() + seconds
+        while self.run("squeue", "-h") and time.monotonic() < end:
+            self.run("scancel", "-u", getpass.getuser())
+            time.sleep(0.5)
 
     def run(self, *command, check=False, text=None):
         done = subprocess.run(

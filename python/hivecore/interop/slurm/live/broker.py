@@ -18,6 +18,7 @@ from hivecore.interop.slurm.live.queue import (
     QUEUE,
     TYPED_QUEUE,
     SlurmJob,
+    SlurmNode,
     read_details,
     read_nodes,
     read_queue,
@@ -42,6 +43,8 @@ class Broker:
     :param typed: as of `commands`.
     :param patience: seconds that a released job may take to start, or a victim to stop, before
         Slurm is told again.
+    :param node_interval: seconds after which Slurm is asked for its nodes again; it is asked at
+        once when a job does not start, or has to be started again.
     :raises ValueError: the scheduler's victims stop at once, or a value is out of range.
 
     ``problems`` has by job why hivecore cannot place it or account for it, in words.
@@ -57,6 +60,7 @@ class Broker:
         how: str = "require",
         typed: bool = False,
         patience: float = 10.0,
+        node_interval: float = 5.0,
     ) -> None:
         if scheduler.immediate:
             raise ValueError("scheduler: its victims stop at once, those of Slurm take time")
@@ -65,9 +69,13 @@ class Broker:
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
         self._how, self._typed = as_choice(how, "how", HOW), typed
         self._patience = as_float(patience, "patience")
+        self._node_interval = as_float(node_interval, "node_interval")
+        self._next_nodes = -1e18  # when Slurm is asked for its nodes again
         self._jobs: dict[str, SlurmJob] = {}
-        self._names: tuple[str, ...] = ()  # of Slurm's nodes
-        self._nodes: dict[str, bool] = {}
+        self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
+        self._nodes: dict[str, SlurmNode] = {}
+        self._node_gpus = 0  # of the largest
+        self._healthy: dict[str, bool] = {}  # as the scheduler was told
         self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
         self._told: dict[str, tuple[float, int]] = {}  # by job the time and restarts of its release
         self._asked: dict[str, float] = {}  # by victim when it was told to stop
@@ -108,26 +116,62 @@ class Broker:
 
     def _catch_up(self) -> list[str]:
         """Read Slurm and tell the scheduler; returns the commands for what must not be."""
-        nodes = {node.name: node for node in read_nodes(self._run(NODES))}
-        self._names = tuple(nodes)
-        jobs = read_queue(
-            self._run(TYPED_QUEUE if self._typed else QUEUE),
-            tenant=self._tenant,
-            spare=self._spare,
-            node_gpus=max((node.gpus for node in nodes.values()), default=0),
-            typed=self._typed,
-        )
-        self._jobs = {job.id: job for job in jobs if job.each or job.problem}
+        if self._now >= self._next_nodes:
+            self._read_nodes()
+        jobs = self._read_jobs()
+        if any(map(self._has_no_start, jobs)):
+            self._read_nodes()
+        changed = [job for job in jobs if not self._waits_as_before(job)]
+        self._jobs = {job.id: job for job in jobs}
         self._forget_ended()
-        lines = [line for job in self._jobs.values() if job.waits for line in self._waits(job)]
-        lines += self._check_running([job for job in self._jobs.values() if not job.waits])
-        for name, node in nodes.items():
+        lines = [line for job in changed if job.waits for line in self._waits(job)]
+        lines += self._check_running([job for job in jobs if not job.waits])
+        for name, node in self._nodes.items():
             self._tell_node(name, node.healthy and name not in self._odd)
         return lines
 
+    def _read_nodes(self) -> None:
+        self._nodes = {node.name: node for node in read_nodes(self._run(NODES))}
+        node_gpus = max((node.gpus for node in self._nodes.values()), default=0)
+        if node_gpus != self._node_gpus:
+            self._node_gpus, self._rows = node_gpus, {}
+        self._next_nodes = self._now + self._node_interval
+
+    def _read_jobs(self) -> list[SlurmJob]:
+        """The jobs that ask for GPUs; a row that was there in the last round is not read again."""
+        text = self._run(TYPED_QUEUE if self._typed else QUEUE)
+        rows = [row for row in text.splitlines() if row.strip()]
+        new = [row for row in rows if row not in self._rows]
+        read = read_queue(
+            "\n".join(new),
+            tenant=self._tenant,
+            spare=self._spare,
+            node_gpus=self._node_gpus,
+            typed=self._typed,
+        )
+        known = self._rows | dict(zip(new, read, strict=True))
+        self._rows = {row: known[row] for row in rows}
+        return [job for job in self._rows.values() if job.each or job.problem]
+
+    def _waits_as_before(self, job: SlurmJob) -> bool:
+        """Whether it is held as in the last round, and nothing was decided for it since."""
+        name = job.id
+        same = job.held and job.waits and self._jobs.get(name) is job and name in self.scheduler
+        return same and name not in self._told and name not in self._asked
+
+    def _has_no_start(self, job: SlurmJob) -> bool:
+        """Whether it waits though it ran, or was released a while ago: a node may be lost."""
+        known = job.id in self._right or job.id in self._told
+        return job.waits and known and not self._is_early(job)
+
+    def _is_early(self, job: SlurmJob) -> bool:
+        """Whether it was released a short while ago and has not run since."""
+        told_at, restarts = self._told.get(job.id, (-1e18, 0))
+        return self._now - told_at <= self._patience and restarts == job.restarts
+
     def _tell_node(self, name: str, healthy: bool) -> None:
-        if self._nodes.get(name, True) != healthy:
-            self._nodes[name] = healthy
+        if self._healthy.get(name, True) != healthy:
+            self._healthy[name] = healthy
             try:
                 self.scheduler.set_node(name, healthy, self._now)
             except KeyError:
@@ -153,11 +197,9 @@ class Broker:
     def _waits(self, job: SlurmJob) -> list[str]:
         name = job.id
         self._right.pop(name, None)
-        told_at, restarts = self._told.get(name, (-1e18, 0))
-        is_early = self._now - told_at <= self._patience and restarts == job.restarts
         known = name in self.scheduler
         victim = known and self.scheduler.status(name).for_job
-        if not job.held and is_early and not victim:
+        if not job.held and self._is_early(job) and not victim:
             return []
         lines = [] if job.held else [f"hold {name}"]
         self._told.pop(name, None)
@@ -289,7 +331,7 @@ class Broker:
         if isinstance(action, Preempt):
             self._asked[job.id] = self._now
         try:
-            lines = commands(action, job, self._how, self._typed, nodes=self._names)
+            lines = commands(action, job, self._how, self._typed, nodes=self._nodes)
         except ValueError as error:
             if isinstance(action, Start):
                 self.scheduler.cancel(job.id, self._now)
