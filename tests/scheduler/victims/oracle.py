@@ -4,6 +4,7 @@ It shares no code with the scheduler: it calls copies of the parts as a user wou
 them by hand, and knows the rules of who may leave as the documentation states them.
 """
 
+from collections import Counter
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from scheduler.lives import make_scheduler
 
 from hivecore.cells import AffinityGroup, NodeSet
 from hivecore.devices import DeviceRequest
-from hivecore.scheduler import Job, Preempt, Role, Start
+from hivecore.scheduler import EvictionLimit, Job, Preempt, Role, Start
 from hivecore.topology import TopologyRequest
 
 COMPOSITIONS = {
@@ -45,9 +46,12 @@ class Answer(NamedTuple):
     is_irreducible: bool
 
 
-def instance(parts, rng):
-    """A scheduler with some running jobs, and one that waits for its first decision."""
-    scheduler = make_scheduler(parts, immediate=True)
+def instance(parts, rng, limits=()):
+    """A scheduler with some running jobs, and one that waits for its first decision; and the
+    evictions until then, as pairs of quota and time.
+    """
+    scheduler = make_scheduler(parts, immediate=True, eviction_limits=limits)
+    evictions = []
     for i in range(rng.randint(3, 9)):
         guaranteed = rng.random() < 0.6
         job = Job(
@@ -59,7 +63,9 @@ def instance(parts, rng):
             preemptible=not guaranteed or rng.random() < 0.9,
         )
         scheduler.submit(job, float(i))
-        scheduler.decide(float(i))
+        for action in scheduler.decide(float(i)):
+            if isinstance(action, Preempt):
+                evictions.append((scheduler.job(action.job).quota, float(i)))
     for name in [name for name in scheduler if scheduler.state(name) != "running"]:
         scheduler.cancel(name, 10.0)
     job = Job(
@@ -69,13 +75,25 @@ def instance(parts, rng):
         priority=rng.randint(0, 3),
     )
     scheduler.submit(job, 11.0)
-    return scheduler, job
+    return scheduler, job, evictions
 
 
-def answer(scheduler, job):
+def random_limits(rng):
+    """Limits of the evictions of each quota, or of both."""
+    return [
+        EvictionLimit(
+            quota,
+            min_run_time=rng.choice((0.0, 0.0, 5.0, 8.0)),
+            per_hour=rng.choice((None, 0, 1, 1, 2, 3)),
+        )
+        for quota in rng.choice((("",), ("a",), ("b",), ("a", "b")))
+    ]
+
+
+def answer(scheduler, job, evictions=(), now=11.0):
     """What the scheduler does, beside the best."""
-    oracle = Oracle(scheduler, job)
-    actions = scheduler.decide(11.0)
+    oracle = Oracle(scheduler, job, evictions, now)
+    actions = scheduler.decide(now)
     victims = frozenset(
         one.job for one in actions if isinstance(one, Preempt) and one.for_job == job.name
     )
@@ -91,10 +109,13 @@ def answer(scheduler, job):
 class Oracle:
     """The parts as they are before the job is decided on."""
 
-    def __init__(self, scheduler, job):
-        self.job = job
+    def __init__(self, scheduler, job, evictions=(), now=11.0):
+        self.job, self.now = job, now
+        self.limits = {limit.quota: limit for limit in scheduler.eviction_limits}
+        self.evicted = Counter(quota for quota, time in evictions if now < time + 3600)
         self.running = {name: scheduler.job(name) for name in scheduler if name != job.name}
         self.pods = {name: scheduler.status(name).pods for name in self.running}
+        self.since = {name: scheduler.status(name).since for name in self.running}
         self.quotas, self.cells, self.topology, self.devices = (
             part and part.copy()
             for part in (scheduler.quotas, scheduler.cells, scheduler.topology, scheduler.devices)
@@ -108,9 +129,20 @@ class Oracle:
         names = [name for name in self.running if self.may_leave(name)]
         sets = (some for count in range(len(names) + 1) for some in combinations(names, count))
         for some in sorted(sets, key=self.rank):
-            if self.is_fair(some) and self.starts_without(some):
+            if self.keeps_to_limits(some) and self.is_fair(some) and self.starts_without(some):
                 return self.rank(some)
         return None
+
+    def keeps_to_limits(self, names):
+        together = self.evicted + Counter(self.running[name].quota for name in names)
+        for name in names:
+            quota = self.running[name].quota
+            limit = self.limits.get(quota, self.limits.get("", EvictionLimit()))
+            if limit.per_hour is not None and together[quota] > limit.per_hour:
+                return False
+            if self.since[name] + limit.min_run_time > self.now:
+                return False
+        return True
 
     def may_leave(self, name):
         other = self.running[name]

@@ -71,11 +71,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
             victims = search.chosen(refused)
         if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
-    whole = {
-        member: why for name, why in search.with_extras(victims) for member in stages.members(name)
-    }
-    if not search.keeps_to_limits(whole):
-        whole = {}
+    whole = search.whole(victims) if search.keeps_to_limits(victims) else {}
     if not whole:
         state.wake_at = min(state.wake_at, search.wake_at)
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
@@ -152,19 +148,38 @@ class _Search:
         time = self.budgets.free_at(live, self.now)
         return time > self.now and self.wakes_at(time)
 
+    def _has_limit(self, name: str) -> bool:
+        """Whether only limits may keep a job, or jobs that share its GPUs, from being evicted."""
+        lives = [self.jobs[member] for member in self.stages.members(name) if member in self.jobs]
+        return any(map(self._is_protected, lives))
+
     def wakes_at(self, time: float) -> bool:
         """Note that more jobs may be evicted from a time on."""
         self.wake_at = min(self.wake_at, time)
         return True
 
-    def keeps_to_limits(self, victims: Victims) -> bool:
+    def keeps_to_limits(self, names: Collection[str]) -> bool:
         """Whether all of these may be evicted together."""
-        lives = [self.jobs[name] for name in victims]
-        alone = [live for live in lives if live.extra_of not in victims]
-        time = self.budgets.all_free_at(alone, self.now)
+        if not self.budgets.limits:
+            return True
+        time = self.budgets.all_free_at(self._evicted(names), self.now)
         return time <= self.now or not self.wakes_at(time)
 
-    def with_extras(self, victims: Victims) -> Iterator[tuple[str, str]]:
+    def _evicted(self, names: Iterable[str]) -> list["Live"]:
+        """Those that are told to leave when these do: pods that leave with their job are not."""
+        whole = self.whole(dict.fromkeys(names, ""))
+        lives = [self.jobs[name] for name in whole]
+        return [live for live in lives if live.extra_of not in whole]
+
+    def whole(self, victims: Victims) -> Victims:
+        """The victims with all that share their GPUs, and with their extra pods."""
+        return {
+            member: why
+            for name, why in self._with_extras(victims)
+            for member in self.stages.members(name)
+        }
+
+    def _with_extras(self, victims: Victims) -> Iterator[tuple[str, str]]:
         """The victims, and their extra pods that do not stop yet, which come before them."""
         for name, why in victims.items():
             for extra, live in self.jobs[name].extras.items():
@@ -229,18 +244,23 @@ class _Search:
         # No stage decides after the one that is sure of its victims: they are enough.
         is_enough = refused.is_sure and self.stages.names[-1] == refused.refusal.stage
         if victims and not stay and is_enough:
-            victims = self._least(victims) if self._may_be_too_many(victims, named) else victims
-            return self._improved(victims)
-        tried = self._tried(refused, victims, stay, named) if victims or stay else refused
+            tried: Refused | bool = not self._may_be_too_many(victims, named)
+        else:
+            tried = self._tried(refused, victims, stay, named) if victims or stay else refused
         if not isinstance(tried, Refused):
-            return self._improved(victims if tried else self._least(victims))
+            victims = victims if tried else self._least(victims)
+            if self.keeps_to_limits(victims):
+                return self._improved(victims)
+            return self._searched({}, self._candidates)
         if tried.cell_victims and any(
             name in self.needed or self.jobs[name].for_job for name in stay
         ):
             self.hindered_by += (BEGUN,)  # cells may propose other victims then
         searched: Victims = {}
-        if not (stay and tried.cell_victims) and self._may_help(tried):
-            searched = self._searched(victims, self._candidates)
+        may_help = not (stay and tried.cell_victims) and self._may_help(tried)
+        if may_help or any(map(self._has_limit, stay)):
+            named = victims if self.keeps_to_limits(victims) else {}
+            searched = self._searched(named, self._candidates)
         if self.has_no_room:
             self.hindered_by += where_placed(self.stages.released(self.unit.kind))
         else:
@@ -466,6 +486,10 @@ class _Search:
         """The names by which quotas know the units of a job."""
         return [unit.request for unit in self.jobs[name].placed]
 
+    def _is_allowed(self, names: Collection[str]) -> bool:
+        """Whether these may be evicted together."""
+        return self.keeps_to_limits(names) and self._is_fair(names)
+
     def _is_fair(self, names: Iterable[str]) -> bool:
         """Whether no quota loses more than it has borrowed, up to a part of one job."""
         stages, candidates = self.stages, self._candidates
@@ -513,7 +537,7 @@ class _Search:
             fewer = self.fewest.on_its_nodes(self.stages, gone)
         candidates = self._candidates
         victims = self._least(named | {name: candidates[name] for name in fewer})
-        return victims if self._is_fair(victims) else {}
+        return victims if self._is_allowed(victims) else {}
 
     def _improved(self, victims: Victims) -> Victims:
         """A set that costs less, if one is found within a few tries."""
@@ -539,7 +563,7 @@ class _Search:
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
         """The first of these sets without which the unit starts."""
         candidates = self._candidates
-        for names in islice(proposals, _MOST_PROPOSALS):
+        for names in islice(filter(self.keeps_to_limits, proposals), _MOST_PROPOSALS):
             if self._is_fair(names) and self.fewest.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
         return {}
@@ -636,7 +660,7 @@ def _leaving_few_fragments(search: _Search, victims: Victims) -> Victims:
     for names in islice(combinations(search._candidates, len(victims)), _MOST_LOOKS):
         if not tries or not best:
             break
-        if _ranks(search, names) != rank or not search._is_fair(names):
+        if _ranks(search, names) != rank or not search._is_allowed(names):
             continue
         tries -= 1
         left = _fragments(search, names)
