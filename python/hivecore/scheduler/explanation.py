@@ -7,6 +7,7 @@ from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
+from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.ledger.ends import end, has_stopped
 from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.live import Live
@@ -15,6 +16,7 @@ from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
+from hivecore.scheduler.search.victims import find_victims
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
@@ -31,10 +33,13 @@ class JobChange(Record, frozen=True):
 
     :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, which share them.
         "release": these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes
-        are healthy again. "relax": the job gives up these wishes.
+        are healthy again. "relax": the job gives up these wishes. "evictions": these jobs could be
+        evicted, if limits of evictions did not protect them.
     :param cost: of "release" the GPU-seconds that are lost; of the others 0.
     :param ahead: of "release": jobs that wait, too, and could take what gets free: of each kind of
         request one. None: the change is enough by itself.
+    :param limits_of_evictions: of "evictions", why not all of these jobs may be evicted now, line
+        by line.
     """
 
     kind: str
@@ -44,6 +49,7 @@ class JobChange(Record, frozen=True):
     relaxed: tuple[str, ...] = ()
     cost: float = 0.0
     ahead: tuple[str, ...] = ()
+    limits_of_evictions: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -64,6 +70,9 @@ class JobChange(Record, frozen=True):
             return f"if {', '.join(raised)}"
         if self.kind == "nodes":
             return f"if {', '.join(self.nodes)} were healthy"
+        if self.kind == "evictions":
+            why = " and ".join(self.limits_of_evictions)
+            return f"if it might evict {', '.join(self.jobs)}, but {why}"
         return f"without {', '.join(self.relaxed)}"
 
 
@@ -156,6 +165,7 @@ class _Search:
         yield from self._healthy()
         yield from self._raised()
         yield from self._released()
+        yield from self._protected()
 
     def _shared(self) -> Iterator[JobChange]:
         group = self.stages.best_group(self.job)
@@ -224,6 +234,25 @@ class _Search:
             if may_do and search.starts_without(self.stages, [name]):
                 needed, cost = [name], losses[name]
         yield JobChange("release", jobs=tuple(needed), cost=cost, ahead=self._ahead(needed))
+
+    def _protected(self) -> Iterator[JobChange]:
+        """The jobs that it would evict if there were no limits of evictions."""
+        state = self.state
+        if not state.budgets.limits or not may_preempt(state, self.jobs[self.job.name], self.unit):
+            return
+        with self.stages.trial():
+            refused = self.stages.start(self.unit.trial())
+        if not isinstance(refused, Refused):
+            return
+        budgets, state.budgets = state.budgets, Budgets({}, state.log)
+        try:
+            victims, _ = find_victims(state, self.unit, refused)
+        finally:
+            state.budgets = budgets
+        evicted = [self.jobs[name] for name in victims]
+        why = tuple(budgets.reasons([e for e in evicted if e.extra_of not in victims], state.now))
+        if why:
+            yield JobChange("evictions", jobs=tuple(victims), limits_of_evictions=why)
 
     def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
         """Other jobs that wait and could start when these have ended; one of each kind."""

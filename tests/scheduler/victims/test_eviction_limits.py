@@ -3,7 +3,9 @@
 import copy
 
 import pytest
+from scheduler.lives import flat_network
 
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     EvictionLimit,
@@ -100,6 +102,62 @@ def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room()
     scheduler.submit(Job("two", "a", 2), 2.0)
     assert decide(scheduler, 1e6) == []
     assert scheduler.forecast("two") is None
+
+
+@pytest.mark.parametrize("part", ["quotas", "quotas and devices", "quotas and topology"])
+def test_of_many_jobs_those_leave_that_keep_to_the_budget(part):
+    """Two of the least important jobs are too many, and the large job is enough by itself."""
+    tree = QuotaTree([Quota("q", max={"gpu": 16})], total={"gpu": 16})
+    parts = {
+        "devices": DeviceCluster({"n": NodeDevices.uniform(gpus=16)}),
+        "topology": flat_network("n", gpu=16),
+    }
+    place = {name: one for name, one in parts.items() if name in part}
+    limits = [EvictionLimit("q", per_hour=1)]
+    scheduler = Scheduler(quotas=tree, eviction_limits=limits, immediate=True, **place)
+    for i in range(14):
+        scheduler.submit(Job(f"j{i}", "q", 1), 0.0)
+    scheduler.submit(Job("large", "q", 2, priority=1), 0.0)
+    assert len(decide(scheduler, 0.0)) == 15
+    scheduler.submit(Job("urgent", "q", 2, priority=2), 1.0)
+    assert sorted(decide(scheduler, 1.0)) == [("Preempt", "large"), ("Start", "urgent")]
+
+
+def changes(scheduler, name):
+    before = scheduler.to_bytes()
+    found = scheduler.explain(name).changes
+    assert scheduler.to_bytes() == before
+    return [one for one in found if one.kind == "evictions"]
+
+
+def test_explanations_name_the_jobs_that_limits_protect_and_until_when():
+    scheduler = make_scheduler(EvictionLimit("b", min_run_time=60, per_hour=1))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 1), 10.0)
+    decide(scheduler, 10.0)
+    (change,) = changes(scheduler, "mine")
+    assert change.jobs == ("b3",)
+    assert change.text == "if it might evict b3, but b3 is protected until 60"
+    scheduler.submit(Job("more", "a", 2), 10.0)
+    (change,) = changes(scheduler, "more")
+    never = "b has used 0 of its 1 evictions of an hour, which is too few at any time"
+    assert change.limits_of_evictions[-1] == never
+    decide(scheduler, 60.0)
+    scheduler.submit(Job("third", "a", 1), 61.0)
+    decide(scheduler, 61.0)
+    (change,) = changes(scheduler, "third")
+    assert change.text.endswith("but b has used 1 of its 1 evictions of an hour, until 3660")
+
+
+def test_explanations_do_not_speak_of_limits_that_protect_no_victim():
+    scheduler = make_scheduler(EvictionLimit("a", min_run_time=60))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 3), 10.0)
+    decide(scheduler, 10.0)
+    assert changes(scheduler, "mine") == []
+    scheduler.submit(Job("weak", "a", 2, guaranteed=False), 10.0)
+    decide(scheduler, 10.0)
+    assert changes(scheduler, "weak") == []
 
 
 def test_recovery_and_replay_keep_the_books(tmp_path):

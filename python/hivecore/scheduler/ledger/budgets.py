@@ -4,7 +4,7 @@ A job that might start if these allowed more is tried again as soon as they do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Self
 
@@ -31,16 +31,46 @@ class Budgets:
 
     def free_at(self, live: Live, now: float) -> float:
         """When a running job may be evicted, as far as it alone is concerned."""
+        return max(self._ripe_at(live, now), self._room_at(live.job.quota, 1, now))
+
+    def _ripe_at(self, live: Live, now: float) -> float:
+        """When a job has run for long enough."""
         limit = self._of(live.job.quota)
-        if limit is None:
+        if limit is None or live.extra_of:
             return now
-        ripe = now if live.extra_of else live.since + limit.min_run_time
-        return max(now, ripe, self._room_at(live.job.quota, 1, now))
+        return max(now, live.since + limit.min_run_time)
 
     def all_free_at(self, victims: Iterable[Live], now: float) -> float:
         """When all of these may be evicted together; inf: never."""
         counts = Counter(live.job.quota for live in victims) if self.limits else {}
         return max((self._room_at(quota, many, now) for quota, many in counts.items()), default=now)
+
+    def reasons(self, victims: Sequence[Live], now: float) -> Iterator[str]:
+        """Why these may not all be evicted together now."""
+        for live in victims:
+            ripe = self._ripe_at(live, now)
+            if ripe > now:
+                yield f"{live.job.name} is protected until {ripe:g}"
+        for quota, most in self.left({live.job.quota for live in victims}, now).items():
+            count = sum(live.job.quota == quota for live in victims)
+            if count > most:
+                yield self._spent(quota, count, now)
+
+    def _spent(self, quota: str, many: int, now: float) -> str:
+        limit, time = self._of(quota), self._room_at(quota, many, now)
+        assert limit is not None
+        used, most = len(self._recent(quota, now)), limit.per_hour
+        until = f"until {time:g}" if time < inf else "which is too few at any time"
+        return f"{quota} has used {used} of its {most} evictions of an hour, {until}"
+
+    def left(self, quotas: Iterable[str], now: float) -> dict[str, int]:
+        """By quota with a limit, how many of its jobs may be evicted now."""
+        limits = {quota: self._of(quota) for quota in quotas} if self.limits else {}
+        return {
+            quota: limit.per_hour - len(self._recent(quota, now))
+            for quota, limit in limits.items()
+            if limit is not None and limit.per_hour is not None
+        }
 
     def _of(self, quota: str) -> EvictionLimit | None:
         return self.limits.get(quota, self.limits.get(""))

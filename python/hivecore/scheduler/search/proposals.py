@@ -28,6 +28,7 @@ _MOST_VARIANTS = 8  # of equal weights, or domains
 _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
 _LESS = 1 - 1e-9  # bounds are less than what they bound, however that is rounded
 _NONE: dict[str, Held] = {}
+_ANY: dict[str, int] = {}
 _Cost = tuple[float, ...]
 
 
@@ -39,6 +40,8 @@ class Candidate(NamedTuple):
     #: a share of 1 that the job takes of a budget, and the name of the budget; "": it has no limit
     load: float = 0.0
     budget: str = ""
+    #: by quota, how many evictions of `allowed` it takes
+    evictions: Mapping[str, int] = _ANY
 
 
 class _Step(NamedTuple):
@@ -57,6 +60,7 @@ class Proposals:
     :param within: sets of nodes of which one has to hold the units; none: all nodes together.
     :param gone: jobs that have left already.
     :param taken: by dimension and node, what others have taken since.
+    :param allowed: by quota, how many evictions there may be; of other quotas any number.
     """
 
     def __init__(
@@ -68,9 +72,10 @@ class Proposals:
         within: Sequence[frozenset[str]],
         gone: Collection[str] = (),
         taken: Sequence[Counter[str]] = (),
+        allowed: Mapping[str, int] = _ANY,
     ) -> None:
         self._room, self._candidates, self._closed = room, candidates, closed
-        self._gone, self._taken = gone, taken
+        self._gone, self._taken, self._allowed = gone, taken, allowed
         self._left = [name for name in candidates if name not in gone]
         self._needs = [room.needs(at, units) for at in range(len(room.dimensions))]
         nodes = frozenset(node for dimension in room.dimensions for node in dimension.idle)
@@ -345,7 +350,8 @@ class Proposals:
             if most <= 0:
                 return None
             best = self._best(size, node, idle, min(lack, most), weight, tuple(jobs))
-            over = self._over_budget([*names, *best.names], best.names)
+            together = [*names, *best.names]
+            over = self._over_budget(together, best.names) or self._over_limit(together, jobs)
             if over is None:
                 return best
             jobs = [(name, held) for name, held in jobs if name != over]
@@ -378,7 +384,7 @@ class Proposals:
         """By what some of these jobs hold together, the cheapest such jobs."""
         sums: dict[int, tuple[_Cost, tuple[str, ...]]] = {0: (self._zero, ())}
         for name, held in sorted(jobs):
-            cost, load, _ = self._candidates[name]
+            cost, load = self._candidates[name][:2]
             if weight and load:
                 cost = (cost[0] + weight * self._unit * load, *cost[1:])
             states = list(sums.items())
@@ -400,9 +406,22 @@ class Proposals:
             return None
         loads: dict[str, list[float]] = {}
         for name in names:
-            _, load, budget = self._candidates[name]
+            _, load, budget, _ = self._candidates[name]
             if budget:
                 loads.setdefault(budget, []).append(load)
         over = {budget for budget, of in loads.items() if sum(of) - max(of) >= 1.0}
         excess = [name for name in more if self._candidates[name].budget in over]
         return max(excess, key=lambda name: (self._candidates[name].load, name), default=None)
+
+    def _over_limit(self, names: Iterable[str], jobs: Iterable[tuple[str, int]]) -> str | None:
+        """Of the jobs of a node and what they hold, the one of a quota with too many evictions that
+        holds least; ``None``: no quota has too many.
+        """
+        if not self._allowed:
+            return None
+        count = Counter[str]()
+        for name in names:
+            count.update(self._candidates[name].evictions)
+        over = {quota for quota, most in self._allowed.items() if count[quota] > most}
+        excess = [(held, name) for name, held in jobs if over & {*self._candidates[name].evictions}]
+        return min(excess, default=(0, None))[1]

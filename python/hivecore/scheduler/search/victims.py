@@ -525,7 +525,20 @@ class _Search:
         victims = self._first_of(proposals.sets()) or victims
         if victims or len(candidates) <= FEW:
             return victims
-        return self._by_turns(named, names)  # counting does not know all that the stages ask for
+        victims = self._by_turns(named, names)  # counting does not know all that the stages ask for
+        if victims or not self._allowed:
+            return victims
+        return self._by_turns({}, self._largest(candidates))
+
+    def _largest(self, names: Iterable[str]) -> list[str]:
+        """Of each quota with a limit, its largest jobs of which all may be evicted together."""
+        left, largest = Counter(self._allowed), set[str]()
+        for name in sorted(names, key=lambda name: (-self.jobs[name].job.gpus, name)):
+            taken = {quota: most for quota, most in self._evictions(name).items() if quota in left}
+            if all(most <= left[quota] for quota, most in taken.items()):
+                left.subtract(taken)
+                largest.add(name)
+        return [name for name in names if name in largest]
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
         """An irreducible subset of the shortest prefix of these jobs that is enough."""
@@ -571,10 +584,24 @@ class _Search:
     def _proposals(self, named: Victims, names: Collection[str]) -> Proposals:
         """Sets of these candidates that may be enough."""
         stages, loads = self.stages, self._loads(names)
-        costs = {name: Candidate(self._cost(name), *loads.get(name, ())) for name in names}
+        evictions = {name: self._evictions(name) for name in names} if self._allowed else {}
+        costs = {
+            name: Candidate(self._cost(name), *loads.get(name, (0.0, "")), evictions.get(name, {}))
+            for name in names
+        }
         room = Room(stages, self.jobs, dict.fromkeys([*named, *names]))
-        closed = frozenset(stages.unhealthy())
-        return Proposals(room, [self.unit], costs, closed, stages.domains_for(self.job))
+        closed, within = frozenset(stages.unhealthy()), stages.domains_for(self.job)
+        return Proposals(room, [self.unit], costs, closed, within, allowed=self._allowed)
+
+    @cached_property
+    def _allowed(self) -> dict[str, int]:
+        """By quota with a limit, how many of its jobs may be evicted now."""
+        quotas = {live.job.quota for live in self.running.values()}
+        return self.budgets.left(quotas, self.now)
+
+    def _evictions(self, name: str) -> Counter[str]:
+        """By quota, how many jobs are evicted when a job leaves."""
+        return Counter(live.job.quota for live in self._evicted([name]))
 
     def _loads(self, names: Iterable[str]) -> dict[str, tuple[float, str]]:
         """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
