@@ -223,6 +223,17 @@ class Scheduler(JobOrders):
         with self._lock:
             return self._state.stages.places(job)
 
+    def spreads(self, job: Job) -> bool:
+        """Whether some part limits the pods of each node where roles of a job have a limit; else
+        `submit` refuses ``per_node``.
+
+        >>> from hivecore.scheduler import Job, Role, Scheduler
+        >>> Scheduler().spreads(Job("train", "vision", [Role("worker", 2, per_node=1)]))
+        False
+        """
+        with self._lock:
+            return self._state.stages.spreads(job)
+
     def explain(self, job: str) -> JobExplanation:
         """Why a job waits, and the changes with which it would start now; nothing changes.
 

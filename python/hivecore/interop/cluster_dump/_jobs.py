@@ -15,6 +15,7 @@ from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
+from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_pod_spread
 from hivecore.interop.kubernetes.pods import has_ended, pod_requests
 from hivecore.interop.kueue import read_assignment
 from hivecore.interop.kueue.names import GROUP, HOSTNAME
@@ -101,14 +102,14 @@ class Draft:
 
     :param name: "namespace/name".
     :param age: the time at which it was made.
-    :param pods: by role how many pods, and what each takes.
+    :param pods: by role how many pods, what each takes, and how far apart they have to be.
     :param nodes: those that it is on, if they are known.
     """
 
     name: str
     age: str
     quota: str
-    pods: Mapping[str, tuple[int, Mapping[str, Fraction]]]
+    pods: Mapping[str, tuple[int, Mapping[str, Fraction], PodSpread]]
     priority: int
     running: bool
     nodes: tuple[str, ...] = ()
@@ -120,10 +121,13 @@ class Draft:
         """The job; resources that nothing counts are left out."""
         kept = {*counted, "cpu", "memory"} - {"gpu"}
         roles = []
-        for name, (pods, amounts) in self.pods.items():
-            units = dump.units(amounts)
+        for name, (pods, amounts, spread) in self.pods.items():
+            units, most = dump.units(amounts), None if self.running else spread.most(pods)
             resources = {key: units[key] for key in units if key in kept and units[key]}
-            roles.append(Role(name, pods, gpus=units.get("gpu", 0), resources=resources))
+            gpus = units.get("gpu", 0)
+            roles.append(Role(name, pods, gpus=gpus, resources=resources, per_node=most))
+            for text in () if self.running else spread.left_out(pods):
+                dump.remark("Job", self.name, f"{text}; that is not read")
         known = {layer: layer for layer in layers} | ({HOSTNAME: "node"} if layers else {})
         if self.must and not self.running and self.must not in known:
             dump.remark(
@@ -203,13 +207,14 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
 
 def _of_pod_sets(
     spec: _Workload, admission: _Admission
-) -> dict[str, tuple[int, Mapping[str, Fraction]]]:
-    """By pod set the pods that are admitted, or all, and what each takes."""
+) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
+    """By pod set the pods that are admitted, or all, what each takes, and their spread."""
     counts = {each.name: each.count for each in admission.pod_set_assignments}
     return {
         each.name: (
             counts.get(each.name) or each.count,
             pod_requests(Field(each.template, "spec.podSets.template")),
+            read_pod_spread(Field(each.template, "spec.podSets.template")),
         )
         for each in spec.pod_sets
         if each.count
@@ -289,12 +294,14 @@ def _first(meta: Meta, keys: Iterable[str]) -> str:
 def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
     specs = {item.meta.full: dump.read(item, _Pod, whole=False) for item in items}
     placed = [item for item in items if specs[item.meta.full].node_name]
-    alike: dict[tuple[tuple[str, Fraction], ...], int] = defaultdict(int)
+    alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], int] = defaultdict(int)
     for item in placed or items:
-        alike[tuple(sorted(_requests(dump, item).items()))] += 1
+        with named_object(Field(item.value), "Pod"):
+            spread = NO_SPREAD if placed else read_pod_spread(Field(item.value))
+        alike[tuple(sorted(_requests(dump, item).items())), spread] += 1
     pods = {
-        f"pods-{i}" if i else "pods": (count, dict(amounts))
-        for i, (amounts, count) in enumerate(alike.items())
+        f"pods-{i}" if i else "pods": (count, dict(amounts), spread)
+        for i, ((amounts, spread), count) in enumerate(alike.items())
     }
     priority = max(spec.priority for spec in specs.values())
     stays = any("kai.scheduler/queue" in item.meta.labels for item in items)

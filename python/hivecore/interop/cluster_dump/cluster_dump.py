@@ -184,6 +184,9 @@ class ClusterDump:
         for node in self.unhealthy:
             scheduler.set_node(node, False, now=0.0)
         for job in self.waiting:
+            if not scheduler.spreads(job):
+                remarks.append(f"Job {job.name}: no part keeps its pods on different nodes")
+                job = job.replace(roles=[role.replace(per_node=None) for role in job.roles])
             scheduler.submit(job, now=0.0)
         return tuple(remarks)
 

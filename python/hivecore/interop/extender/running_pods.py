@@ -86,7 +86,10 @@ class RunningPods(ClaimedPods):
     def _counted(self, job: Job) -> Job:
         """A job with what the scheduler counts; Kubernetes counts the rest."""
         counted = self._scheduler.counted(job)
-        return job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+        job = job.replace(roles=[_with_resources(role, counted) for role in job.roles])
+        if self._scheduler.spreads(job):
+            return job
+        return job.replace(roles=[role.replace(per_node=None) for role in job.roles])
 
     # --- pods beyond those that a job has places for
 
@@ -305,13 +308,4 @@ class RunningPods(ClaimedPods):
 
 def _with_resources(role: Role, counted: frozenset[str]) -> Role:
     """A role that asks for these resources only."""
-    kept = [one for one in role.resources if one[0] in counted]
-    return Role(
-        role.name,
-        role.pods,
-        role.gpus,
-        min_pods=role.min_pods,
-        devices=role.devices,
-        resources=dict(kept),
-        claims=role.claims,
-    )
+    return role.replace(resources={one: of for one, of in role.resources if one in counted})

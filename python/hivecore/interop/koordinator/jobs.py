@@ -33,6 +33,7 @@ from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_pod_spread
 from hivecore.interop.kubernetes.pods import owner_name, pod_requests, pods_of, priority_of
 from hivecore.scheduler import Job, Role, Where
 from hivecore.topology import NetworkTopology
@@ -79,6 +80,7 @@ class JobPod:
     :param wishes: what the pod itself says of its gang.
     :param rank: its place among the pods of its gang; ``None``: by its name.
     :param claims: templates of its device claims, as of `hivecore.scheduler.Role`.
+    :param spread: how far apart the pods of its shape have to be.
     """
 
     name: str
@@ -93,6 +95,7 @@ class JobPod:
     wishes: GangWishes
     rank: int | None
     claims: tuple[ResourceClaim, ...] = ()
+    spread: PodSpread = NO_SPREAD
 
     @property
     def is_alone(self) -> bool:
@@ -128,6 +131,9 @@ def job_of_koordinator_pods(
     others up to its total join; else it starts with all that are given. CPUs count in thousandths,
     all else in whole units. Priorities count in tens, up to 1000: Koordinator's classes from 3000
     to 9999 become 300 to 999.
+
+    Pods of a role that anti-affinity or spread constraints keep apart get ``per_node``, as far as
+    these say just that, see `hivecore.interop.kubernetes.pod_spread.read_pod_spread`.
 
     ``network-topology-spec`` becomes ``where``, and the gangs of ``groups`` the jobs of
     ``together``, by the names that their own jobs have here. The PodGroup or the pods say either;
@@ -202,7 +208,18 @@ def read_job_pod(
                 read_rules(notes[SPEC]) if SPEC in notes else NO_RULES,
             ),
             None if index.absent else index.integer_text(0, 2**31 - 1),
+            spread=_spread(document, strict=strict),
         )
+
+
+def _spread(pod: Field, *, strict: bool) -> PodSpread:
+    """How far apart pods are; what cannot be read of a pod that runs already does not count."""
+    try:
+        return read_pod_spread(pod)
+    except (TypeError, ValueError):
+        if strict:
+            raise
+        return NO_SPREAD
 
 
 def _check_places(metadata: Field) -> None:
@@ -301,7 +318,7 @@ def job_of_job_pods(
 
 
 def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
-    kinds = Counter((pod.gpus, pod.devices, pod.resources, pod.claims) for pod in pods)
+    kinds = Counter((pod.gpus, pod.devices, pod.resources, pod.claims, pod.spread) for pod in pods)
     only = len(kinds) == 1
     return [
         Role(
@@ -312,6 +329,7 @@ def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
             devices=devices,
             resources=resources,
             claims=claims,
+            per_node=spread.most(total if only else count),
         )
-        for number, ((gpus, devices, resources, claims), count) in enumerate(kinds.items())
+        for number, ((gpus, devices, resources, claims, spread), count) in enumerate(kinds.items())
     ]

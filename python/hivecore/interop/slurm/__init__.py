@@ -1,5 +1,8 @@
-"""Slurm's network topologies: ``topology.conf``, ``topology.yaml``, hostlists, labels of nodes."""
+"""Slurm's network topologies: ``topology.conf``, ``topology.yaml``, hostlists, labels of nodes;
+and its batch scripts.
+"""
 
+from hivecore.interop.slurm.batch_script import job_of_batch_script
 from hivecore.interop.slurm.hostlists import compress_hostlist, expand_hostlist
 from hivecore.interop.slurm.node_labels import read_node_labels, write_node_labels
 from hivecore.interop.slurm.topologies import SlurmTopology
@@ -10,6 +13,7 @@ __all__ = [
     "SlurmTopology",
     "compress_hostlist",
     "expand_hostlist",
+    "job_of_batch_script",
     "read_node_labels",
     "read_topology_conf",
     "read_topology_yaml",

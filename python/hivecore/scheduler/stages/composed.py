@@ -20,7 +20,7 @@ from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.claims import ClaimStage
-from hivecore.scheduler.stages.constraints import unenforced
+from hivecore.scheduler.stages.constraints import spreads, unenforced
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
 from hivecore.scheduler.stages.nodes import Place, add_node, shun_missing
@@ -259,6 +259,10 @@ class Composed(Trials):
     def places(self, job: Job) -> bool:
         """Whether some part chooses nodes for pods of a job."""
         return any(stage.chooses_node(role) for role in job.roles for stage in self.all)
+
+    def spreads(self, job: Job) -> bool:
+        """Whether some part limits the pods of each node where roles of a job have a limit."""
+        return spreads(job, self.all)
 
     def impossible(self, kind: Kind, growing: bool | None = None) -> str:
         """Why units of this kind would wait for ever; "": they would not.

@@ -12,7 +12,7 @@ from hivecore.quotas import QuotaTree
 from hivecore.scheduler.job import ANYWHERE, Job, Role
 from hivecore.scheduler.stages.stage import Stage
 
-__all__ = ["check_counted", "check_names", "check_quotas", "unenforced"]
+__all__ = ["check_counted", "check_names", "check_quotas", "spreads", "unenforced"]
 
 #: Constraints on nodes: a part that honours them must choose the node of each pod that has one.
 _PLACES = (
@@ -59,6 +59,13 @@ def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) 
                 reason += f"; {' or '.join(name for name in could if name not in present)} would"
             return f"{constraint.path}={constraint.value!r}: {reason}"
     return ""
+
+
+def spreads(job: Job, stages: Sequence[Stage]) -> bool:
+    """Whether parts limit the pods of each node where roles of a job have a limit."""
+    enforcing = [stage for stage in stages if "per_node" in stage.honours]
+    limited = [role for role in job.roles if role.per_node is not None]
+    return not any(_crowded(job, role, stages, enforcing) for role in limited)
 
 
 def _uncounted(resource: str) -> str:

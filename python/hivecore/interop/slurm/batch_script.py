@@ -1,0 +1,154 @@
+"""The job of a batch script for sbatch, from its ``#SBATCH`` lines.
+
+A pod is the part of the job on a node where the script says how many nodes it needs, else a task.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from hivecore._arguments import as_name, as_text
+from hivecore.interop.kubernetes.messages import show
+from hivecore.scheduler import Job, Role
+
+__all__ = ["job_of_batch_script"]
+
+_SHORT = {
+    "A": "account",
+    "G": "gpus",
+    "J": "job-name",
+    "L": "licenses",
+    "N": "nodes",
+    "a": "array",
+    "n": "ntasks",
+    "t": "time",
+    "w": "nodelist",
+    "x": "exclude",
+}
+#: Options that say where a job may run, and have no counterpart here.
+_REFUSED = (
+    "array",
+    "constraint",
+    "distribution",
+    "exclude",
+    "exclusive",
+    "gpus",
+    "gpus-per-socket",
+    "licenses",
+    "nodelist",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-socket",
+    "reservation",
+    "switches",
+)
+_GPUS = re.compile(r"(?:[A-Za-z_]\w*:)?(\d{1,6})")
+_GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_]\w*)?(?::(\d{1,6}))?")
+_OPTION = re.compile(r"--([a-z][a-z-]*)(?:=(.*))?|-([A-Za-z])(.*)", re.DOTALL)
+
+
+def job_of_batch_script(text: str, name: str = "", tenant: str = "") -> Job:
+    """The job that sbatch would submit for a batch script.
+
+    :param text: of the script.
+    :param name: of the job; "": that in the script.
+    :param tenant: "": its account in the script.
+    :raises ValueError: an option that says where the job may run has no counterpart here, or cannot
+        be read; or the script says no name or account.
+    :raises TypeError: an argument is of a wrong type.
+
+    With ``--nodes`` each pod is the part of the job on a node: ``--gpus-per-node``, ``--gres`` or
+    ``--gpus-per-task`` and its ``--ntasks-per-node`` say its GPUs, and a node has one such pod.
+    Otherwise each of the ``--ntasks`` tasks is a pod, and a node has ``--ntasks-per-node`` of them
+    at most. The types of GPUs, CPUs, memory and options that are not about places are not read.
+
+    >>> from hivecore.interop.slurm import job_of_batch_script
+    >>> script = '''#!/bin/sh
+    ... #SBATCH --job-name=bert --account=vision --time=2:00:00
+    ... #SBATCH -N 2 --ntasks-per-node=4 --gpus-per-task=1
+    ... srun train
+    ... '''
+    >>> job = job_of_batch_script(script)
+    >>> [(role.pods, role.gpus, role.per_node) for role in job.roles], job.run_time
+    ([(2, 4, 1)], 7200.0)
+    """
+    options = dict(_options(as_text(text, "text")))
+    for option in _REFUSED:
+        if option in options:
+            raise ValueError(f"--{option}={show(options[option])}: has no counterpart here")
+    name, tenant = name or options.get("job-name", ""), tenant or options.get("account", "")
+    return Job(
+        as_name(name, "name"),
+        as_name(tenant, "tenant"),
+        [_role(options)],
+        priority=max(-1000, min(1000, -_number(options, "nice", "0"))),
+        run_time=_seconds(options),
+    )
+
+
+def _options(text: str) -> Iterator[tuple[str, str]]:
+    """The options in the lines before the first command, and their values; the last one counts."""
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            return
+        if not line.startswith("#SBATCH"):
+            continue
+        words = re.split(r"\s#", line.removeprefix("#SBATCH"))[0].split()
+        while words:
+            found = _OPTION.fullmatch(word := words.pop(0))
+            if found is None:
+                raise ValueError(f"text: {show(word)} is no option of sbatch")
+            value = found[2] or found[4] or ""
+            if "=" not in word and not value and words and not words[0].startswith("-"):
+                value = words.pop(0)
+            yield found[1] or _SHORT.get(found[3], found[3]), value
+
+
+def _role(options: Mapping[str, str]) -> Role:
+    on_node = _gpus(options, "gpus-per-node") or _gpus(options, "gres")
+    each, most = _gpus(options, "gpus-per-task"), _number(options, "ntasks-per-node", "0")
+    tasks = _number(options, "ntasks", "1")
+    if on_node and each:
+        raise ValueError("text: GPUs per node and GPUs per task are both there")
+    if "nodes" not in options and not on_node:
+        return Role("task", tasks, gpus=each, per_node=(most or None) if tasks > 1 else None)
+    if "nodes" not in options and tasks > 1:
+        raise ValueError("text: says GPUs per node, but not on how many --nodes")
+    nodes = _number(options, "nodes", "1")
+    if each and nodes > 1 and not most:
+        raise ValueError("text: says GPUs per task, but not how many --ntasks-per-node")
+    if each and "ntasks" in options and most and tasks != nodes * most:
+        raise ValueError(f"--ntasks={tasks}: is not {most} tasks on each of {nodes} nodes")
+    on_node = on_node or each * (most or tasks)
+    return Role("node", nodes, gpus=on_node, per_node=1 if nodes > 1 else None)
+
+
+def _gpus(options: Mapping[str, str], option: str) -> int:
+    parts = options.get(option, "").split(",")
+    if option == "gres":
+        parts = [part for part in parts if re.match(r"(gres[:/])?gpu\b", part)]
+    pattern = _GRES if option == "gres" else _GPUS
+    found = [pattern.fullmatch(part) for part in parts if part]
+    if not all(found):
+        raise ValueError(f"--{option}={show(options[option])}: is no number of GPUs")
+    return sum(int(one[1] or 1) for one in found if one)
+
+
+def _number(options: Mapping[str, str], option: str, otherwise: str) -> int:
+    text = options.get(option, otherwise)
+    if not re.fullmatch(r"-?\d{1,10}", text):
+        raise ValueError(f"--{option}={show(text)}: is no number")
+    return int(text)
+
+
+def _seconds(options: Mapping[str, str]) -> float | None:
+    """Of minutes, minutes:seconds, hours:minutes:seconds, or days-hours:minutes:seconds."""
+    text = options.get("time", "0").lower()
+    if text in ("infinite", "unlimited"):
+        return None
+    days, dash, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not re.fullmatch(r"(\d{1,6}-)?\d{1,9}(:\d{1,9}){0,2}", text):
+        raise ValueError(f"--time={show(options['time'])}: is no time")
+    units = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+    times = (int(part) * unit for part, unit in zip(parts, units, strict=False))
+    return float(int(days or 0) * 86400 + sum(times)) or None
