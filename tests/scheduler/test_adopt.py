@@ -167,3 +167,22 @@ def test_an_adopted_job_that_has_to_leave_waits_again():
         "pending",
         "pending",
     ]
+
+
+def test_spares_and_pods_above_the_least_run_on():
+    scheduler = make_scheduler(COMPOSITIONS["topology"], growing=True)
+    spare = Job("spare", "a", [Role("w", 1, spares=1)], on_failure="pod")
+    scheduler.adopt(spare, [pod("w", 0, "n0"), pod("w", 1, "n1")], 1.0)
+    elastic = Job("elastic", "a", [Role("w", 2, gpus=2, min_pods=1, max_pods=4)])
+    pods = [pod("w", number, "n2") for number in (0, 1)] + [pod("w", 3, "n3")]
+    scheduler.adopt(elastic, pods, 1.0)
+    assert [*scheduler.status("elastic").pods] == pods
+    scheduler.check()
+    assert [one.pods[0].index for one in scheduler.decide(1.0)] == [2]
+    assert Scheduler.from_bytes(scheduler.to_bytes()).summary() == scheduler.summary()
+    scheduler.fail("spare", 2.0, "w/0")
+    assert scheduler.status("spare").pods[0] == pod("w", 0, "n1")
+    with pytest.raises(ValueError, match="pods: w/1 is missing"):
+        scheduler.adopt(spare.replace(name="half"), [pod("w", 0, "n0")], 2.0)
+    with pytest.raises(ValueError, match="pods: w/4: the job has no such pod"):
+        scheduler.adopt(elastic.replace(name="more"), [*pods, pod("w", 4, "n3")], 2.0)

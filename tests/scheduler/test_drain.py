@@ -202,3 +202,44 @@ def test_nodes_that_reconfigure_removes_are_drained_no_more():
     jobs = (Job("first", "a", 2), Job("second", "a", 2, guaranteed=False))
     assert told(run(scheduler, *jobs, now=3.0)) == [("Start", "first"), ("Start", "second")]
     assert scheduler.decide(now=3.0) == []
+
+
+def run_elastic_beside(scheduler, *nodes, **more):
+    """An elastic job with a pod on each of two nodes, and one above the least on the first."""
+    fillers = [Job(f"fills {node}", "t", 1, where=only(node)) for node in nodes]
+    run(scheduler, *fillers)
+    run(scheduler, Job("train", "t", [Role("w", 2, max_pods=3)], **more))
+    scheduler.finish(fillers[0].name, 1.0)
+    scheduler.decide(1.0)
+    assert sorted(on(scheduler, "train")) == sorted([*nodes, nodes[0]])
+
+
+def test_a_pod_above_the_least_takes_no_number_where_it_has_to_leave_itself():
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    run_elastic_beside(scheduler, "n0", "n1", on_failure="pod")
+    scheduler.drain("n0", 2.0)
+    assert told(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
+    assert on(scheduler, "train") == ["n1"]
+    assert scheduler.decide(2.0) == []
+    scheduler.check()
+
+
+@pytest.mark.parametrize("role", [Role("w", 2, spares=1), Role("w", 2, max_pods=3)])
+def test_no_pod_on_another_drained_node_takes_a_number(role):
+    scheduler = make_scheduler(nodes=3, gpus=1)
+    run(scheduler, Job("train", "t", [role], on_failure="pod"))
+    scheduler.drain("n0", 2.0)
+    scheduler.drain("n2", 2.0)
+    assert told(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
+    assert on(scheduler, "train") == ["n1"]
+    assert scheduler.decide(2.0) == []
+
+
+def test_a_job_moves_to_where_only_its_own_pods_above_the_least_are():
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    run(scheduler, Job("train", "t", [Role("w", 2, max_pods=4)]))
+    assert on(scheduler, "train") == ["n0", "n0", "n1", "n1"]
+    scheduler.drain("n0", 1.0)
+    assert told(scheduler.decide(1.0)) == [("Move", "train")]
+    assert on(scheduler, "train") == ["n1", "n1"]
+    scheduler.check()

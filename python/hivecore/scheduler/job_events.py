@@ -90,8 +90,8 @@ class JobEvents(ClusterEvents):
     ) -> None:
         """A job runs already: after the log was lost, or on the first day of this scheduler.
 
-        :param pods: those that run: at least the ``min_pods`` of each role, from 0 on. With cells
-            they name their GPUs; other devices that they do not name are chosen.
+        :param pods: those that run: at least the ``min_pods`` of each role, from 0 on, and its
+            spares. With cells they name their GPUs; other devices that they do not name are chosen.
         :param since: when it started; ``None``: now.
         :raises ValueError: there is a job of this name; pods are missing, cannot be where they are,
             or are not in one domain; as of `submit`; jobs run in an order; or a time is wrong.

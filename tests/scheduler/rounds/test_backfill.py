@@ -15,11 +15,12 @@ from scheduler.lives import (
     limited,
     make_job,
     make_scheduler,
+    said,
 )
 
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import Job, Scheduler, Start, Where
+from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
 
 PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
 
@@ -179,6 +180,32 @@ def test_in_any_history_a_saved_scheduler_decides_the_same(parts):
         history.estimate = lambda rng=rng: rng.choice([None, 1.0, 5.0])
         history.overlooked = lambda: []  # estimates that prove wrong wake no job
         history.live(30)
+
+
+def moved(scheduler):
+    (step,) = scheduler.plan_moves(FreeNodes(["n0"])).steps
+    scheduler.move(step, 50.0)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        moved,
+        lambda scheduler: scheduler.amend("first", 50.0, run_time=150.0),
+        lambda scheduler: scheduler.adopt(
+            Job("runs", "a", 1, run_time=100.0), [PlacedPod("pod", 0, "n1")], 50.0
+        ),
+    ],
+)
+def test_jobs_are_tried_again_where_what_runs_ends_later_than_was_promised(happens):
+    scheduler = Scheduler(topology=flat_network("n0", "n1", "n2", gpu=1), backfill=1)
+    whole = Job("next", "a", [Role("w", 3)], run_time=9)
+    decided(scheduler, Job("first", "a", 1, run_time=100), whole)
+    decided(scheduler, Job("beside", "a", 1, run_time=70), now=40.0)
+    assert scheduler.state("beside") == "pending"
+    happens(scheduler)
+    assert said(scheduler.decide(50.0)) == [("Start", "beside")]
+    assert scheduler.promised("next") == scheduler.forecast("next") == 150.0
 
 
 def test_promises_are_saved_and_undone():

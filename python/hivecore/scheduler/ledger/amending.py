@@ -22,7 +22,7 @@ __all__ = ["amend", "estimate"]
 def estimate(state: State, live: Live, job: Job) -> None:
     """A running job has another estimate of its time."""
     state.log.set(live, "job", job)
-    state.log.set(state, "are_promises_new", False)
+    state.outdate_promises()
     if live.state == LENT:
         update_rank(state, live.units[0])
 

@@ -12,7 +12,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.stages.units import LEAST_PRIORITY, Pod, Unit
 
-__all__ = ["expect_extras", "job_of"]
+__all__ = ["expect_extra", "expect_extras", "job_of"]
 
 
 def expect_extras(state: State, live: Live) -> None:
@@ -27,12 +27,18 @@ def expect_extras(state: State, live: Live) -> None:
         missing = (number for number in role.extra_numbers if number not in numbers)
         number = next(missing, None)
         if number is not None and all(extra.runs for extra in extras):
-            extra = _extra_of(state, live, Pod(role.name, number))
-            state.add(extra)
-            state.log.keep(live.extras, extra.job.name)
-            live.extras[extra.job.name] = extra
-            state.stages.submit(extra.units[0])
-            push(state, extra.units[0])
+            expect_extra(state, live, Pod(role.name, number))
+
+
+def expect_extra(state: State, live: Live, pod: Pod) -> Live:
+    """Let a pod of a running job wait that comes and leaves by itself."""
+    extra = _extra_of(state, live, pod)
+    state.add(extra)
+    state.log.keep(live.extras, extra.job.name)
+    live.extras[extra.job.name] = extra
+    state.stages.submit(extra.units[0])
+    push(state, extra.units[0])
+    return extra
 
 
 def _extra_of(state: State, live: Live, pod: Pod) -> Live:

@@ -6,7 +6,7 @@ the job stays charged for all of them, so the pods that wait need a place, and n
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from hivecore.scheduler.actions import PlacedPod, TakeOver
 from hivecore.scheduler.ledger.ends import forget
@@ -31,12 +31,13 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
     """Pods of a job have failed, and are to be placed again."""
     first, failed = live.units[0], {id(pod) for pod in gone}
     left = [pod for pod in first.placed if id(pod) not in failed]
-    taken = _take_over(live, left, [pod for pod in first.placed if id(pod) in failed])
+    bad = state.stages.unhealthy()
+    taken = _take_over(live, left, [pod for pod in first.placed if id(pod) in failed], bad)
     forget_lost(state, live)
     first.note(state.log)
     before = first.gpus
     _rebook(state, live, left, taken=taken)
-    taken += _take_extras(state, live)
+    taken += _take_extras(state, live, bad)
     for lost in live.lose(state.kinds):
         # Its tenant gets back what it was charged for these pods.
         assert first.departure is not None
@@ -69,14 +70,19 @@ def _rebook(
     if len(placed) < len(first.pods):
         kind = state.kinds.part(live.job, [Pod(pod.role, pod.index) for pod in placed])
     state.stages.rebook(first, kind, placed, other=other, taken=taken or ())
+    state.outdate_promises()
     state.note_change(live.job.name)
 
 
-def _take_over(live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod]) -> _Taken:
-    """Give the numbers of pods that have failed to spares, which are in the list of those left."""
+def _take_over(
+    live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod], bad: Container[str]
+) -> _Taken:
+    """Give the numbers of pods that have failed to spares, which are in the list of those left, but
+    for those on bad nodes.
+    """
     spares: defaultdict[str, list[PlacedPod]] = defaultdict(list)
     for pod in reversed(left):
-        if live.job.is_spare(pod.role, pod.index):
+        if live.job.is_spare(pod.role, pod.index) and pod.node not in bad:
             spares[pod.role].append(pod)
     taken: _Taken = []
     for pod in failed:
@@ -88,9 +94,9 @@ def _take_over(live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod]) -
     return taken
 
 
-def _take_extras(state: State, live: Live) -> _Taken:
-    """Give the numbers of pods that have failed to pods above the least, the newest first. On cells
-    these have no guarantee, and keep their numbers.
+def _take_extras(state: State, live: Live, bad: Container[str]) -> _Taken:
+    """Give the numbers of pods that have failed to pods above the least, the newest first, but for
+    those on bad nodes. On cells these have no guarantee, and keep their numbers.
     """
     taken: _Taken = []
     first = live.units[0]
@@ -98,7 +104,12 @@ def _take_extras(state: State, live: Live) -> _Taken:
     for pod in first.pods if live.extras and not state.stages.places_by_cells else ():
         extras = [extra for extra in live.extras.values() if extra.runs and not extra.for_job]
         newest = max(
-            (extra for extra in extras if extra.units[0].pods[0].role == pod.role),
+            (
+                extra
+                for extra in extras
+                if extra.units[0].pods[0].role == pod.role
+                and extra.units[0].placed[0].node not in bad
+            ),
             key=lambda extra: (extra.since, extra.number),
             default=None,
         )

@@ -230,8 +230,17 @@ class State(Trials):
         live.pause(now)
         self.note_change(live.job.name)
         self.count_again()
+        self.outdate_promises()
         for runs in (False, True):
             self.stages.read(live.job.name, runs)
+
+    def outdate_promises(self) -> None:
+        """Running jobs end at other times, or are elsewhere: compute promises again, and try jobs
+        again that would have delayed these.
+        """
+        if self.promised:
+            self.log.set(self, "are_promises_new", False)
+            self.waiting.touch([("started", name) for name in self.promised])
 
     def note_change(self, name: str) -> None:
         """Note that a running job has another start or other pods, has to stop, or has stopped."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.ledger.extras import expect_extra, expect_extras
 from hivecore.scheduler.ledger.lines import push, take_off
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
@@ -23,10 +24,10 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
     :raises ValueError: a pod is named twice, is not of the job, or may not be on its node.
     """
     placed: _Placed = {}
-    counts = {role.name: role.pods for role in job.roles}
+    numbers = {role.name: role.numbers for role in job.roles}
     for pod in pods:
         name = f"pods: {pod.role}/{pod.index}"
-        if pod.index >= counts.get(pod.role, 0):
+        if pod.index not in numbers.get(pod.role, ()):
             raise ValueError(f"{name}: the job has no such pod")
         if Pod(pod.role, pod.index) in placed:
             raise ValueError(f"{name}: is there twice")
@@ -80,6 +81,22 @@ def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> 
         if unit.pods[0] in placed:
             take_off(state, unit)
             _run(state, unit, placed)
+    for role in job.roles:
+        for pod in (Pod(role.name, number) for number in role.extra_numbers):
+            if pod in placed:
+                _adopt_extra(state, live, pod, placed)
+    expect_extras(state, live)
+    state.outdate_promises()
+
+
+def _adopt_extra(state: State, live: Live, pod: Pod, placed: _Placed) -> None:
+    """Let a pod run that comes and leaves by itself."""
+    name = f"{live.job.name}/{pod.role}/{pod.number}"
+    extra = live.extras.get(name) or expect_extra(state, live, pod)
+    take_off(state, extra.units[0])
+    _run(state, extra.units[0], placed)
+    runs_now(state, extra)
+    extra.since = live.since
 
 
 def _run(state: State, unit: Unit, placed: _Placed) -> None:

@@ -91,6 +91,9 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
     """
     stages, twin = state.stages.without_quotas(), live.copy()
     with stages.trial():
+        for extra in live.extras.values():
+            if not extra.for_job:
+                leave(stages, extra)
         leave(stages, twin)
         if land(stages, twin, {}) is not None:
             return False
