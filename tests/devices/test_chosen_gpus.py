@@ -1,4 +1,4 @@
-"""A pod whose GPUs somebody else has chosen: the rest is found beside them."""
+"""A pod whose GPUs another scheduler has chosen: its other devices are chosen beside them."""
 
 import copy
 import pickle

@@ -195,7 +195,7 @@ def alone_where_somebody_is(case, one):
 
 def with_another_right_to_be_alone(case, one):
     case.give(one, exclusive="device" if one.exclusive is None else None)
-    return "exclusive as nobody asked for"
+    return "exclusive, which the request"
 
 
 def one_too_few(case, one):
@@ -332,7 +332,7 @@ def test_gpus_that_are_no_partition_are_rejected(seed):
 def test_a_partition_with_somebody_else_in_it_is_rejected(seed):
     case = fabric(random.Random(seed))
     case.held.append(DeviceAllocation("gpu", case.rng.choice((0, 1)), {}))
-    with pytest.raises(CertificateError, match="somebody else is in the partition"):
+    with pytest.raises(CertificateError, match="another owner uses GPUs of the partition"):
         case.check()
 
 

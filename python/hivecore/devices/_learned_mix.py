@@ -1,11 +1,10 @@
-"""What the policy "fgd" goes by: a mix that is given, or one that is learned from commits.
+"""The mix of requests for which the policy "fgd" keeps room: a given mix, or a learned mix.
 
-A learned mix counts every owner's class. Every answer that the kernel keeps goes by the mix, so it
-follows the counts in steps: when they have grown by a sixteenth since the last step. Steps come
-with commits alone, never with questions, so that a question changes nothing. When the weights are
-too large to be multiplied by a node's memory, all are halved. What an answer costs grows with the
-classes; where pods ask for bytes at will there is no end of them, so when there are too many the
-rarer half is forgotten.
+A learned mix counts the class of each owner that is committed. The kernel's cached answers depend
+on the weights, so these follow the counts in steps, when the counts have grown by a sixteenth.
+Only commits make a step; queries change nothing. Weights that are too large to be multiplied by a
+node's memory are halved. An answer costs time for each class, and requests in bytes may have any
+number of classes, so the rarer half is dropped when there are more than `_MOST_CLASSES`.
 """
 
 from collections.abc import Mapping
@@ -28,13 +27,13 @@ class LearnedMix:
         self.counts = {} if given is None else dict(given.weights)
         self.weights: Mapping[Task, int] = dict(self.counts)  # of the last step
         self.count = self.total = sum(self.counts.values())
-        #: What the kernel goes by, if these are the weights; else they are to be told.
-        self.told: Mapping[Task, int] | None = None
+        #: the weights that the kernel has; unlike `weights`, they have to be set there first
+        self.in_kernel: Mapping[Task, int] | None = None
         self.undo = UndoLog()
 
     @classmethod
     def learned(cls, counts: TaskMix, weights: TaskMix) -> "LearnedMix":
-        """One that has come so far."""
+        """A learned mix with these counts and the weights of its last step."""
         mix = cls(None)
         mix.counts, mix.count = dict(counts.weights), counts.total
         mix.weights, mix.total = dict(weights.weights), weights.total
@@ -43,13 +42,13 @@ class LearnedMix:
     def copy(self) -> "LearnedMix":
         """An independent equal."""
         other = LearnedMix(None)
-        other.is_given, other.told = self.is_given, self.told
+        other.is_given, other.in_kernel = self.is_given, self.in_kernel
         other.counts, other.count = dict(self.counts), self.count
         other.weights, other.total = self.weights, self.total
         return other
 
     def see(self, request: DeviceRequest) -> None:
-        """One more of its class has come."""
+        """Count a request in its class."""
         if self.is_given:
             return
         task = Task.of(request)
@@ -65,7 +64,7 @@ class LearnedMix:
             self.weights, self.total = dict(self.counts), self.count
 
     def _forget_rare(self) -> None:
-        """Of equals those go that came first."""
+        """Drop the rarer half of the classes; of equally frequent classes the older ones."""
         newest_first = list(self.counts)[::-1]
         common = sorted(newest_first, key=self.counts.__getitem__, reverse=True)
         kept = set(common[: _MOST_CLASSES // 2])
@@ -78,18 +77,23 @@ class LearnedMix:
             self.undo.add((setattr, self, name, getattr(self, name)))
 
     def tell(self, core: Any, model_number: Any) -> None:
-        """Let the kernel go by the weights; ValueError: they are too large."""
-        while self.told is not self.weights:
+        """Set the weights in the kernel.
+
+        :raises ValueError: they are given, and too large.
+        """
+        while self.in_kernel is not self.weights:
             tasks = [self._numbers(task, model_number) for task in self.weights]
             if core.set_mix(tasks):
-                self.told = self.weights
+                self.in_kernel = self.weights
                 return
             if self.is_given:
                 raise ValueError("mix: the weights are too large for so much memory on a node")
             self._halve()
 
     def _halve(self) -> None:
-        """Classes that came once are forgotten; where there are no others, the first half is."""
+        """Halve all counts, which drops classes that were seen once; if there are only such, drop
+        the older half.
+        """
         if self.undo.is_on:
             self._keep()
         halves = {task: count // 2 for task, count in self.counts.items() if count > 1}

@@ -100,7 +100,7 @@ class Nodes:
             if len(self._gpu_bits) >= _MOST_INVENTORIES:
                 self._gpu_bits.clear()
             masks = [(1 << len(inventory.of_type(type))) - 1 for type in TYPES]
-            bits = {one.minor: 1 << i for i, one in enumerate(inventory.of_type("gpu"))}
+            bits = {gpu.minor: 1 << i for i, gpu in enumerate(inventory.of_type("gpu"))}
             known = self._gpu_bits[id(inventory)] = inventory, masks, bits
         _, masks, bits = known
         mask = 0
@@ -117,7 +117,9 @@ class Nodes:
     def held(self, number: int) -> list[DeviceAllocation]:
         """What the owners on a node have."""
         charges = map(self.core.charges_of, self.core.owners(number))
-        return [one for some in charges for one in self.numbers.allocations(some, None)]
+        return [
+            allocation for some in charges for allocation in self.numbers.allocations(some, None)
+        ]
 
     def query(self, request: DeviceRequest) -> Any:
         """The request in numbers."""

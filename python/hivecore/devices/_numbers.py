@@ -83,7 +83,7 @@ class Numbers:
         provider = self.provider(inventory.isolation_provider)
         model = self.model(inventory.model)
         links = inventory.links and tuple(
-            [inventory.links.count(one, other) for one in position for other in position]
+            [inventory.links.count(gpu, other) for gpu in position for other in position]
         )
         return devices, partitions, honor, provider, model, self.sharing(inventory), links
 
@@ -93,7 +93,8 @@ class Numbers:
         if shares is None:
             return None if inventory.shareable else (False, (), ())
         rows = tuple(
-            (self._template(one.name), _in_order(one.amounts, "gpu")) for one in shares.templates
+            (self._template(template.name), _in_order(template.amounts, "gpu"))
+            for template in shares.templates
         )
         matched = tuple(AMOUNTS["gpu"].index(name) for name in shares.matched)
         return inventory.shareable, matched, rows
@@ -130,27 +131,27 @@ class Numbers:
         """What an owner has, in numbers."""
         return [
             (
-                _TYPE_NUMBERS[one.type],
-                one.minor,
-                _in_order(one.amounts, one.type),
-                -1 if one.function is None else self._function(one.function.bus_id),
-                EXCLUSIVE.index(one.exclusive),
-                self._template(one.template) if one.template else -1,
+                _TYPE_NUMBERS[allocation.type],
+                allocation.minor,
+                _in_order(allocation.amounts, allocation.type),
+                -1 if allocation.function is None else self._function(allocation.function.bus_id),
+                EXCLUSIVE.index(allocation.exclusive),
+                self._template(allocation.template) if allocation.template else -1,
             )
-            for one in allocations
+            for allocation in allocations
         ]
 
     def allocations(
         self, charges: Iterable[tuple[Any, ...]], inventory: NodeDevices | None
     ) -> tuple[DeviceAllocation, ...]:
         """What an owner has, in names; the inventory knows the numbers of virtual functions."""
-        found = []
+        allocations = []
         for type, minor, amounts, function, exclusive, template in charges:
             name = TYPES[type]
             vf = None if function < 0 else self._named(function, name, minor, inventory)
             share = "" if template < 0 else self.template_names[template]
-            found.append(_allocation(name, minor, tuple(amounts), vf, exclusive, share))
-        return tuple(found)
+            allocations.append(_allocation(name, minor, tuple(amounts), vf, exclusive, share))
+        return tuple(allocations)
 
     def _named(
         self, function: int, type: str, minor: int, inventory: NodeDevices | None
@@ -159,9 +160,9 @@ class Numbers:
         for device in () if inventory is None else inventory.of_type(type):
             if device.minor == minor:
                 for group in device.vf_groups:
-                    for one in group.functions:
-                        if one.bus_id == name:
-                            return one
+                    for member in group.functions:
+                        if member.bus_id == name:
+                            return member
         return VirtualFunction(name)
 
     def _need(self, need: DeviceNeed) -> tuple[Any, ...]:
@@ -182,21 +183,21 @@ class Numbers:
     def _labels(self, labels: Labels) -> tuple[int, ...]:
         """What has these labels: numbers of the labels and of their keys, ascending."""
         keys = [(key, None) for key, _ in labels]
-        return tuple(sorted(self._label(*one) for one in (*labels, *keys)))
+        return tuple(sorted(self._label(*label) for label in (*labels, *keys)))
 
     def _label(self, key: str, value: str | None) -> int:
         return self.labels.setdefault((key, value), len(self.labels))
 
     def _selector(self, selector: Selector) -> tuple[tuple[tuple[int, ...], bool], ...]:
         """For each rule numbers of which a device must have one, or none if it is negative."""
-        return tuple(self._rule(one) for one in selector)
+        return tuple(self._rule(rule) for rule in selector)
 
-    def _rule(self, one: tuple[str, str] | LabelExpression) -> tuple[tuple[int, ...], bool]:
-        if not isinstance(one, LabelExpression):
-            return (self._label(*one),), False
-        values = one.values or (None,)  # without any it is about the key
-        numbers = tuple(self._label(one.key, value) for value in values)
-        return numbers, one.operator in ("NotIn", "DoesNotExist")
+    def _rule(self, rule: tuple[str, str] | LabelExpression) -> tuple[tuple[int, ...], bool]:
+        if not isinstance(rule, LabelExpression):
+            return (self._label(*rule),), False
+        values = rule.values or (None,)  # without any it is about the key
+        numbers = tuple(self._label(rule.key, value) for value in values)
+        return numbers, rule.operator in ("NotIn", "DoesNotExist")
 
     def provider(self, name: str) -> int:
         """The number of an isolation provider."""
@@ -221,16 +222,18 @@ class Numbers:
         return number
 
     def _functions(self, device: Device) -> tuple[tuple[int, int], ...]:
-        found = sorted(
-            (one.bus_id, i) for i, group in enumerate(device.vf_groups) for one in group.functions
+        functions = sorted(
+            (function.bus_id, i)
+            for i, group in enumerate(device.vf_groups)
+            for function in group.functions
         )
-        return tuple((self._function(bus_id), group) for bus_id, group in found)
+        return tuple((self._function(bus_id), group) for bus_id, group in functions)
 
 
 def _in_order(amounts: tuple[tuple[str, int], ...], type: str) -> tuple[int, ...]:
     given = dict(amounts)
-    found = [given.get(name, 0) for name in AMOUNTS[type]]
-    return tuple(found + [0] * (_WIDTH - len(found)))
+    numbers = [given.get(name, 0) for name in AMOUNTS[type]]
+    return tuple(numbers + [0] * (_WIDTH - len(numbers)))
 
 
 def healthy_masks(inventory: NodeDevices) -> Masks:

@@ -77,13 +77,13 @@ class Owners:
         """The one that an owner uses or, as its records say, is to use once it is there; "": none,
         or another owner has its name.
         """
-        one = self.through.get(name, "")
-        return "" if one in self.numbers and one not in self.reservations else one
+        user = self.through.get(name, "")
+        return "" if user in self.numbers and user not in self.reservations else user
 
     def charges(self, name: str) -> Charges:
         """What an owner is charged; of a reservation, what its users have left of it."""
-        found: Charges = self.core.charges_of(self.number(name))
-        return found
+        charges: Charges = self.core.charges_of(self.number(name))
+        return charges
 
     def book(self, name: str, owner: int, priority: int) -> None:
         """A new owner, which is charged already."""

@@ -29,7 +29,7 @@ def as_amounts(value: object, name: str, allowed: tuple[str, ...], low: int = 0)
     for key in given:
         if as_text(key, name) not in allowed:
             raise ValueError(f"{name}: {key!r} is none of {', '.join(allowed)}")
-    found = [
+    pairs = [
         (key, as_int(given[key], f"{name}[{key!r}]", low, MOST)) for key in allowed if key in given
     ]
-    return tuple(pair for pair in found if pair[1])
+    return tuple(pair for pair in pairs if pair[1])

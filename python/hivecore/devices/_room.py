@@ -18,8 +18,8 @@ def times_free(
     need: DeviceNeed,
 ) -> int:
     """How often a device gives what is needed: at most once, unless the need repeats."""
-    held = [one for one in held if one.type == device.type]
-    here = [one for one in held if one.minor == device.minor]
+    held = [allocation for allocation in held if allocation.type == device.type]
+    here = [allocation for allocation in held if allocation.minor == device.minor]
     if _is_kept_apart(device, inventory, held, need) or not has_function(device, here, need):
         return 0
     has = dict(device.amounts)
@@ -32,7 +32,8 @@ def times_free(
     if here and wanted == has:
         return 0  # a share that comes to nothing is on the device all the same
     times = [
-        (has.get(name, 0) - sum(dict(one.amounts).get(name, 0) for one in here)) // amount
+        (has.get(name, 0) - sum(dict(allocation.amounts).get(name, 0) for allocation in here))
+        // amount
         for name, amount in wanted.items()
         if amount
     ]
@@ -60,7 +61,7 @@ def has_function(device: Device, here: Iterable[DeviceAllocation], need: DeviceN
     """Whether it has a free virtual function of the wanted labels, if any is wanted."""
     if need.vf_selector is None:
         return True
-    taken = {one.function.bus_id for one in here if one.function is not None}
+    taken = {allocation.function.bus_id for allocation in here if allocation.function is not None}
     return any(
         function.bus_id not in taken
         for group in device.vf_groups

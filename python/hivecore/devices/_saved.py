@@ -58,7 +58,7 @@ def encode(
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
         "owners": [
-            [name, node, [_allocation(one) for one in allocations], *rest]
+            [name, node, [_allocation(allocation) for allocation in allocations], *rest]
             for name, (node, allocations, *rest) in owners.items()
         ],
     }
@@ -75,26 +75,28 @@ def decode(
             "data: a DeviceCluster of mode 'koordinator', which hivecore no longer has; add its "
             "nodes to a new DeviceCluster, and recover what pods have by their annotations"
         )
-    inventories = [_read_inventory(one) for one in state["inventories"]]
+    inventories = [_read_inventory(inventory) for inventory in state["inventories"]]
     names: list[str | None] = []
-    found: list[NodeDevices | None] = []
+    devices: list[NodeDevices | None] = []
     for node in state["nodes"]:
         names.append(None if node is None else node[0])
-        found.append(None if node is None else inventories[node[1]])
+        devices.append(None if node is None else inventories[node[1]])
     owners = {
-        name: OwnerRecord(node, tuple(_read_allocation(one) for one in allocations), *rest)
+        name: OwnerRecord(
+            node, tuple(_read_allocation(allocation) for allocation in allocations), *rest
+        )
         for name, node, allocations, *rest in state["owners"]
     }
     is_given, counts, weights = state["mix"]
     counted = _read_mix(counts), _read_mix(weights)
     settings = state["policy"], state["seed"], bool(is_given), counted
-    return settings, names, found, owners
+    return settings, names, devices, owners
 
 
 def _mix(weights: Mapping[Task, int]) -> list[Any]:
     return [
-        [one.share, one.is_percent, one.gpus, one.cpu_milli, one.models, weight]
-        for one, weight in weights.items()
+        [task.share, task.is_percent, task.gpus, task.cpu_milli, task.models, weight]
+        for task, weight in weights.items()
     ]
 
 
@@ -122,7 +124,7 @@ def _inventory(inventory: NodeDevices) -> list[Any]:
         inventory.isolation_provider,
         None
         if shares is None
-        else [[[one.name, one.amounts] for one in shares.templates], shares.matched],
+        else [[[template.name, template.amounts] for template in shares.templates], shares.matched],
         inventory.shareable,
         inventory.links and inventory.links.counts,
     ]
@@ -143,7 +145,7 @@ def _read_inventory(value: list[Any]) -> NodeDevices:
             tuple(ShareTemplate(name, dict(amounts)) for name, amounts in rows), tuple(matched)
         )
     return NodeDevices(
-        tuple(_read_device(one) for one in devices),
+        tuple(_read_device(device) for device in devices),
         partitions,
         policy,
         planned,
@@ -158,7 +160,7 @@ def _read_inventory(value: list[Any]) -> NodeDevices:
 
 def _device(device: Device) -> list[Any]:
     groups = [
-        [group.labels, [[one.bus_id, one.minor] for one in group.functions]]
+        [group.labels, [[function.bus_id, function.minor] for function in group.functions]]
         for group in device.vf_groups
     ]
     fields = [getattr(device, name) for name in fields_of(Device) if name != "vf_groups"]
@@ -174,18 +176,31 @@ def _read_device(value: list[Any]) -> Device:
     return Device(
         **given,
         vf_groups=tuple(
-            VirtualFunctionGroup([VirtualFunction(*one) for one in functions], dict(labels))
+            VirtualFunctionGroup(
+                [VirtualFunction(*function) for function in functions], dict(labels)
+            )
             for labels, functions in groups
         ),
     )
 
 
-def _allocation(one: DeviceAllocation) -> list[Any]:
-    function = None if one.function is None else [one.function.bus_id, one.function.minor]
-    return [one.type, one.minor, one.amounts, function, one.exclusive, one.template]
+def _allocation(allocation: DeviceAllocation) -> list[Any]:
+    function = (
+        None
+        if allocation.function is None
+        else [allocation.function.bus_id, allocation.function.minor]
+    )
+    return [
+        allocation.type,
+        allocation.minor,
+        allocation.amounts,
+        function,
+        allocation.exclusive,
+        allocation.template,
+    ]
 
 
 def _read_allocation(value: list[Any]) -> DeviceAllocation:
     type, minor, amounts, function, exclusive, template = value
-    made = None if function is None else VirtualFunction(*function)
-    return DeviceAllocation(type, minor, dict(amounts), made, exclusive, template)
+    vf = None if function is None else VirtualFunction(*function)
+    return DeviceAllocation(type, minor, dict(amounts), vf, exclusive, template)

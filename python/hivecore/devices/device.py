@@ -62,8 +62,8 @@ class VirtualFunction(Record, frozen=True):
 def _functions(value: Any, name: str) -> tuple[VirtualFunction, ...]:
     return tuple(
         [
-            one if isinstance(one, VirtualFunction) else VirtualFunction(one)
-            for one in as_tuple(value, name)
+            group if isinstance(group, VirtualFunction) else VirtualFunction(group)
+            for group in as_tuple(value, name)
         ]
     )
 

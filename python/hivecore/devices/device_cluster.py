@@ -131,14 +131,14 @@ class DeviceCluster(DevicePlacer):
             number = self._policy_number(policy)
             if POLICIES[number] == "random":
                 number = POLICIES.index("bin-pack")
-            asked = self._nodes.asked
+            numbers = self._nodes.asked
             if names is not None:
-                asked = [self._nodes.number(name) for name in names]
+                numbers = [self._nodes.number(name) for name in names]
             of_others = self._nodes.query(first) if before else None
-            found: npt.NDArray[np.int32] = self._core.capacity(
-                self._nodes.query(request), number, limit, asked, of_others, before
+            times: npt.NDArray[np.int32] = self._core.capacity(
+                self._nodes.query(request), number, limit, numbers, of_others, before
             )
-            return found
+            return times
 
     def fragmentation(self, *, node: str | None = None) -> float:
         """How much idle GPU memory is of no use to the pods that come: FGD's measure.
@@ -151,8 +151,8 @@ class DeviceCluster(DevicePlacer):
         with self._lock:
             numbers = self._nodes.by_name.values() if node is None else [self._nodes.number(node)]
             self._policy_number("fgd")
-            found = sum(self._core.fragmentation(number) for number in numbers)
-            return found / max(self._mix.total, 1)
+            total = sum(self._core.fragmentation(number) for number in numbers)
+            return total / max(self._mix.total, 1)
 
     def numa_hints(
         self, request: DeviceRequest, node: str, *, policy: Policy | None = None

@@ -69,9 +69,11 @@ class DeviceDecision:
     def placement(self) -> tuple[DeviceAllocation, ...]:
         """What of which devices, by type and minor; empty when it waits."""
         if self._placement is None:
-            made: tuple[DeviceAllocation, ...] = self._cluster._placed(self._plan, self._inventory)
-            _set_placement(self, made)
-            return made
+            placement: tuple[DeviceAllocation, ...] = self._cluster._placed(
+                self._plan, self._inventory
+            )
+            _set_placement(self, placement)
+            return placement
         return self._placement
 
     @property
@@ -83,8 +85,8 @@ class DeviceDecision:
         if isinstance(plan, Plan):
             return tuple([(TYPES[type], minors) for type, minors in plan.minors])
         by_type: dict[str, list[int]] = {}
-        for one in self.placement:
-            by_type.setdefault(one.type, []).append(one.minor)
+        for allocation in self.placement:
+            by_type.setdefault(allocation.type, []).append(allocation.minor)
         return tuple([(type, tuple(sorted(minors))) for type, minors in by_type.items()])
 
     @property
@@ -173,8 +175,8 @@ def _loose_decision(
 ) -> DeviceDecision:
     victims, reservation, of_all, *impossible = others  # the last is absent from older pickles
     plan, last = _LoosePlan(idle) if node else None, impossible == [True]
-    made = request, node, counts, plan, None, None, placement, victims, reservation, of_all
-    return made_decision(*made, impossible=last)
+    fields = request, node, counts, plan, None, None, placement, victims, reservation, of_all
+    return made_decision(*fields, impossible=last)
 
 
 def made_decision(

@@ -142,7 +142,7 @@ class DeviceLedger(Trials, Stateful):
 
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         if self._nodes.equip(number, inventory):
-            self._mix.told = None  # it may be too heavy now
+            self._mix.in_kernel = None  # it may be too heavy now
 
     # --- owners
 
@@ -260,7 +260,7 @@ class DeviceLedger(Trials, Stateful):
         self._core.rewind(mark)
         self._nodes.undo.rewind()
         if self._core.most_memory > memory:
-            self._mix.told = None
+            self._mix.in_kernel = None
 
     def _keep(self, mark: int) -> None:
         self._core.keep(mark)
@@ -321,12 +321,12 @@ class DeviceLedger(Trials, Stateful):
                     cluster.add_node(name, inventory)
             cluster._nodes.open_holes()
             # The users of a reservation come before an owner that has its name.
-            for name, one in sorted(owners.items(), key=lambda item: not item[1].reservation):
-                record = cluster._nodes, cluster._owners, name, *one[:3]
-                if one.restricted is None:
-                    recover_owner(*record, as_text(one.reservation, "reservation"))
+            for name, record in sorted(owners.items(), key=lambda item: not item[1].reservation):
+                fields = cluster._nodes, cluster._owners, name, *record[:3]
+                if record.restricted is None:
+                    recover_owner(*fields, as_text(record.reservation, "reservation"))
                 else:
-                    recover_reservation(*record, as_bool(one.restricted, "restricted"))
+                    recover_reservation(*fields, as_bool(record.restricted, "restricted"))
         return cluster
 
     def check(self) -> None:

@@ -156,7 +156,7 @@ def _as_needs(value: Any, name: str) -> tuple[DeviceNeed, ...]:
 
 
 def _as_joint(value: Any, name: str) -> tuple[str, ...]:
-    types = tuple([as_choice(one, name, TYPES[:3]) for one in as_tuple(value, name)])
+    types = tuple([as_choice(type, name, TYPES[:3]) for type in as_tuple(value, name)])
     if len(set(types)) != len(types):
         raise ValueError(f"{name}={types}: a type stands there twice")
     return types
@@ -298,7 +298,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
         Of one alone it is still known that others were to follow it.
         """
         types = self.joint
-        needs = [need for one in types if (need := self.need(one)) and not need.every]
+        needs = [need for type in types if (need := self.need(type)) and not need.every]
         if len(needs) > 1 and any(need.repeat for need in needs):
             raise ValueError(f"joint={types}: not of GPUs with repeat=True")
         if len(needs) < 2:
@@ -319,21 +319,21 @@ def _gpu_amounts(
         return {"core": 100, "memory_ratio": 100}
     if memory is None and memory_percent is None:
         raise ValueError("core: needs memory or memory_percent beside it")
-    found = {}
+    amounts = {}
     if core is not None:
-        found["core"] = as_int(core, "core", 0, 100)
+        amounts["core"] = as_int(core, "core", 0, 100)
     if memory is not None:
-        found["memory"] = as_int(memory, "memory", 0, MOST)
+        amounts["memory"] = as_int(memory, "memory", 0, MOST)
     if memory_percent is not None:
-        found["memory_ratio"] = as_int(memory_percent, "memory_percent", 1, 100)
-    return found
+        amounts["memory_ratio"] = as_int(memory_percent, "memory_percent", 1, 100)
+    return amounts
 
 
 def _as_wishes(wishes: Any, name: str) -> dict[str, Any]:
-    found = dict(as_mapping(dict(wishes) if type(wishes) is tuple else wishes, name))
-    for wish in found:
+    checked = dict(as_mapping(dict(wishes) if type(wishes) is tuple else wishes, name))
+    for wish in checked:
         as_choice(wish, name, _WISHES)
-    return found
+    return checked
 
 
 def _devices(type: str, name: str, count: object, share: int, wishes: Any) -> list[DeviceNeed]:
@@ -364,21 +364,21 @@ def _needs_of(
 ) -> tuple[DeviceNeed, ...]:
     """The needs by the arguments of a `DeviceRequest` that count, and the wishes."""
     shares = core, memory, memory_percent
-    found: list[DeviceNeed] = []
+    needs: list[DeviceNeed] = []
     if as_int(gpus, "gpus", 0, MOST_DEVICES):
         amounts = _gpu_amounts(*shares)
-        found.append(DeviceNeed("gpu", gpus, amounts, **_as_wishes(gpu_wishes, "gpu_wishes")))
+        needs.append(DeviceNeed("gpu", gpus, amounts, **_as_wishes(gpu_wishes, "gpu_wishes")))
     elif any(share is not None for share in shares):
         raise ValueError("gpus=0: a share of a GPU takes at least one")
-    found += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
-    found += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
+    needs += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
+    needs += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
     host = {
         "cpu": as_int(cpu_milli, "cpu_milli", 0, MOST),
         "memory": as_int(host_memory, "host_memory", 0, MOST),
     }
     if any(host.values()):
-        found.append(DeviceNeed("host", 1, host))
-    return tuple(found)
+        needs.append(DeviceNeed("host", 1, host))
+    return tuple(needs)
 
 
 #: Clusters have few kinds of pods, and a need takes 5 us to check.

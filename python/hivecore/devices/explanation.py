@@ -91,9 +91,9 @@ def explain(
         for lack in shortages
     )
     candidates = [number for number, i in nearest if resolvable[i]]
-    found = cheapest_leavers(owners, query, policy_number, candidates)
-    if found is not None:
-        changes: tuple[Change, ...] = (Change("release", found.names, found.held, (), request),)
+    leavers = cheapest_leavers(owners, query, policy_number, candidates)
+    if leavers is not None:
+        changes: tuple[Change, ...] = (Change("release", leavers.names, leavers.held, (), request),)
     else:
         changes = other_changes(cluster, request, policy, names)
     return DeviceExplanation(
@@ -123,18 +123,20 @@ class _Lack:
         self.wanted = f"{'all' if need.every else need.count} {type}"
         self.amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
         self.devices = inventory.of_type(type)
-        self.selected = [one for one in self.devices if is_selected(need.selector, one.labels)]
-        self.healthy = [one for one in self.selected if one.healthy]
+        self.selected = [
+            device for device in self.devices if is_selected(need.selector, device.labels)
+        ]
+        self.healthy = [device for device in self.selected if device.healthy]
         self.idle = self._unused(self.healthy)
 
     def _unused(self, devices: Iterable[Device]) -> list[Device]:
-        used = {(one.type, one.minor) for one in self.held}
-        return [one for one in devices if (one.type, one.minor) not in used]
+        used = {(allocation.type, allocation.minor) for allocation in self.held}
+        return [device for device in devices if (device.type, device.minor) not in used]
 
     def of_shares(self, devices: list[Device], held: list[DeviceAllocation]) -> str:
         """How many shares fit on these devices, where one may give several."""
         need = self.need
-        shares = sum(times_free(one, self.inventory, held, need) for one in devices)
+        shares = sum(times_free(device, self.inventory, held, need) for device in devices)
         text = f"{len(devices)} of them have room for {shares} such shares"
         return f"{self.wanted} with {self.amounts} wanted, {text}"
 
@@ -142,9 +144,9 @@ class _Lack:
         """On which the idle devices of the type are, and those of the types that join it."""
         joint = set(self.request.joint) - {self.need.type}
         others = self._unused(
-            one for one in self.inventory.devices if one.type in joint and one.healthy
+            device for device in self.inventory.devices if device.type in joint and device.healthy
         )
-        mine, theirs = ({str(one.pcie) for one in some} for some in (self.idle, others))
+        mine, theirs = ({str(device.pcie) for device in some} for some in (self.idle, others))
         return sorted(mine), sorted(theirs)
 
 
@@ -155,13 +157,13 @@ def _no_match(lack: _Lack) -> str:
 
 
 def _no_functions(lack: _Lack) -> str:
-    fitting = sum(has_function(one, [], lack.need) for one in lack.selected)
+    fitting = sum(has_function(device, [], lack.need) for device in lack.selected)
     wanted = f"{lack.wanted} with {_function(lack.need)} wanted"
     return f"{wanted}, {fitting} of {len(lack.selected)} have any"
 
 
 def _large(lack: _Lack) -> list[Device]:
-    return [one for one in lack.selected if times_free(one, lack.inventory, [], lack.need)]
+    return [device for device in lack.selected if times_free(device, lack.inventory, [], lack.need)]
 
 
 def _too_small(lack: _Lack) -> str:
@@ -173,7 +175,7 @@ def _too_small(lack: _Lack) -> str:
 
 def _unhealthy(lack: _Lack) -> str:
     large = _large(lack)
-    healthy = [one for one in large if one.healthy]
+    healthy = [device for device in large if device.healthy]
     if lack.need.repeat:
         return lack.of_shares(healthy, [])
     return f"{lack.wanted} wanted, {len(healthy)} of {len(large)} healthy"
@@ -183,7 +185,7 @@ def _no_room(lack: _Lack) -> str:
     need = lack.need
     if need.repeat:
         return lack.of_shares(lack.healthy, lack.held)
-    free = sum(times_free(one, lack.inventory, lack.held, need) > 0 for one in lack.healthy)
+    free = sum(times_free(device, lack.inventory, lack.held, need) > 0 for device in lack.healthy)
     is_whole = need.amounts in _WHOLE and need.exclusive is None
     things = [*map(rule_text, need.selector), *([] if is_whole else [lack.amounts])]
     if need.vf_selector is not None:
@@ -195,7 +197,7 @@ def _no_room(lack: _Lack) -> str:
 
 def _template(lack: _Lack) -> str:
     shares = lack.inventory.templates
-    names = ", ".join(one.name for one in shares.templates) if shares else ""
+    names = ", ".join(template.name for template in shares.templates) if shares else ""
     return f"{lack.wanted} with {lack.amounts} wanted, it has {names or 'no template'}"
 
 

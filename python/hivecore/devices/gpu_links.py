@@ -53,10 +53,10 @@ class GpuLinks(Record, frozen=True):
     def __post_init__(self) -> None:
         self._check()
 
-    def count(self, one: int, other: int) -> int:
+    def count(self, gpu: int, other: int) -> int:
         """The links between two GPUs, by their minors."""
         known = range(len(self.counts))
-        return self.counts[one][other] if one in known and other in known else 0
+        return self.counts[gpu][other] if gpu in known and other in known else 0
 
     def between(self, minors: Iterable[int]) -> int:
         """All links between some GPUs."""
@@ -71,7 +71,7 @@ class GpuLinks(Record, frozen=True):
             return "all"
         reached = {gpus[0]}
         for _ in gpus:
-            reached |= {one for one in gpus if any(self.count(one, other) for other in reached)}
+            reached |= {gpu for gpu in gpus if any(self.count(gpu, other) for other in reached)}
         return "island" if len(reached) == len(gpus) else None
 
     def partitions(self, minors: Iterable[int], size: int) -> tuple[Partition, ...]:

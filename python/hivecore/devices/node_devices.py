@@ -139,7 +139,7 @@ class NodeDevices(Record, frozen=True):
         amounts = {"core": 100, "memory": most - kept, "memory_ratio": 100}
         devices = [Device("gpu", i, amounts, **place(i, gpus)) for i in range(gpus)]
         for i in range(nics):
-            names = [f"{i:03}:{one:03}" for one in range(functions)]
+            names = [f"{i:03}:{function:03}" for function in range(functions)]
             groups = [VirtualFunctionGroup(names)] if names else []
             devices.append(Device("rdma", i, {"share": 100}, vf_groups=groups, **place(i, nics)))
         return cls(tuple(devices), model=model)
@@ -160,17 +160,26 @@ class NodeDevices(Record, frozen=True):
             for gpu in self.of_type("gpu")
             if "memory" in dict(gpu.amounts)
         }
-        found = []
-        for one in allocations:
-            amounts = dict(one.amounts)
-            if one.type == "gpu" and one.minor in memory and "memory_ratio" in amounts:
-                share = share_of_memory(amounts.pop("memory_ratio"), memory[one.minor])
+        converted = []
+        for allocation in allocations:
+            amounts = dict(allocation.amounts)
+            if (
+                allocation.type == "gpu"
+                and allocation.minor in memory
+                and "memory_ratio" in amounts
+            ):
+                share = share_of_memory(amounts.pop("memory_ratio"), memory[allocation.minor])
                 amounts.setdefault("memory", share)
-                one = DeviceAllocation(
-                    "gpu", one.minor, amounts, one.function, one.exclusive, one.template
+                allocation = DeviceAllocation(
+                    "gpu",
+                    allocation.minor,
+                    amounts,
+                    allocation.function,
+                    allocation.exclusive,
+                    allocation.template,
                 )
-            found.append(one)
-        return tuple(found)
+            converted.append(allocation)
+        return tuple(converted)
 
     def partitions_of(
         self, count: int, links: LinksWish | None = None, is_asked: bool = False
@@ -218,7 +227,11 @@ def _check_numbers(devices: tuple[Device, ...]) -> None:
         if len(minors) > most:
             raise ValueError(f"devices: {len(minors)} of type {type!r}, allowed are {most}")
         _check_distinct(minors, f"minor of type {type!r}")
-    modules = [one.module_id for one in devices if one.type == "gpu" and one.module_id is not None]
+    modules = [
+        device.module_id
+        for device in devices
+        if device.type == "gpu" and device.module_id is not None
+    ]
     _check_distinct(modules, "module_id")
     functions = [
         function.bus_id
@@ -240,12 +253,13 @@ def _check_distinct(values: Iterable[object], what: str) -> None:
 def _check_places(devices: tuple[Device, ...]) -> None:
     """Switches are inside of NUMA nodes, and these inside of sockets."""
     for inner, outer in (("pcie", "numa"), ("pcie", "socket"), ("numa", "socket")):
-        found: dict[object, object] = {}
+        outer_of: dict[object, object] = {}
         for device in devices:
             place = getattr(device, inner)
             if place is not None:
                 around = getattr(device, outer)
-                if found.setdefault(place, around) != around:
+                other = outer_of.setdefault(place, around)
+                if other != around:
                     raise ValueError(
-                        f"devices: {inner} {place!r} is in {outer} {found[place]!r} and {around!r}"
+                        f"devices: {inner} {place!r} is in {outer} {other!r} and {around!r}"
                     )

@@ -57,17 +57,21 @@ def numa_hints(
     """The sets that would do, small ones first; none if not even all NUMA nodes would; `None` if it
     does not matter: nothing that is needed says its NUMA node.
     """
-    places = {(one.type, one.minor): one.numa for one in inventory.devices if one.numa is not None}
+    places = {
+        (device.type, device.minor): device.numa
+        for device in inventory.devices
+        if device.numa is not None
+    }
     numbers = sorted(set(places.values()))
     matters = any(request.need(type) for type, _ in places)
     if matters and len(numbers) > MOST_NUMA_NODES:
         raise ValueError(f"node: has {len(numbers)} NUMA nodes, hints are for {MOST_NUMA_NODES}")
 
     def examine(chosen: "Collection[int]", plan: bool) -> tuple[int, int, Any]:
-        found: tuple[int, int, Any] = core.examine(
+        feasible: tuple[int, int, Any] = core.examine(
             query, policy, node, visible_masks(inventory, chosen), (), plan
         )
-        return found
+        return feasible
 
     code, _, best = examine(numbers, True)
     if code != 0:
@@ -75,14 +79,14 @@ def numa_hints(
     if not matters:
         return None
     best_devices = {places.get((TYPES[charge[0]], charge[1])) for charge in best.charges} - {None}
-    found = [chosen for chosen in _subsets(numbers) if examine(chosen, False)[0] == 0]
+    feasible = [chosen for chosen in _subsets(numbers) if examine(chosen, False)[0] == 0]
     return tuple(
         NumaHint(
             chosen,
-            len(chosen) == len(found[0]),
+            len(chosen) == len(feasible[0]),
             _BEST_DEVICES if best_devices.issubset(chosen) else 0,
         )
-        for chosen in found
+        for chosen in feasible
     )
 
 

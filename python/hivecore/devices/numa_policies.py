@@ -94,7 +94,7 @@ def merge_numa_hints(
     >>> [gpu.minor for gpu in cluster.allocate(request, "n", numa=merged.nodes).placement]
     [4, 5]
     """
-    numbers = sorted({as_int(one, "nodes", 0, 2**31 - 1) for one in as_tuple(nodes, "nodes")})
+    numbers = sorted({as_int(node, "nodes", 0, 2**31 - 1) for node in as_tuple(nodes, "nodes")})
     if not 1 <= len(numbers) <= MOST_NUMA_NODES:
         raise ValueError(f"nodes: {len(numbers)} are given, allowed are 1 to {MOST_NUMA_NODES}")
     bits = {number: 1 << place for place, number in enumerate(numbers)}
@@ -106,19 +106,19 @@ def merge_numa_hints(
     best, preferred = _best_set(everywhere, hints, named, used)
     if best == everywhere:
         return NumaMerge(None, preferred or named == "best-effort")
-    found = tuple([number for number in numbers if bits[number] & best])
-    return NumaMerge(found, preferred or named == "best-effort")
+    chosen = tuple([number for number in numbers if bits[number] & best])
+    return NumaMerge(chosen, preferred or named == "best-effort")
 
 
 def _checked_hints(resources: object, bits: Mapping[int, int]) -> list[list[_Hint]]:
     """The hints of those resources that have a say."""
-    found = []
+    checked = []
     for name, given in as_mapping(resources, "resources").items():
         argument = f"resources[{as_text(name, 'resources')!r}]"
         if given is None:
             continue
         hints = tuple_of(given, argument, NumaHint)
-        found.append(
+        checked.append(
             [
                 _Hint(
                     sum([_bit(number, argument, bits) for number in hint.nodes]),
@@ -128,17 +128,17 @@ def _checked_hints(resources: object, bits: Mapping[int, int]) -> list[list[_Hin
                 for hint in hints
             ]
         )
-    return found
+    return checked
 
 
 def _checked_kinds(kinds: object, bits: Mapping[int, int]) -> dict[str, int]:
     """The NUMA nodes of each kind."""
-    found = {"single": 0, "shared": 0}
+    nodes_of = {"single": 0, "shared": 0}
     for given, kind in as_mapping(kinds, "kinds").items():
         number = as_int(given, "kinds", 0, 2**31 - 1)
         bit = _bit(number, "kinds", bits)
-        found[as_choice(kind, f"kinds[{number}]", get_args(NumaKind))] |= bit
-    return found
+        nodes_of[as_choice(kind, f"kinds[{number}]", get_args(NumaKind))] |= bit
+    return nodes_of
 
 
 def _bit(number: int, argument: str, bits: Mapping[int, int]) -> int:
@@ -161,22 +161,22 @@ def _best_set(
         ]
     scores = [_scores(hint for hint in hints if hint.preferred) for hints in resources]
     agreed = set(scores[0]).intersection(*scores[1:]) if scores else {everywhere}
-    allowed = [one for one in agreed if used is None or _may_be(one, used)]
+    allowed = [nodes for nodes in agreed if used is None or _may_be(nodes, used)]
     if allowed:
         return _first(allowed, scores), True
     scores = [_scores(hints) for hints in resources]
     best = _first([everywhere, *_in_common(scores, everywhere)], scores)
-    if policy == "best-effort" and not all(best in one for one in scores):
+    if policy == "best-effort" and not all(best in scored for scored in scores):
         best = everywhere
     return best, False
 
 
 def _scores(hints: Iterable[_Hint]) -> dict[int, int]:
     """Each set that is named, with the highest score that it has."""
-    found: dict[int, int] = {}
+    scores: dict[int, int] = {}
     for hint in hints:
-        found[hint.nodes] = max(hint.score, found.get(hint.nodes, 0))
-    return found
+        scores[hint.nodes] = max(hint.score, scores.get(hint.nodes, 0))
+    return scores
 
 
 def _may_be(nodes: int, used: Mapping[str, int]) -> bool:
@@ -188,7 +188,11 @@ def _first(sets: Iterable[int], scores: Collection[Mapping[int, int]]) -> int:
     """The best of sets that are preferred alike."""
     return min(
         sets,
-        key=lambda nodes: (nodes.bit_count(), -sum([one.get(nodes, 0) for one in scores]), nodes),
+        key=lambda nodes: (
+            nodes.bit_count(),
+            -sum([scored.get(nodes, 0) for scored in scores]),
+            nodes,
+        ),
     )
 
 

@@ -84,7 +84,7 @@ class PartitionTable(Record, frozen=True):
         cls, sets: Iterable[Iterable[int]], numbers: Literal["minor", "module"] = "minor"
     ) -> "PartitionTable":
         """The table of these sets of GPUs, all equally good."""
-        return cls(tuple(Partition(tuple(one), link="NVLink") for one in sets), numbers)
+        return cls(tuple(Partition(tuple(members), link="NVLink") for members in sets), numbers)
 
     @classmethod
     def of_model(

@@ -454,8 +454,8 @@ class DevicePlacer(DeviceLedger):
             if isinstance(taken, tuple):
                 at, code = taken
                 look = self._core.examine(query, how, *chosen[at], idle=True)
-                asked = request.replace(name=names[at])
-                return (self._waiting(asked, ((CODES[code], 1),), look[0] != 0),)
+                waiting = request.replace(name=names[at])
+                return (self._waiting(waiting, ((CODES[code], 1),), look[0] != 0),)
             for name, (owner, _) in zip(names, taken, strict=True):
                 self._owners.book(name, owner, request.priority)
                 if how == _FGD:
@@ -544,5 +544,5 @@ def _as_owners(names: Iterable[str]) -> frozenset[str]:
 def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:
     minors = as_tuple(gpus, "gpus")
     if {*map(type, minors)} - {int}:
-        return tuple([as_int(one, "gpus", 0, 2**31 - 1) for one in minors])
+        return tuple([as_int(minor, "gpus", 0, 2**31 - 1) for minor in minors])
     return minors

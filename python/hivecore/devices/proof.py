@@ -29,14 +29,17 @@ def check_placement(
     given = tuple(placement)
     others = inventory.in_bytes(held)
     devices = {(device.type, device.minor): device for device in inventory.devices}
-    _need(len({(one.type, one.minor) for one in given}) == len(given), "a device is given twice")
-    for one in given:
-        device = devices.get((one.type, one.minor))
-        need = request.need(one.type)
-        where = f"{one.type} {one.minor}"
+    _need(
+        len({(allocation.type, allocation.minor) for allocation in given}) == len(given),
+        "a device is given twice",
+    )
+    for allocation in given:
+        device = devices.get((allocation.type, allocation.minor))
+        need = request.need(allocation.type)
+        where = f"{allocation.type} {allocation.minor}"
         if device is None or need is None:
             raise CertificateError(f"{where}: is not there, or was not asked for")
-        _check_device(where, device, one, need, others)
+        _check_device(where, device, allocation, need, others)
         _check_company(where, device, need, others, devices)
     for need in request.needs:
         _check_need(request, need, given, devices)
@@ -52,11 +55,15 @@ def check_placement(
     _check_sharing(gpu, given, inventory)
     if request.same_pcie and request.joint:
         switches = [
-            {devices[one.type, one.minor].pcie for one in given if one.type == type}
+            {
+                devices[allocation.type, allocation.minor].pcie
+                for allocation in given
+                if allocation.type == type
+            }
             for type in request.joint
         ]
         known = None not in switches[0]
-        same = all(one == switches[0] for one in switches)
+        same = all(pcie == switches[0] for pcie in switches)
         _need(known and same, "the joint types are not on the same PCIe switches")
 
 
@@ -69,19 +76,22 @@ def _check_sharing(
         _need(inventory.shareable, "the node's GPUs are not shared")
         name = template_of(gpu, inventory)
         _need(name is not None, "the share is of no template")
-    for one in given:
-        wanted = name if one.type == "gpu" else ""
-        _need(one.template == wanted, f"{one.type} {one.minor}: has the template {one.template!r}")
+    for allocation in given:
+        wanted = name if allocation.type == "gpu" else ""
+        _need(
+            allocation.template == wanted,
+            f"{allocation.type} {allocation.minor}: has the template {allocation.template!r}",
+        )
 
 
 def template_of(gpu: DeviceNeed, inventory: NodeDevices) -> str | None:
     """The template that shares of GPUs are; "": none in particular, ``None``: they have to be of
     one, and are of none.
     """
-    asked, shares = dict(gpu.amounts), inventory.templates
-    if not gpu.shared or shares is None or asked.keys().isdisjoint(shares.matched):
+    needed, shares = dict(gpu.amounts), inventory.templates
+    if not gpu.shared or shares is None or needed.keys().isdisjoint(shares.matched):
         return ""
-    same = [one.name for one in shares.templates if dict(one.amounts) == asked]
+    same = [template.name for template in shares.templates if dict(template.amounts) == needed]
     if not same:
         return None
     return same[0] if len(same) == 1 else ""
@@ -95,7 +105,7 @@ def _need(holds: bool, rule: str) -> None:
 def _check_device(
     where: str,
     device: Device,
-    one: DeviceAllocation,
+    allocation: DeviceAllocation,
     need: DeviceNeed,
     others: tuple[DeviceAllocation, ...],
 ) -> None:
@@ -103,21 +113,30 @@ def _check_device(
     for rule in need.selector:
         if not is_selected((rule,), device.labels):
             raise CertificateError(f"{where}: {_mismatch(rule)}")
-    _need(one.exclusive == need.exclusive, f"{where}: is exclusive as nobody asked for")
-    here = [other for other in others if (other.type, other.minor) == (one.type, one.minor)]
+    _need(
+        allocation.exclusive == need.exclusive,
+        f"{where}: is exclusive, which the request did not ask for",
+    )
+    here = [
+        other
+        for other in others
+        if (other.type, other.minor) == (allocation.type, allocation.minor)
+    ]
     has = dict(device.amounts)
-    for name, amount in one.amounts:
+    for name, amount in allocation.amounts:
         used = sum(dict(other.amounts).get(name, 0) for other in here)
         _need(used + amount <= has.get(name, 0), f"{where}: has too little {name}")
-    gets, asked = dict(one.amounts), amounts_of(device, need)
+    gets, needed = dict(allocation.amounts), amounts_of(device, need)
     if need.repeat:
-        asked = {name: amount * _times(one, need) for name, amount in asked.items()}
-    for name in gets | asked:
-        missing = asked.get(name, 0) - gets.get(name, 0)
+        needed = {name: amount * _times(allocation, need) for name, amount in needed.items()}
+    for name in gets | needed:
+        missing = needed.get(name, 0) - gets.get(name, 0)
         _need(missing <= 0, f"{where}: gives too little {name}")
         _need(missing >= 0, f"{where}: gives too much {name}")
     if need.vf_selector is None:
-        _need(one.function is None, f"{where}: gives a virtual function that was not asked for")
+        _need(
+            allocation.function is None, f"{where}: gives a virtual function that was not asked for"
+        )
         return
     fitting = {
         function.bus_id
@@ -125,15 +144,15 @@ def _check_device(
         for function in group.functions
         if is_selected(need.vf_selector, group.labels)
     }
-    name = one.function.bus_id if one.function is not None else ""
+    name = allocation.function.bus_id if allocation.function is not None else ""
     _need(name in fitting, f"{where}: gives no virtual function as asked for")
     taken = {other.function.bus_id for other in others if other.function is not None}
     _need(name not in taken, f"{where}: its virtual function {name} is taken")
 
 
-def _times(one: DeviceAllocation, need: DeviceNeed) -> int:
+def _times(allocation: DeviceAllocation, need: DeviceNeed) -> int:
     """How often the device gives what is needed, where it may do so several times."""
-    return max(dict(one.amounts).get("memory", 0) // dict(need.amounts)["memory"], 1)
+    return max(dict(allocation.amounts).get("memory", 0) // dict(need.amounts)["memory"], 1)
 
 
 def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
@@ -144,10 +163,10 @@ def _mismatch(rule: tuple[str, str] | LabelExpression) -> str:
 
 def amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
     """What it has to give: of a percentage of its memory the whole bytes, if it has bytes."""
-    asked, has = dict(need.amounts), dict(device.amounts)
-    if "memory_ratio" in asked and "memory" in has:
-        asked["memory"] = asked.pop("memory_ratio") * has["memory"] // 100
-    return asked
+    amounts, has = dict(need.amounts), dict(device.amounts)
+    if "memory_ratio" in amounts and "memory" in has:
+        amounts["memory"] = amounts.pop("memory_ratio") * has["memory"] // 100
+    return amounts
 
 
 def _check_company(
@@ -166,7 +185,7 @@ def _check_company(
         near = same or (place is not None and None is not place.pcie == device.pcie)
         _need(not (same and need.exclusive), f"{where}: is used, exclusive was asked for")
         _need(not (near and need.exclusive == "pcie"), f"{where}: its PCIe switch is used")
-        _need(not (same and other.exclusive), f"{where}: is exclusively somebody else's")
+        _need(not (same and other.exclusive), f"{where}: another owner has it exclusively")
         _need(not (near and other.exclusive == "pcie"), f"{where}: its PCIe switch is taken")
 
 
@@ -176,15 +195,25 @@ def _check_need(
     given: tuple[DeviceAllocation, ...],
     devices: dict[tuple[str, int], Device],
 ) -> None:
-    got = [devices[one.type, one.minor] for one in given if one.type == need.type]
+    got = [
+        devices[allocation.type, allocation.minor]
+        for allocation in given
+        if allocation.type == need.type
+    ]
     follows = need.type in request.joint[1:] and need.type != "gpu"
     if follows:
         first = "gpu" if "gpu" in request.joint else request.joint[0]
-        touched = {devices[one.type, one.minor].pcie for one in given if one.type == first}
+        touched = {
+            devices[allocation.type, allocation.minor].pcie
+            for allocation in given
+            if allocation.type == first
+        }
         most = max(need.count, len(touched - {None}))
         _need(need.count <= len(got) <= most, f"{need.type}: {len(got)} of {need.count} to {most}")
     elif need.repeat:
-        times = sum(_times(one, need) for one in given if one.type == need.type)
+        times = sum(
+            _times(allocation, need) for allocation in given if allocation.type == need.type
+        )
         _need(times == need.count, f"{need.type}: {times} shares instead of {need.count}")
     elif not need.every:
         _need(len(got) == need.count, f"{need.type}: {len(got)} instead of {need.count}")
@@ -205,15 +234,15 @@ def _check_every(
     """All that the selectors let through and that have enough, without owners."""
     meant = set()
     for device in inventory.of_type(need.type):
-        has, asked = dict(device.amounts), amounts_of(device, need)
-        able = device.healthy and all(has.get(name, 0) >= asked[name] for name in asked)
+        has, needed = dict(device.amounts), amounts_of(device, need)
+        able = device.healthy and all(has.get(name, 0) >= needed[name] for name in needed)
         groups = [group for group in device.vf_groups if group.functions]
         functions = need.vf_selector is None or any(
             is_selected(need.vf_selector, group.labels) for group in groups
         )
         if able and functions and is_selected(need.selector, device.labels):
             meant.add(device.minor)
-    got = {one.minor for one in given if one.type == need.type}
+    got = {allocation.minor for allocation in given if allocation.type == need.type}
     holds = got == meant if of_all else got <= meant
     _need(bool(got) and holds, f"{need.type}: {sorted(got)} instead of {sorted(meant)}")
 
@@ -225,10 +254,10 @@ def _check_partition(
     others: tuple[DeviceAllocation, ...],
 ) -> None:
     gpu = request.need("gpu")
-    asked = request.partition is not None or inventory.partition_policy == "honor"
-    if gpu is None or gpu.shared or gpu.every or not asked:
+    is_required = request.partition is not None or inventory.partition_policy == "honor"
+    if gpu is None or gpu.shared or gpu.every or not is_required:
         return
-    mine = tuple(sorted(one.minor for one in given if one.type == "gpu"))
+    mine = tuple(sorted(allocation.minor for allocation in given if allocation.type == "gpu"))
     allowed = inventory.partitions_of(len(mine), request.links, is_asked=True)
     rows = {tuple(sorted(row.members)): row for row in allowed}
     if mine not in rows:
@@ -240,5 +269,5 @@ def _check_partition(
     if request.partition == "restricted":
         best = max(other.score for other in allowed)
         _need(row.score == best, "the partition is not of the best score")
-    taken = {one.minor for one in others if one.type == "gpu"}
-    _need(not taken & set(mine), "somebody else is in the partition")
+    taken = {allocation.minor for allocation in others if allocation.type == "gpu"}
+    _need(not taken & set(mine), "another owner uses GPUs of the partition")

@@ -127,11 +127,11 @@ def _counted(amounts: tuple[int, ...], memory: int) -> tuple[int, ...]:
     """Of a GPU of so many bytes; 0: they are not known."""
     if not memory or not amounts[_RATIO]:
         return amounts
-    found = list(amounts)
+    values = list(amounts)
     # More than any card has makes no difference.
-    found[_MEMORY] = amounts[_MEMORY] or min(share_of_memory(amounts[_RATIO], memory), MOST)
-    found[_RATIO] = 0
-    return tuple(found)
+    values[_MEMORY] = amounts[_MEMORY] or min(share_of_memory(amounts[_RATIO], memory), MOST)
+    values[_RATIO] = 0
+    return tuple(values)
 
 
 def check_allocations(
@@ -139,7 +139,7 @@ def check_allocations(
 ) -> tuple[DeviceAllocation, ...]:
     """They are what they should be, of each device at most one."""
     tuple_of(given, name, DeviceAllocation)
-    if len({(one.type, one.minor) for one in given}) != len(given):
+    if len({(allocation.type, allocation.minor) for allocation in given}) != len(given):
         raise ValueError(f"{name}: a device is named twice")
     return given
 

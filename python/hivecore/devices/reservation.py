@@ -103,8 +103,8 @@ def _found_through(
         held, owner = owners.reservations[name], owners.numbers[name]
         if nodes is not None and owners.core.node_of(owner) not in nodes:
             continue
-        found = owners.core.through(query, policy, owner, _confined(held), *draw)
-        _, plan, preferred, score = found
+        answer = owners.core.through(query, policy, owner, _confined(held), *draw)
+        _, plan, preferred, score = answer
         if plan is not None:
             yield _Through(plan, name, plan.node, preferred, score, not held.restricted)
 
@@ -128,9 +128,9 @@ def best_through(
     """
     best = None
     allowed = None if nodes is None else frozenset(nodes)
-    for one in _found_through(owners, query, policy, allowed, names, draw):
-        if best is None or one.worth > best.worth:
-            best = one
+    for through in _found_through(owners, query, policy, allowed, names, draw):
+        if best is None or through.worth > best.worth:
+            best = through
     return best
 
 
@@ -155,21 +155,21 @@ def add_reserved(
         scores[:] = 0
         # Users may leave, where the node could serve it at all.
         is_there = np.zeros(len(resolvable), dtype=bool)
-        is_there[[row for found in rows.values() for row in found]] = True
+        is_there[[row for found_scores in rows.values() for row in found_scores]] = True
         resolvable &= is_there
     best: dict[int, _Through] = {}
-    for one in _found_through(owners, query, policy, rows, wish.names, (0, 0)):
-        known = best.get(one.node)
-        if known is None or one.worth > known.worth:
-            best[one.node] = one
-    served = [(row, one.score) for node, one in best.items() for row in rows[node]]
-    at, found = np.array(served, dtype=np.int64).reshape(-1, 2).T
+    for through in _found_through(owners, query, policy, rows, wish.names, (0, 0)):
+        known = best.get(through.node)
+        if known is None or through.worth > known.worth:
+            best[through.node] = through
+    served = [(row, through.score) for node, through in best.items() for row in rows[node]]
+    at, found_scores = np.array(served, dtype=np.int64).reshape(-1, 2).T
     if wish.when == "last":
         other = codes[at] != 0
-        at, found = at[other], found[other]
+        at, found_scores = at[other], found_scores[other]
     codes[at] = 0
     resolvable[at] = True
-    scores[at] = found
+    scores[at] = found_scores
 
 
 def plan_after(
@@ -201,9 +201,9 @@ def _devices_of(plan: Any) -> set[tuple[int, int]]:
 
 def _as_many(request: DeviceRequest, devices: Iterable[tuple[int, int]]) -> int:
     """The types, as bits, of which a request is for as many devices as these are."""
-    there = Counter(type for type, _ in devices)
+    counts = Counter(type for type, _ in devices)
     needs = {TYPES.index(need.type): need for need in request.needs if not need.every}
-    return sum(1 << type for type, need in needs.items() if need.count == there[type])
+    return sum(1 << type for type, need in needs.items() if need.count == counts[type])
 
 
 def described(nodes: Nodes, owners: Owners, name: str) -> DeviceReservation:

@@ -68,12 +68,12 @@ class TaskMix:
     weights: tuple[tuple[Task, int], ...]
 
     def __init__(self, weights: Mapping[Task, int]) -> None:
-        found = []
+        tasks = []
         for task, weight in as_mapping(weights, "weights").items():
             if not isinstance(task, Task):
                 raise TypeError(f"weights must be of Task, not of {type(task).__name__}")
-            found.append((task, as_int(weight, f"weights[{task}]", 1, MOST_WEIGHT)))
-        object.__setattr__(self, "weights", tuple(found))
+            tasks.append((task, as_int(weight, f"weights[{task}]", 1, MOST_WEIGHT)))
+        object.__setattr__(self, "weights", tuple(tasks))
 
     @classmethod
     def of(cls, requests: Iterable[DeviceRequest]) -> Self:
