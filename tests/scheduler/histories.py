@@ -194,7 +194,7 @@ class History:
             self.jobs[name] = job
 
     def come_together(self):
-        names = [self.new_name() for _ in range(self.rng.randint(2, 3))]
+        names = [*dict.fromkeys(self.new_name() for _ in range(self.rng.randint(2, 3)))]
         for at, name in enumerate(names):
             back = names[:1] if self.rng.random() < 0.5 else []
             self.submit(name, together=back if at else names[1:])

@@ -277,3 +277,12 @@ def test_no_pod_takes_a_number_on_the_node_that_is_lost():
     assert scheduler.status("train").lost == ("w/2",)
     stops = [one for one in start(scheduler) if isinstance(one, Stop)]
     assert sorted(pod.index for one in stops for pod in one.pods) == [2, 3]
+
+
+def test_a_forecast_leaves_pods_in_their_order():
+    scheduler = Scheduler(topology=network(4))
+    start(scheduler, elastic(pods=1, most=4, run_time=9))
+    before = scheduler.status("train").pods
+    scheduler.submit(Job("next", "a", [Role("w", 4, gpus=8)], guaranteed=False), 1.0)
+    assert scheduler.forecast("next") == 9.0
+    assert scheduler.status("train").pods == before

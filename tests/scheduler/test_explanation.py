@@ -301,3 +301,16 @@ def test_the_total_of_the_jobs_own_tree_is_raised(carved):
     tree = QuotaTree(quotas, total={"gpu": 50})
     tree.set_total({"gpu": 20}, tree="t", carved=carved)
     assert raised_total(tree, [Job("runs", "a", 15), Job("waits", "a", 8)]) == {"gpu": 23}
+
+
+def test_a_saved_scheduler_names_the_same_jobs_ahead():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2))
+    for name in ("first", "next"):
+        decided(scheduler, Job(name, "a", 1))
+    decided(scheduler, Job("late", "a", 2), Job("wide", "a", 2, preemptible=False))
+    for name in ("first", "next"):
+        scheduler.fail(name, 1.0)
+    decided(scheduler, Job("urgent", "a", 2, priority=1), now=1.0)
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert again.explain("late") == scheduler.explain("late")
+    assert scheduler.explain("late").changes[0].ahead[0] == "first"

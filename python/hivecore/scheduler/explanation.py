@@ -262,8 +262,7 @@ class _Search:
         takes_back = self.state.preemption and self.job.guaranteed
         with self.stages.trial():
             self._end(self.stages, ended)
-            for unit in self.state.queued.values():
-                live = self.jobs[unit.owner]
+            for live, unit in self._waiting():
                 number = unit.kind.number
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
@@ -279,6 +278,13 @@ class _Search:
                     if isinstance(tried, Started) or self._may_evict(live, unit, tried):
                         names[live.job.name] = None
         return tuple(names)
+
+    def _waiting(self) -> Iterator[tuple[Live, Unit]]:
+        """The units that wait, in the order in which their jobs came."""
+        for live in self.jobs.values():
+            for unit in live.all_units:
+                if unit.name in self.state.queued:
+                    yield live, unit
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
         """Whether others might leave for a unit that is refused, at a glance."""

@@ -225,3 +225,25 @@ def test_queues_that_backfill_by_themselves_are_refused():
         Scheduler(queues=TenantQueues(blocking="backfill"))
     with pytest.raises(ValueError, match="backfill=-1"):
         Scheduler(backfill=-1)
+
+
+def test_a_job_that_waits_on_idle_cells_keeps_its_promise():
+    scheduler = make_scheduler(COMPOSITIONS["all with lending"], backfill=1)
+    decided(scheduler, Job("first", "b", 4, run_time=100), Job("next", "b", 4, run_time=500))
+    assert (scheduler.state("next"), scheduler.promised("next")) == ("lent", 100.0)
+    decided(scheduler, Job("beside", "b", 1, run_time=90), now=1.0)
+    assert (scheduler.state("beside"), scheduler.promised("next")) == ("running", 100.0)
+    scheduler.amend("first", 2.0, run_time=300)
+    decided(scheduler, Job("more", "b", 1, run_time=290), now=2.0)
+    assert (scheduler.state("more"), scheduler.promised("next")) == ("running", 300.0)
+    scheduler.check()
+
+
+def test_a_forecast_takes_no_promise_back():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1), backfill=2)
+    roles = {"first": Role("w", 2), "next": Role("w", 2), "last": Role("v", 2)}
+    decided(scheduler, *[Job(name, "a", [one], run_time=9) for name, one in roles.items()])
+    before = scheduler.to_bytes()
+    assert (scheduler.promised("next"), scheduler.promised("last")) == (9.0, 18.0)
+    assert scheduler.forecast("next") == 9.0
+    assert scheduler.to_bytes() == before

@@ -36,9 +36,7 @@ def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
         abandon(state, live)
         wait_again(state, live)
     state.log.set(state, "are_promises_new", False)
-    state.log.keep(state.promised, job.name)
-    if state.promised.pop(job.name, None) is not None:
-        state.log.set(state, "may_promise", True)
+    state.promise_no_more(job.name)
     lend_no_more(state, live)
     before = live.units[0]
     withdraw(state, before)

@@ -208,19 +208,15 @@ class State(Trials):
             if new is not None:
                 new[name] = live
         self.note_change(name)
-        if name in self.promised and step.target not in (PENDING, LENT):
-            self.log.keep(self.promised, name)
-            del self.promised[name]
-            self.log.set(self, "may_promise", True)
+        if step.target not in (PENDING, LENT):
+            self.promise_no_more(name)
         if step.reads or (step.reads is False and old is self.running):
             self.stages.read(name, step.reads)
         if step.target == GONE:
             self.log.note(self._bring_back, live)
             self.drop(live)
             if live.extra_of in self.jobs:
-                extras = self.jobs[live.extra_of].extras
-                self.log.keep(extras, name)
-                extras.pop(name, None)
+                self.jobs[live.extra_of].extras.pop(name, None)
             self.stages.go(name)
         if step.event:
             self.waiting.touch(((step.event, name),))
@@ -233,6 +229,13 @@ class State(Trials):
         self.outdate_promises()
         for runs in (False, True):
             self.stages.read(live.job.name, runs)
+
+    def promise_no_more(self, name: str) -> None:
+        """Take back what was promised to a job, so that another job gets a promise."""
+        if name in self.promised:
+            left = {other: time for other, time in self.promised.items() if other != name}
+            self.log.set(self, "promised", left)  # an undo keeps their order
+            self.log.set(self, "may_promise", True)
 
     def outdate_promises(self) -> None:
         """Running jobs end at other times, or are elsewhere: compute promises again, and try jobs
@@ -277,9 +280,11 @@ class State(Trials):
     def _bring_back(self, live: Live) -> None:
         """A job is known again, at its place among those that have come."""
         self._put(live)
-        jobs = sorted(self.jobs.items(), key=lambda one: one[1].number)
-        self.jobs.clear()
-        self.jobs.update(jobs)
+        _sort(self.jobs)
+        if live.extra_of in self.jobs:
+            extras = self.jobs[live.extra_of].extras
+            extras[live.job.name] = live
+            _sort(extras)
 
     def _listed(self, state: str) -> dict[str, Live] | None:
         """The list of the jobs in a state; None: they are not listed."""
@@ -524,3 +529,10 @@ class State(Trials):
         branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
         branch.note_states()
         return branch
+
+
+def _sort(jobs: dict[str, Live]) -> None:
+    """Put jobs into the order in which they came."""
+    ordered = sorted(jobs.items(), key=lambda one: one[1].number)
+    jobs.clear()
+    jobs.update(ordered)

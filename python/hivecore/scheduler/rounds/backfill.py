@@ -93,17 +93,17 @@ def promise(state: State, live: Live) -> None:
     if name in state.promised:
         return
     queue = queue_of(state, live.job)
-    others = [one for one in state.promised if queue_of(state, state.jobs[one].job) == queue]
+    promised = state.promised.copy()
+    others = [one for one in promised if queue_of(state, state.jobs[one].job) == queue]
     if len(others) >= state.backfill:
         least = min(others, key=lambda one: state.jobs[one].job.priority)
         if state.jobs[least].job.priority >= live.job.priority:
             return
-        state.log.keep(state.promised, least)
-        del state.promised[least]
-    time = _earliest(state, live, [(time, other) for other, time in state.promised.items()])
+        del promised[least]
+    time = _earliest(state, live, [(time, other) for other, time in promised.items()])
     if time is not None:
-        state.log.keep(state.promised, name)
-        state.promised[name] = time
+        promised[name] = time
+    state.log.set(state, "promised", promised)
 
 
 def _end(now: float, job: Job) -> float:
@@ -122,18 +122,20 @@ def _ends(state: State) -> list[tuple[float, str]]:
 
 def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | None:
     """When a job can start and break no promise; ``None``: never, as far as is known."""
-    unit, ends = live.units[0], _ends(state)
+    unit, ends = live.units[0], [one for one in _ends(state) if one[1] != live.job.name]
 
     def end(stages: Stages, names: Sequence[str]) -> None:
         for name in names:
             leave(stages, state.jobs[name])
 
     search, first = Fewest(unit, end, state.jobs), state.now
-    if not search.starts_without(state.stages, ()):
-        gone = search.first(state.stages, [name for _, name in ends])
-        if not gone:
-            return None
-        first = ends[len(gone) - 1][0]
+    with state.stages.trial():
+        _leave_idle_cells(state.stages, live)
+        if not search.starts_without(state.stages, ()):
+            gone = search.first(state.stages, [name for _, name in ends])
+            if not gone:
+                return None
+            first = ends[len(gone) - 1][0]
     if not promises:
         return first
     times = {state.now, *(time for time, _ in ends)}
@@ -142,6 +144,12 @@ def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | Non
         if not _broken(state, sorted([*promises, (time, live.job.name)])):
             return time
     return None
+
+
+def _leave_idle_cells(stages: Stages, live: Live) -> None:
+    """A job that runs on idle cells gets others."""
+    if live.lent is not None and live.lent.placed:
+        stages.vacate(live.lent)
 
 
 def _broken(
@@ -155,15 +163,22 @@ def _broken(
     ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
     if beside is not None:
         insort(ends, (beside[0], beside[1].name, beside[1]))
+    ended: set[str] = set()
     with stages.trial():
         for time, name in promises:
+            live = state.jobs[name]
             while ends and ends[0][0] <= time:
                 _, other, unit = ends.pop(0)
                 if unit is None:
                     leave(stages, state.jobs[other])
+                    ended.add(other)
                 else:
                     stages.give_back(unit, end=False)
-            waiting = state.jobs[name].units[0].trial()
+            if name in ended:  # on idle cells
+                continue
+            ends = [one for one in ends if one[1] != name]
+            _leave_idle_cells(stages, live)
+            waiting = live.units[0].trial()
             if not isinstance(stages.start(waiting), Started):
                 return name
             insort(ends, (_end(time, state.jobs[name].job), name, waiting))

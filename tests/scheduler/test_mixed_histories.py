@@ -1,0 +1,135 @@
+"""Random histories in which all that may happen to jobs and nodes meets: drains, limits of
+evictions, defragmentation, promises, jobs that grow and are adopted, and limits of nodes and racks.
+Questions change nothing, and a log of all that repeats it.
+"""
+
+import copy
+import random
+
+import pytest
+from profiles import seeds
+from scheduler.lives import COMPOSITIONS
+from scheduler.test_per_node import SpreadElasticHistory
+
+from hivecore.errors import HivecoreError
+from hivecore.scheduler import EvictionLimit, Fragments, Job, Scheduler, replay
+
+
+class MixedHistory(SpreadElasticHistory):
+    """Jobs of which anything may be asked, and a scheduler that is asked all the time."""
+
+    def __init__(self, parts, seed, path=None):
+        super().__init__(parts, seed)
+        self.mixed = random.Random(seed + 3)
+        if path is not None:
+            self.scheduler.write_log(path)
+        self.more = [self.adopt_again, self.estimate_again, self.ask, self.say_nonsense]
+        self.events += self.more
+        self.weights += [self.mixed.random() ** 2 for _ in self.more]
+
+    def settings(self, seed):
+        made = super().settings(seed)
+        if seed % 2:
+            limit = EvictionLimit(min_run_time=2.0, per_hour=seed % 5 + 1)
+            made = {"eviction_limits": [limit]}
+        self.promises = seed % 4 // 2 * (1 + seed % 3)
+        return {**made, "backfill": self.promises}
+
+    def varied(self, job):
+        job = super().varied(job)
+        fixed = job.stages or job.on_failure != "job"
+        if fixed or any(role.max_pods or role.joining_numbers for role in job.roles):
+            return job
+        limits = {"per_domain": {self.mixed.choice(["rack", "node"]): self.mixed.randint(1, 2)}}
+        where = job.where.replace(**self.mixed.choice([{}, {}, limits, {"balance": "rack"}]))
+        return self.if_enforced(job.replace(where=where)) or job
+
+    def estimate(self):
+        return self.mixed.choice([None, 2.0, 5.0, 40.0])
+
+    def adopt_again(self):
+        """A job is not known for a moment, and runs on where it is."""
+        running = [
+            name
+            for name in self.running()
+            if not (status := self.scheduler.status(name)).for_job
+            and not (status.shares or status.lost)
+            and self.scheduler.state(name) == "running"
+        ]
+        for name in self.one_of(running) if not self.scheduler.has_order else ():
+            job, status = self.jobs[name], self.scheduler.status(name)
+            branch = copy.copy(self.scheduler)
+            branch.cancel(name, self.now)
+            try:
+                branch.adopt(job, status.pods, self.now, since=status.since)
+            except (ValueError, HivecoreError):
+                continue
+            self.scheduler.cancel(name, self.now)
+            self.scheduler.adopt(job, status.pods, self.now, since=status.since)
+            assert {*self.scheduler.status(name).pods} == {*status.pods}
+            assert self.scheduler.status(name).since == status.since
+
+    def estimate_again(self):
+        for name in self.one_of(self.running()):
+            self.scheduler.amend(name, self.now, run_time=self.mixed.choice([1.0, 9.0, 90.0]))
+            self.jobs[name] = self.scheduler.job(name)
+
+    def ask(self):
+        """Whatever is asked changes nothing."""
+        before, pods = self.scheduler.to_bytes(), self.all_pods(self.scheduler)
+        again = Scheduler.from_bytes(before)
+        for name in self.scheduler:
+            assert self.scheduler.forecast(name) == again.forecast(name)
+            assert self.scheduler.explain(name) == again.explain(name)
+        self.scheduler.summary()
+        assert self.scheduler.to_bytes() == again.to_bytes() == before
+        assert self.all_pods(again) == self.all_pods(self.scheduler) == pods
+
+    def all_pods(self, scheduler):
+        return {name: scheduler.status(name).pods for name in scheduler}
+
+    def say_nonsense(self):
+        """What is refused changes nothing."""
+        names, now = list(self.scheduler), self.now
+        name = self.mixed.choice(names) if names else "x"
+        nan, node = float("nan"), self.mixed.choice(["n0", "n9", ""])
+        pod = self.scheduler.status(name).pods[:1] if names else ()
+        calls = [
+            lambda: self.scheduler.drain(node, now, by=nan),
+            lambda: self.scheduler.drain(node, now, by=now - 1),
+            lambda: self.scheduler.drain("n9", now),
+            lambda: self.scheduler.amend(name, now, run_time=-1),
+            lambda: self.scheduler.amend(name, now, roles=()),
+            lambda: self.scheduler.amend(name, now, tenant="b"),
+            lambda: self.scheduler.adopt(Job("new", "a", 3), pod, now),
+            lambda: self.scheduler.fail(name, now, "w/99"),
+            lambda: self.scheduler.stopped(name, now, "w/99"),
+            lambda: self.scheduler.set_node(node, 1, now),
+            lambda: self.scheduler.defragment(now, Fragments(), seconds=nan),
+            lambda: self.scheduler.defragment(now, Fragments(), seconds=1.0, most_moves=-1),
+            lambda: self.scheduler.decide(now, most=0),
+        ]
+        before = self.scheduler.to_bytes()
+        with pytest.raises((ValueError, TypeError, KeyError, HivecoreError)):
+            self.mixed.choice(calls)()
+        assert self.scheduler.to_bytes() == before
+
+    def overlooked(self):
+        # Estimates that prove wrong wake no job.
+        return [] if self.promises else super().overlooked()
+
+
+@pytest.mark.parametrize("parts", [one for one in sorted(COMPOSITIONS) if one != "queues"])
+def test_whatever_meets_all_adds_up_and_the_log_repeats_it(parts, tmp_path):
+    for seed in seeds(4):
+        path = tmp_path / str(seed)
+        history = MixedHistory(parts, seed, path)
+        try:
+            history.live(40)
+            history.scheduler.close()
+            again = replay(path)
+            assert again.summary() == history.scheduler.summary()
+            assert isinstance(again, Scheduler)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
