@@ -1,6 +1,7 @@
 """At most so many pods in each domain of a layer, and as even as can be."""
 
 import random
+from collections import Counter
 
 import pytest
 from profiles import seeds
@@ -8,7 +9,8 @@ from scheduler.histories import History
 from scheduler.lives import COMPOSITIONS, RACKS, decided, make_scheduler
 
 from hivecore.errors import InvariantError
-from hivecore.scheduler import Job, PlacedPod, Role, Start, Where, replay
+from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Start, Where, replay
+from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_start
 
 
@@ -65,6 +67,50 @@ def test_pods_are_even_between_racks(parts):
         "r0": 3,
         "r1": 3,
     }
+
+
+def balanced(seed):
+    """A balanced job in a network of which other jobs have a part: its start, and the state before
+    it.
+    """
+    rng = random.Random(seed)
+    racks = rng.randint(2, 4)
+    labels = {f"n{i}": {"rack": f"r{rng.randrange(racks)}"} for i in range(rng.randint(3, 8))}
+    network = NetworkTopology(["rack"], labels)
+    for node in network.nodes:
+        network.set_free(node, {"gpu": rng.randint(1, 6)})
+    scheduler = Scheduler(topology=network)
+    decided(scheduler, *[Job(f"o{i}", "a", rng.randint(1, 3)) for i in range(rng.randint(0, 5))])
+    role = Role("w", rng.randint(2, 9), rng.randint(1, 2), per_node=rng.choice([None, None, 1, 2]))
+    job = Job("j", "a", [role], where=Where(balance="rack"))
+    scheduler.submit(job, 0.0)
+    before = scheduler.copy()
+    starts = [one for one in scheduler.decide(0.0) if isinstance(one, Start)]
+    return (starts[0] if starts else None), job, before, labels
+
+
+def test_the_verifier_accepts_even_pods_and_refuses_others():
+    """A pod more in the fullest rack is one too many, wherever it comes from."""
+    refused = 0
+    for seed in seeds(200):
+        start, job, before, labels = balanced(seed)
+        if start is None:
+            continue
+        verify_start(start, job, before)
+        counts = Counter(labels[pod.node]["rack"] for pod in start.pods)
+        fullest = max(counts.values())
+        for i, pod in enumerate(start.pods):
+            for node in labels:
+                rack = labels[node]["rack"]
+                if counts[rack] != fullest or counts[labels[pod.node]["rack"]] == 1:
+                    continue
+                if rack == labels[pod.node]["rack"]:
+                    continue
+                moved = [*start.pods[:i], PlacedPod("w", i, node), *start.pods[i + 1 :]]
+                with pytest.raises(InvariantError) as caught:
+                    verify_start(Start("j", tuple(moved)), job, before)
+                refused += "fewer would do" in str(caught.value)
+    assert refused > 2
 
 
 def test_a_rack_gets_no_more_than_it_may():

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
-from hivecore.scheduler import Job, Promote, Start
+from hivecore.scheduler import Job, PlacedPod, Promote, Start
 from hivecore.verify._state import Has, Lone, State, amounts_of, hold, pod_name
 
 __all__ = [
+    "check_balance",
     "check_extra",
     "check_gang",
     "check_nodes",
@@ -100,6 +101,42 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
                 count = sum(pods[node] for node in domain)
                 what = f"{count} pods in a {layer!r}, no multiple of {multiple}"
                 hold(count % multiple == 0, "topology", what)
+
+
+def check_balance(action: Start, job: Job, state: State) -> None:
+    """The domains that are used could not hold the pods with fewer in the fullest one.
+
+    Nothing is said where something else limits domains, or devices limit nodes.
+    """
+    network, where = state.before.topology, job.where
+    is_limited = where.multiple or where.per_domain or state.before.devices is not None
+    if network is None or not where.balance or is_limited:
+        return
+    most: list[int] = []
+    counts = Counter(pod.node for pod in action.pods)
+    for domain in network.domains(where.balance):
+        count = sum(counts[node] for node in domain)
+        room = sum(_room(job, node, counts[node], state) for node in domain) if count else 0
+        most += [count + room] if count else []
+    fullest = max(sum(counts[node] for node in of) for of in network.domains(where.balance))
+    fewer = sum(min(count, fullest - 1) for count in most)
+    what = f"{fullest} pods in a {where.balance!r}, and fewer would do"
+    hold(fewer < len(action.pods), "topology", what)
+
+
+def _room(job: Job, node: str, pods: int, state: State) -> int:
+    """For how many more pods of a job of one kind a node that has some has room."""
+    network, (role, *_) = state.network, [role for role in job.roles if role.pods]
+    assert network is not None
+    if node in network.unhealthy or (job.where.nodes and node not in job.where.nodes):
+        return 0
+    amounts = amounts_of(job, [PlacedPod(role.name, 0, node)], None) | {"slots": 1}
+    free = network.free(node)
+    fit = [
+        (free[name] - state.taken[node][name]) // amounts[name] for name in free if amounts[name]
+    ]
+    fit += [] if role.per_node is None else [role.per_node - pods]
+    return max(0, min(fit, default=0))
 
 
 def check_sharing(action: Start, job: Job, state: State) -> None:

@@ -19,6 +19,7 @@ from hivecore.verify._cells import check_chain, group_of_start
 from hivecore.verify._claims import check_claims
 from hivecore.verify._devices import check_devices
 from hivecore.verify._pods import (
+    check_balance,
     check_extra,
     check_gang,
     check_nodes,
@@ -130,6 +131,8 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                 state.expect_extras(job)
                 continue
             _check(action, job, state, is_charged=_runs_again(action, job, state))
+            if isinstance(action, Start):
+                check_balance(action, job, state)
 
 
 def _runs_again(action: Start | Promote, job: Job, state: State) -> bool:

@@ -19,6 +19,7 @@ from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.precedence import OUTSIDE, of_quota
 from hivecore.scheduler.moves.fragments import idle_and_usable
 from hivecore.scheduler.search.fewest import Fewest
+from hivecore.scheduler.search.limits import Limits, Victims
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "needs_other_nodes", "where_placed"]
 
-#: The jobs to evict, in order, and the reason for each.
-Victims = dict[str, str]
 #: The stages that refuse because too little is idle, and propose no victims.
 NAME_NO_VICTIMS = ("topology", "devices", "claims")
 _QUOTAS = "quotas"
@@ -71,9 +70,9 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
             victims = search.chosen(refused)
         if victims and not search.fewest.starts_without(stages, [*victims]):
             return {}, later
-    whole = search.whole(victims) if search.keeps_to_limits(victims) else {}
+    whole = search.limits.whole(victims) if search.limits.keep(victims) else {}
     if not whole:
-        state.wake_at = min(state.wake_at, search.wake_at)
+        state.wake_at = min(state.wake_at, search.limits.wake_at)
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
     if state.reserved:  # which may be evicted once they run
         keys += (BEGUN,)
@@ -137,55 +136,7 @@ class _Search:
         #: whether nodes lack room even if all candidates leave
         self.has_no_room = False
         self._costs: dict[str, tuple[int, int, int, float]] = {}
-        self.budgets = state.budgets
-        #: when more jobs may be evicted by their limits
-        self.wake_at = inf
-
-    def _is_protected(self, live: "Live") -> bool:
-        """Whether a job has not run for long enough, or too many of its quota were evicted."""
-        if not self.budgets.limits:
-            return False
-        time = self.budgets.free_at(live, self.now)
-        return time > self.now and self.wakes_at(time)
-
-    def _has_limit(self, name: str) -> bool:
-        """Whether only limits may keep a job, or jobs that share its GPUs, from being evicted."""
-        lives = [self.jobs[member] for member in self.stages.members(name) if member in self.jobs]
-        return any(map(self._is_protected, lives))
-
-    def wakes_at(self, time: float) -> bool:
-        """Note that more jobs may be evicted from a time on."""
-        self.wake_at = min(self.wake_at, time)
-        return True
-
-    def keeps_to_limits(self, names: Collection[str]) -> bool:
-        """Whether all of these may be evicted together."""
-        if not self.budgets.limits:
-            return True
-        time = self.budgets.all_free_at(self._evicted(names), self.now)
-        return time <= self.now or not self.wakes_at(time)
-
-    def _evicted(self, names: Iterable[str]) -> list["Live"]:
-        """Those that are told to leave when these do: pods that leave with their job are not."""
-        whole = self.whole(dict.fromkeys(names, ""))
-        lives = [self.jobs[name] for name in whole]
-        return [live for live in lives if live.extra_of not in whole]
-
-    def whole(self, victims: Victims) -> Victims:
-        """The victims with all that share their GPUs, and with their extra pods."""
-        return {
-            member: why
-            for name, why in self._with_extras(victims)
-            for member in self.stages.members(name)
-        }
-
-    def _with_extras(self, victims: Victims) -> Iterator[tuple[str, str]]:
-        """The victims, and their extra pods that do not stop yet, which come before them."""
-        for name, why in victims.items():
-            for extra, live in self.jobs[name].extras.items():
-                if live.runs and not live.for_job:
-                    yield extra, victims.get(extra, why)
-            yield name, why
+        self.limits = Limits(state)
 
     def chosen(self, refused: Refused) -> Victims:
         """The victims with which the unit starts, in order; none: there are none."""
@@ -249,7 +200,7 @@ class _Search:
             tried = self._tried(refused, victims, stay, named) if victims or stay else refused
         if not isinstance(tried, Refused):
             victims = victims if tried else self._least(victims)
-            if self.keeps_to_limits(victims):
+            if self.limits.keep(victims):
                 return self._improved(victims)
             return self._searched({}, self._candidates)
         if tried.cell_victims and any(
@@ -258,8 +209,8 @@ class _Search:
             self.hindered_by += (BEGUN,)  # cells may propose other victims then
         searched: Victims = {}
         may_help = not (stay and tried.cell_victims) and self._may_help(tried)
-        if may_help or any(map(self._has_limit, stay)):
-            named = victims if self.keeps_to_limits(victims) else {}
+        if may_help or any(map(self.limits.may_protect, stay)):
+            named = victims if self.limits.keep(victims) else {}
             searched = self._searched(named, self._candidates)
         if self.has_no_room:
             self.hindered_by += where_placed(self.stages.released(self.unit.kind))
@@ -369,7 +320,7 @@ class _Search:
         if live is None or name in self.needed or name in self.above:
             return False
         may = live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
-        return may and not self._is_protected(live)
+        return may and not self.limits.is_protected(live)
 
     def _may_lose(self, live: "Live") -> bool:
         """Whether the quota of a job may lose it to that of the job that waits."""
@@ -396,7 +347,7 @@ class _Search:
                 importance = reclaimed + (0 if borrowed[name] else _PRIORITIES)
             if not why or live.for_job or name in needed or name in above:
                 continue
-            if (not shares and not self._is_protected(live)) or (
+            if (not shares and not self.limits.is_protected(live)) or (
                 shares and self._may_leave_first(name, why)
             ):
                 ranks.append((importance, (now - live.since) * gpus, name, why))
@@ -488,7 +439,7 @@ class _Search:
 
     def _is_allowed(self, names: Collection[str]) -> bool:
         """Whether these may be evicted together."""
-        return self.keeps_to_limits(names) and self._is_fair(names)
+        return self.limits.keep(names) and self._is_fair(names)
 
     def _is_fair(self, names: Iterable[str]) -> bool:
         """Whether no quota loses more than it has borrowed, up to a part of one job."""
@@ -526,19 +477,9 @@ class _Search:
         if victims or len(candidates) <= FEW:
             return victims
         victims = self._by_turns(named, names)  # counting does not know all that the stages ask for
-        if victims or not self._allowed:
+        if victims or not self.limits.allowed:
             return victims
-        return self._by_turns({}, self._largest(candidates))
-
-    def _largest(self, names: Iterable[str]) -> list[str]:
-        """Of each quota with a limit, its largest jobs of which all may be evicted together."""
-        left, largest = Counter(self._allowed), set[str]()
-        for name in sorted(names, key=lambda name: (-self.jobs[name].job.gpus, name)):
-            taken = {quota: most for quota, most in self._evictions(name).items() if quota in left}
-            if all(most <= left[quota] for quota, most in taken.items()):
-                left.subtract(taken)
-                largest.add(name)
-        return [name for name in names if name in largest]
+        return self._by_turns({}, self.limits.largest(candidates))
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
         """An irreducible subset of the shortest prefix of these jobs that is enough."""
@@ -576,7 +517,7 @@ class _Search:
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
         """The first of these sets without which the unit starts."""
         candidates = self._candidates
-        for names in islice(filter(self.keeps_to_limits, proposals), _MOST_PROPOSALS):
+        for names in islice(filter(self.limits.keep, proposals), _MOST_PROPOSALS):
             if self._is_fair(names) and self.fewest.starts_without(self.stages, names):
                 return self._least({name: candidates[name] for name in names})
         return {}
@@ -584,24 +525,16 @@ class _Search:
     def _proposals(self, named: Victims, names: Collection[str]) -> Proposals:
         """Sets of these candidates that may be enough."""
         stages, loads = self.stages, self._loads(names)
-        evictions = {name: self._evictions(name) for name in names} if self._allowed else {}
+        evictions = (
+            {name: self.limits.evictions(name) for name in names} if self.limits.allowed else {}
+        )
         costs = {
             name: Candidate(self._cost(name), *loads.get(name, (0.0, "")), evictions.get(name, {}))
             for name in names
         }
         room = Room(stages, self.jobs, dict.fromkeys([*named, *names]))
         closed, within = frozenset(stages.unhealthy()), stages.domains_for(self.job)
-        return Proposals(room, [self.unit], costs, closed, within, allowed=self._allowed)
-
-    @cached_property
-    def _allowed(self) -> dict[str, int]:
-        """By quota with a limit, how many of its jobs may be evicted now."""
-        quotas = {live.job.quota for live in self.running.values()}
-        return self.budgets.left(quotas, self.now)
-
-    def _evictions(self, name: str) -> Counter[str]:
-        """By quota, how many jobs are evicted when a job leaves."""
-        return Counter(live.job.quota for live in self._evicted([name]))
+        return Proposals(room, [self.unit], costs, closed, within, allowed=self.limits.allowed)
 
     def _loads(self, names: Iterable[str]) -> dict[str, tuple[float, str]]:
         """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
