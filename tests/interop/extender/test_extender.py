@@ -450,6 +450,91 @@ def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api, label):
     assert world.scheduler.job("pods:x/w").where.must == "rack"
 
 
+def of_kubernetes(kind, version, name, **spec):
+    """An object of Kubernetes' own API that defines gangs."""
+    api = {"kind": kind, "apiVersion": f"scheduling.k8s.io/{version}"}
+    return {**api, "metadata": {"name": name, "namespace": "x"}, "spec": spec}
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3"])
+def test_a_pod_group_of_kubernetes_says_what_its_gang_needs(worlds, version):
+    world = worlds("topology")
+    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
+    for pod in pods:
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "w"}
+    world.cluster.create(*pods)
+    group = of_kubernetes("PodGroup", version, "w", schedulingPolicy={"gang": {"minCount": 2}})
+    group["metadata"]["annotations"] = {f"{KEY}/network-topology-spec": RACK}
+    world.cluster.watch("ADDED", group)
+    other = {"kind": "PodGroupList", "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "items": []}
+    world.ask("/v1/watch", other)
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"w0", "w1"}
+    assert world.scheduler.job("pods:x/w").where.must == "rack"
+
+
+def test_pods_of_a_basic_group_start_as_they_come(worlds):
+    world = worlds("topology")
+    group = of_kubernetes("PodGroup", "v1alpha2", "w", schedulingPolicy={"basic": {}})
+    world.cluster.watch("ADDED", group)
+    for i in range(2):
+        pod = koordinator_pod(f"w{i}", "a", 2)
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "w"}
+        world.cluster.run(pod)
+        assert len(world.cluster.bound()) == i + 1
+
+
+def test_each_replica_of_a_group_of_a_workload_is_a_gang(worlds):
+    world = worlds("topology")
+    policy = {"gang": {"minCount": 2}}
+    groups = [{"name": "driver", "policy": {"basic": {}}}, {"name": "worker", "policy": policy}]
+    world.cluster.watch("ADDED", of_kubernetes("Workload", "v1alpha1", "w", podGroups=groups))
+    for name, group, key in (("d", "driver", ""), ("a0", "worker", "a"), ("b0", "worker", "b")):
+        pod = koordinator_pod(name, "a", 1)
+        pod["spec"]["workloadRef"] = {"name": "w", "podGroup": group}
+        if key:
+            pod["spec"]["workloadRef"]["podGroupReplicaKey"] = key
+        world.cluster.create(pod)
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"d"}
+    assert world.cluster.told["a0"] == "1 of the 2 pods that 'x/w/worker/a' needs are there"
+    pod = koordinator_pod("a1", "a", 1)
+    pod["spec"]["workloadRef"] = {"name": "w", "podGroup": "worker", "podGroupReplicaKey": "a"}
+    world.cluster.run(pod)
+    assert set(world.cluster.bound()) == {"d", "a0", "a1"}
+    assert set(world.states()) == {"pods:x/w/driver", "pods:x/w/worker/a"}
+    assert world.ask("/v1/watch", {"kind": "WorkloadList", "items": []}) == (200, {})
+    world.ask(
+        "/v1/watch",
+        {"kind": "WorkloadList", "apiVersion": "scheduling.k8s.io/v1alpha1", "items": []},
+    )
+    world.cluster.pump()
+    assert world.cluster.told["b0"].startswith("the PodGroup 'x/w/worker/b' is not known")
+
+
+@pytest.mark.parametrize(
+    ("item", "says"),
+    [
+        (
+            of_kubernetes("PodGroup", "v1alpha2", "g", schedulingPolicy={"gang": {}}),
+            "PodGroup 'g': spec.schedulingPolicy.gang.minCount: is missing",
+        ),
+        (
+            of_kubernetes("Workload", "v1alpha1", "g", podGroups=[{"policy": {"basic": {}}}]),
+            "Workload 'g': spec.podGroups[0].name: is missing",
+        ),
+        (
+            of_kubernetes("Workload", "v1alpha1", "g", podGroups=[{"name": "w", "policy": 3}]),
+            "Workload 'g': spec.podGroups[0].policy must be a mapping, not 3",
+        ),
+    ],
+)
+def test_a_group_of_kubernetes_that_makes_no_sense_is_named(worlds, item, says):
+    status, found = worlds("cells").ask("/v1/watch", {"type": "ADDED", "object": item})
+    assert status == 400
+    assert found["Error"].endswith(says)
+
+
 def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
     world = worlds("topology")
     world.cluster.create(of_group("w0", "w", label="scheduling.x-k8s.io/pod-group"))

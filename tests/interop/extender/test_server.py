@@ -208,6 +208,26 @@ def test_pod_groups_of_both_apis_are_followed(tmp_path):
         until(lambda: {"x0", "s0"} <= set(bound(api)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("k8s-podgroups", {"schedulingGroup": {"podGroupName": "g"}}),
+        ("k8s-workloads", {"workloadRef": {"name": "g", "podGroup": "workers"}}),
+    ],
+)
+def test_the_gangs_of_kubernetes_itself_are_followed(tmp_path, kind, spec):
+    with served(tmp_path) as (api, server, scheduler):
+        for name in ("p0", "p1"):
+            pod = koordinator_pod(name, "b", 2)
+            pod["spec"] |= spec
+            api._put("pods", pod)
+        until(lambda: "is not known" in str(scheduler.failures.get("p0")))
+        api.add_pod_group("g", 2, kind=kind)
+        until(lambda: {"p0", "p1"} <= set(bound(api)))
+        (job,) = server.jobs()
+        assert job == ("pods:x/g" if kind == "k8s-podgroups" else "pods:x/g/workers")
+
+
 def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
     def refuse(request):
         return 403 if "scheduling.x-k8s.io" in request.path else 0

@@ -64,6 +64,18 @@ def test_the_label_of_either_api_names_a_pod_group():
         read_gang_pod(pod(labels={label: "two", LABEL: "one"}))
 
 
+def test_kubernetes_names_a_pod_group_or_the_group_of_a_workload():
+    group = {"schedulingGroup": {"podGroupName": "one"}}
+    member = read_gang_pod({**pod({"name": "three", "min-available": "2"}), "spec": group})
+    assert (member.gang, member.spec) == ("ai/one", None)
+    with pytest.raises(ValueError, match=r"podGroupName: is 'one', and pod-group.sched.* is 'two'"):
+        read_gang_pod({**pod(labels={LABEL: "two"}), "spec": group})
+    workload = {"name": "w", "podGroup": "workers"}
+    assert read_gang_pod({**pod(), "spec": {"workloadRef": workload}}).gang == "ai/w/workers"
+    workload["podGroupReplicaKey"] = "7"
+    assert read_gang_pod({**pod(), "spec": {"workloadRef": workload}}).gang == "ai/w/workers/7"
+
+
 def test_the_older_label_has_its_own_minimum():
     labels = {f"{LABEL}/name": "g", f"{LABEL}/min-available": "3"}
     assert read_gang_pod(pod({"min-available": "2"}, labels)).spec.min_members == 3

@@ -20,7 +20,13 @@ from aiohttp import web
 
 __all__ = ["FakeApiServer"]
 
-X_PREFIX = "/apis/scheduling.x-k8s.io/v1alpha1/"
+#: What resources of these APIs are called here beside others of the same name.
+PREFIXES = {
+    "/apis/scheduling.x-k8s.io/v1alpha1/": "x-",
+    "/apis/scheduling.k8s.io/v1alpha1/": "k8s-",
+    "/apis/scheduling.k8s.io/v1alpha2/": "k8s-",
+    "/apis/scheduling.k8s.io/v1alpha3/": "v1alpha3-",
+}
 KINDS = {
     "pods": "Pod",
     "nodes": "Node",
@@ -28,6 +34,8 @@ KINDS = {
     "leases": "Lease",
     "podgroups": "PodGroup",
     "x-podgroups": "PodGroup",
+    "k8s-podgroups": "PodGroup",
+    "k8s-workloads": "Workload",
     "resourceslices": "ResourceSlice",
     "deviceclasses": "DeviceClass",
     "devicetaintrules": "DeviceTaintRule",
@@ -38,6 +46,8 @@ VERSIONS = {
     "leases": "coordination.k8s.io/v1",
     "podgroups": "scheduling.sigs.k8s.io/v1alpha1",
     "x-podgroups": "scheduling.x-k8s.io/v1alpha1",
+    "k8s-podgroups": "scheduling.k8s.io/v1alpha2",
+    "k8s-workloads": "scheduling.k8s.io/v1alpha1",
     **dict.fromkeys(("resourceslices", "deviceclasses", "resourceclaims"), "resource.k8s.io/v1"),
     "devicetaintrules": "resource.k8s.io/v1beta2",
 }
@@ -123,7 +133,12 @@ class FakeApiServer:
 
     def add_pod_group(self, name, min_member, namespace="x", kind="podgroups"):
         meta = {"name": name, "namespace": namespace}
-        return self._put(kind, {"metadata": meta, "spec": {"minMember": min_member}})
+        policy = {"gang": {"minCount": min_member}}
+        spec = {
+            "k8s-podgroups": {"schedulingPolicy": policy},
+            "k8s-workloads": {"podGroups": [{"name": "workers", "policy": policy}]},
+        }.get(kind, {"minMember": min_member})
+        return self._put(kind, {"metadata": meta, "spec": spec})
 
     def set_phase(self, name, phase, namespace="x"):
         with self._lock:
@@ -330,7 +345,10 @@ class FakeApiServer:
 
     async def _answer(self, request):
         assert request.headers["Authorization"] == "Bearer secret"
-        path = request.path.replace(X_PREFIX, "x-")
+        path, prefix = request.path, ""
+        for start, called in PREFIXES.items():
+            if path.startswith(start):
+                path, prefix = path.removeprefix(start), called
         for group in GROUPS:
             path = path.removeprefix(group)
         if (("/v1beta2/" in path) != ("devicetaintrules" in path)) or "/v1alpha3/" in path:
@@ -340,8 +358,9 @@ class FakeApiServer:
         namespace = ""
         if parts[0] == "namespaces":
             namespace, parts = parts[1], parts[2:]
-        kind, rest = parts[0], parts[1:]
-        if kind not in KINDS or ("podgroups" in kind and not self.has_pod_groups):
+        kind, rest = prefix + parts[0], parts[1:]
+        is_missing = kind.endswith(("podgroups", "workloads")) and not self.has_pod_groups
+        if kind not in KINDS or is_missing:
             raise Refused(404, "no such kind")
         if not rest and request.method == "GET":
             if request.query.get("watch") == "true":

@@ -6,9 +6,8 @@ from typing import Any
 
 from hivecore.interop.extender.annotations import read_devices, read_place
 from hivecore.interop.extender.claims import KINDS
+from hivecore.interop.extender.gang_objects import GANG_KINDS, called_by_api, read_gangs
 from hivecore.interop.extender.pod_jobs import PodJobs
-from hivecore.interop.koordinator import read_pod_group
-from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod, mapping_in
 from hivecore.interop.kubernetes.pods import node_of, owner_name
@@ -20,7 +19,7 @@ _DEFAULT = "default-scheduler"
 
 
 class JobInformer(ClusterInformer):
-    """Pods, nodes and PodGroups of a cluster, and the objects of its device claims.
+    """Pods and nodes of a cluster, what defines its gangs, and the objects of its device claims.
 
     A node is healthy if it is ready and schedulable; those that are not reported stay as the
     scheduler has them.
@@ -28,7 +27,7 @@ class JobInformer(ClusterInformer):
     :param settled: is called for every pod that is bound, or gone.
     """
 
-    kinds = (*ClusterInformer.kinds, KIND, X_KIND, *KINDS)
+    kinds = (*ClusterInformer.kinds, *GANG_KINDS, *KINDS)
 
     def __init__(
         self, scheduler: Scheduler, jobs: PodJobs, settled: Callable[[str], object]
@@ -46,7 +45,7 @@ class JobInformer(ClusterInformer):
 
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event, or a list of objects, as `ClusterInformer.apply`."""
-        return super().apply(_by_api(events))
+        return super().apply(called_by_api(events))
 
     def _is_ours(self, pod: Mapping[str, Any]) -> bool:
         try:
@@ -95,12 +94,9 @@ class JobInformer(ClusterInformer):
             self._set_ready(node, self._ready.get(node, node in self._nodes()))
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
-        if kind in (KIND, X_KIND):
-            gone = type_ == "DELETED"
-            # Watches of both APIs come here; each names its own by its kind.
-            record = {**item, "kind": KIND}
-            group = None if gone else read_pod_group(record, strict=True)
-            self._jobs.set_group(kind, owner_name(Field(item)), group)
+        if kind in GANG_KINDS:
+            groups = {} if type_ == "DELETED" else read_gangs(kind, item)
+            self._jobs.set_groups(kind, owner_name(Field(item)), groups)
         elif kind in KINDS:
             self._jobs.see_object(kind, type_, item)
             node = mapping_in(item, "spec").get("nodeName")
@@ -132,7 +128,7 @@ class JobInformer(ClusterInformer):
     def _listed(self, kind: str, names: set[str]) -> None:
         if kind == "Pod":
             self._jobs.listed()
-        elif kind in (KIND, X_KIND):
+        elif kind in GANG_KINDS:
             self._jobs.keep_groups(kind, names)
         else:
             self._has_nodes |= kind == "Node"
@@ -145,15 +141,3 @@ def is_of_others(pod: Mapping[str, Any], names: frozenset[str]) -> bool:
     :param names: of the schedulers that are ours.
     """
     return (Field(pod)["spec"]["schedulerName"].text() or _DEFAULT) not in names
-
-
-def _by_api(events: Any) -> Any:
-    """An event or a list with PodGroups of the newer API called by `X_KIND`."""
-    if not isinstance(events, Mapping):
-        return events
-    if "object" in events:
-        return {**events, "object": _by_api(events["object"])}
-    kind = events.get("kind")
-    if kind in (KIND, f"{KIND}List") and events.get("apiVersion") == VERSIONS[1]:
-        return {**events, "kind": kind.replace(KIND, X_KIND)}
-    return events

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from hivecore.interop.extender.claims import KINDS
+from hivecore.interop.extender.gang_objects import GANG_KINDS
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
-from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.link import ClusterLink
 from hivecore.interop.kubernetes.pods import PodId
@@ -20,23 +20,21 @@ from hivecore.interop.kubernetes.serving.logs import LOG
 
 __all__ = ["PodLink"]
 
-_POD_GROUPS = {
-    kind: f"/apis/{api}/podgroups" for kind, api in zip((KIND, X_KIND), VERSIONS, strict=True)
-}
 _AFTER_CHANGES = 0.005  # seconds: changes come in bursts
 _LEAST = 1.0  # seconds between two touches of a pod
 
 
 class PodLink(ClusterLink):
-    """Follows nodes, PodGroups and pods of a cluster for a service, and touches pods."""
+    """Follows nodes, pods and what defines gangs for a service, and touches pods."""
 
     _service: PodService
 
     def __init__(self, service: PodService, api: ApiServer) -> None:
         kinds = {} if service.extender.jobs.claims is None else KINDS
-        paths = {"Node": "/api/v1/nodes", **_POD_GROUPS, **kinds, "Pod": "/api/v1/pods"}
+        groups = {name: kind.path() for name, kind in GANG_KINDS.items()}
+        paths = {"Node": "/api/v1/nodes", **groups, **kinds, "Pod": "/api/v1/pods"}
         rules = (kind for kind in kinds if "." in kind)
-        super().__init__(service, api, paths, (*_POD_GROUPS, *rules))
+        super().__init__(service, api, paths, (*groups, *rules))
         service.touches = True
         self._touched: dict[str, float] = {}
 

@@ -14,6 +14,7 @@ from hivecore.devices import DeviceAllocation
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import check_devices, event_of, lone_name
+from hivecore.interop.extender.gang_objects import owner_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     PREFIX,
@@ -184,17 +185,17 @@ class PodJobs(RunningPods):
             self._unsettled |= dict.fromkeys(one.job for one in self._new_others.values())
             self._inherited.clear()
 
-    def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:
-        """What a PodGroup of one of the kinds says; ``None``: it is gone."""
-        groups = self._groups.setdefault(kind, {})
-        known = groups.pop(name, None)
-        if group is None:
+    def set_groups(self, kind: str, name: str, groups: Mapping[str, GangSpec]) -> None:
+        """The gangs that an object of one of the kinds defines; none: it is gone."""
+        by_name = self._groups.setdefault(kind, {})
+        known = by_name.pop(name, None)
+        if not groups:
             return
-        groups[name] = group
+        by_name[name] = groups
         for gang in self._gangs.values():
-            if any(member.request.gang == name for member in gang.members.values()):
+            if any(owner_of(member.request.gang) == name for member in gang.members.values()):
                 self._unsettled[gang.name] = None
-                if known not in (None, group):
+                if known not in (None, groups):
                     gang.is_redefined, gang.refused = True, ""
 
     def set_node(self, node: str, healthy: bool) -> None:

@@ -1,7 +1,7 @@
 """Pods beyond those that their jobs have places for, and pods that run without a place."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
 
@@ -11,6 +11,7 @@ from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import Adopter, event_of, lone_name
 from hivecore.interop.extender.claimed_pods import ClaimedPods
+from hivecore.interop.extender.gang_objects import owner_of, renamed
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import (
     Request,
@@ -28,6 +29,7 @@ from hivecore.scheduler import Action, Job, Preempt, Reject, Role, Scheduler, Sc
 __all__ = ["RunningPods"]
 
 _ALL = 2**31  # more pods than there are
+_REPLICA = 3  # slashes in the name of a gang that is one of several of a Workload's group
 
 
 class RunningPods(ClaimedPods):
@@ -36,7 +38,8 @@ class RunningPods(ClaimedPods):
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
         super().__init__(scheduler)
         self._tell = tell
-        self._groups: dict[str, dict[str, GangSpec]] = {}  # by kind and name
+        # by kind, object and gang
+        self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
         self._events: list[SchedulerEvent] = []
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
@@ -66,11 +69,15 @@ class RunningPods(ClaimedPods):
             self._unsettled[job] = None
 
     def _group(self, gang: str) -> GangSpec | None:
-        """What the PodGroup of a gang says.
+        """What the PodGroup of a gang says, or the Workload.
 
         :raises ValueError: each API has one, and they differ.
         """
-        groups = [by_name[gang] for by_name in self._groups.values() if gang in by_name]
+        owner, names = owner_of(gang), [gang]
+        if gang.count("/") == _REPLICA:
+            names.append(gang.rpartition("/")[0])
+        defined = [by_owner[owner] for by_owner in self._groups.values() if owner in by_owner]
+        groups = [renamed(each[name], gang) for each in defined for name in names if name in each]
         if len(groups) > 1 and groups[0] != groups[1]:
             raise ValueError(f"two PodGroups {show(gang)}, of different APIs, say different things")
         return groups[0] if groups else None
@@ -181,7 +188,7 @@ class RunningPods(ClaimedPods):
         return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
 
     def keep_groups(self, kind: str, names: set[str]) -> None:
-        """There are no PodGroups of a kind but these."""
+        """There are no objects of a kind that define gangs but these."""
         groups = self._groups.get(kind, {})
         self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 

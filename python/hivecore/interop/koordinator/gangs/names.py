@@ -21,15 +21,11 @@ __all__ = [
     "TOTAL",
     "VERSIONS",
     "WAIT_TIME",
-    "X_KIND",
     "X_POD_GROUP",
 ]
 
 KIND = "PodGroup"
 VERSIONS = ("scheduling.sigs.k8s.io/v1alpha1", "scheduling.x-k8s.io/v1alpha1")
-
-#: What the kind of the second of these groups is called where both are watched.
-X_KIND = "PodGroup.scheduling.x-k8s.io"
 
 # Labels of pods that name their PodGroup, by the group of its API.
 POD_GROUP = "pod-group.scheduling.sigs.k8s.io"

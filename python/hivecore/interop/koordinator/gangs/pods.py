@@ -52,6 +52,7 @@ _LONGEST = 2**60
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _MODES: dict[str, GangMode] = {"Strict": "strict", "NonStrict": "non-strict"}
 _POLICIES: dict[str, MatchPolicy] = {policy: policy for policy in get_args(MatchPolicy)}
+_WORKLOAD_REF = ("name", "podGroup", "podGroupReplicaKey")
 #: The annotations of a PodGroup that are read.
 _OF_GROUP = (TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS, SPEC)
 
@@ -86,16 +87,18 @@ def read_gang_pod(
     :param per_second: how many of the caller's units of time are a second.
     :param strict: whether an error takes the place of a default: for a text that cannot be read,
         for two names of the gang, and for a definition without a name.
-    :raises ValueError: a name is missing, the two labels of PodGroups differ, or the rules of the
-        topology cannot be read; the message names the pod.
+    :raises ValueError: a name is missing, it names several PodGroups, or the rules of the topology
+        cannot be read; the message names the pod.
     :raises TypeError: something is of a wrong type.
 
     The name is that of the first of these: the label of PodGroups,
     "pod-group.scheduling.sigs.k8s.io" or "scheduling.x-k8s.io/pod-group" by the group of their API,
-    the label "pod-group.scheduling.sigs.k8s.io/name", the annotation. With a label of PodGroups the
-    PodGroup defines the gang. Without a minimum that can be read there is no definition. All else
-    has defaults, and takes them where it cannot be read: as many pods in total as the minimum,
-    strict, once-satisfied, ``default_wait_time``, a group of its own. Durations are rounded up.
+    ``spec.schedulingGroup`` or ``spec.workloadRef`` of Kubernetes ("workload/group", and the key of
+    its replica), the label "pod-group.scheduling.sigs.k8s.io/name", the annotation. With one of the
+    first four the object that it names defines the gang. Without a minimum that can be read there
+    is no definition. All else has defaults, and takes them where it cannot be read: as many pods in
+    total as the minimum, strict, once-satisfied, ``default_wait_time``, a group of its own.
+    Durations are rounded up.
     Source: Koordinator, ``tryInitByPodConfig``; a negative minimum cannot be read here.
 
     >>> from hivecore.interop.koordinator import read_gang_pod
@@ -119,7 +122,7 @@ def read_gang_pod(
     with named_object(document, "Pod"):
         metadata = document["metadata"]
         labels, annotations = metadata["labels"], metadata["annotations"]
-        by_object = _pod_group(labels)
+        by_object = _pod_group(labels, document["spec"])
         local = by_object or labels[LIGHT_NAME].text() or annotations[GANG_NAME].text()
         if strict:
             _check_names(labels, annotations, local)
@@ -242,12 +245,23 @@ def _check_keys(metadata: Field) -> None:
                 raise field.error(f"is unknown, is {meant} meant?")
 
 
-def _pod_group(labels: Field) -> str:
-    """The PodGroup that a pod names, whichever API it is of."""
-    own, other = labels[POD_GROUP].text(), labels[X_POD_GROUP].text()
-    if own and other and own != other:
-        raise labels[X_POD_GROUP].error(f"is {show(other)}, and {POD_GROUP} is {show(own)}")
-    return own or other
+def _pod_group(labels: Field, spec: Field) -> str:
+    """The PodGroup that a pod names, whichever API it is of, or the group of a Workload."""
+    fields = {
+        POD_GROUP: labels[POD_GROUP],
+        X_POD_GROUP: labels[X_POD_GROUP],
+        "its schedulingGroup": spec["schedulingGroup"]["podGroupName"],
+    }
+    names = {key: text for key, field in fields.items() if (text := field.text())}
+    if "workloadRef" in spec:
+        fields["its workloadRef"] = reference = spec["workloadRef"]
+        parts = (reference[key].text() for key in _WORKLOAD_REF)
+        names["its workloadRef"] = "/".join(filter(None, parts))
+    first = next(iter(names), "")
+    for key, name in names.items():
+        if name != names[first]:
+            raise fields[key].error(f"is {show(name)}, and {first} is {show(names[first])}")
+    return names.get(first, "")
 
 
 def _check_names(labels: Field, annotations: Field, name: str) -> None:
