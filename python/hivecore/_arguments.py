@@ -110,7 +110,7 @@ def as_positive(value: Any, name: str, most: float) -> float:
 
 def as_name(value: Any, name: str) -> str:
     """The non-empty plain string, or a TypeError or ValueError that names the argument."""
-    text = as_text(value, name)
+    text = value if type(value) is str else as_text(value, name)
     if not text:
         raise ValueError(f"{name} must not be empty")
     return text

@@ -233,8 +233,9 @@ class Named(Record, frozen=True):
 
     def replace(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""
-        if changes.keys() != {"name"}:
+        name = changes.get("name")
+        if type(name) is not str or not name or len(changes) > 1:
             return Record.replace(self, **changes)
         made: Self = self.__copy__()  # type: ignore[attr-defined]
-        force_setattr(made, "name", as_name(changes["name"], "name"))
+        force_setattr(made, "name", name)
         return made

@@ -164,8 +164,9 @@ class AffinityGroup:
 
     def replace(self, **changes: Any) -> Self:
         """The same group but for these arguments."""
-        if len(changes) == 1 and "name" in changes:
-            return self._renamed(as_name(changes["name"], "name"))
+        name = changes.get("name")
+        if type(name) is str and name and len(changes) == 1:
+            return self._renamed(name)
         return type(self)(**(self._arguments() | changes))
 
     def _renamed(self, name: str) -> Self:

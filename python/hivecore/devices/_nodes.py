@@ -65,7 +65,7 @@ class Nodes:
 
     def number(self, name: str) -> int:
         """The number of a node, which must be there."""
-        number = self.by_name.get(as_text(name, "node"))
+        number = self.by_name.get(name if type(name) is str else as_text(name, "node"))
         if number is None:
             raise KeyError(f"node={name!r}: there is no such node")
         return number
@@ -94,7 +94,8 @@ class Nodes:
 
         :raises KeyError: it has no such GPU.
         """
-        inventory = self.inventory(number)
+        inventory = self.inventories[number]
+        assert inventory is not None
         known = self._gpu_bits.get(id(inventory))
         if known is None or known[0] is not inventory:
             if len(self._gpu_bits) >= _MOST_INVENTORIES:

@@ -52,7 +52,8 @@ class Owners:
 
     def number(self, name: str, argument: str = "name") -> int:
         """The number of an owner, which must be there."""
-        owner = entry(self.numbers, name, argument)
+        known = self.numbers
+        owner = known.get(name) if type(name) is str else entry(known, name, argument)
         if owner is None:
             raise KeyError(f"{argument}={name!r}: has no devices")
         return owner
@@ -162,7 +163,7 @@ class Owners:
             del self.reservations[name]
             for user in held.users:
                 del self.through[user]
-        reservation = self._leave(name)
+        reservation = self._leave(name) if self.through else ""
         if reservation:
             self.settle(reservation)
 

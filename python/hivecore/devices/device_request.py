@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from msgspec import StructMeta
 
-from hivecore._arguments import as_choice, as_int, as_mapping, as_name, as_tuple, tuple_of
+from hivecore._arguments import as_choice, as_int, as_mapping, as_tuple, tuple_of
 from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, within
 from hivecore.devices._pairs import (
     MOST,
@@ -283,13 +283,14 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
 
     def replace(self, **changes: Any) -> Self:
         """The same request with other values of some fields: of those that it has."""
-        if changes.keys() != {"name"}:
+        name = changes.get("name")
+        if type(name) is not str or not name or len(changes) > 1:
             return Record.replace(self, **changes)
         other: Self = self.__copy__()  # type: ignore[attr-defined]
-        force_setattr(other, "name", as_name(changes["name"], "name"))
+        force_setattr(other, "name", name)
         query = getattr(self, "_query", None)
         if query is not None:
-            other.remember(query)
+            _put_query(other, query)
         return other
 
     def _choose_joint(self) -> None:

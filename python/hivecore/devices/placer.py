@@ -435,35 +435,37 @@ class DevicePlacer(DeviceLedger):
         :raises ValueError: an owner has devices already, is named twice or has no name, or there
             are not as many places as owners.
         """
-        as_instance(request, "request", DeviceRequest)
-        names = [as_name(name, "owners") for name in as_tuple(owners, "owners")]
-        given = [as_tuple(place, "places") for place in as_tuple(places, "places")]
-        if len(given) != len(names) or any(len(place) != 2 for place in given):
+        if type(request) is not DeviceRequest:
+            as_instance(request, "request", DeviceRequest)
+        given, all_places = as_tuple(owners, "owners"), as_tuple(places, "places")
+        if len(given) != len(all_places):
             raise ValueError("places: must be a node and GPUs for each owner")
         with self._lock:
-            known = self._owners.numbers.keys()
-            if len(set(names)) < len(names) or not known.isdisjoint(names):
-                raise ValueError("owners: one has devices already, or is named twice")
             nodes, how, query = self._nodes, self._policy_number(None), self._nodes.query(request)
-            numbers = [nodes.number(node) for node, _ in given]
-            chosen = [
-                (number, nodes.visible_with(number, _as_minors(gpus)))
-                for number, (_, gpus) in zip(numbers, given, strict=True)
-            ]
-            taken = self._core.take(query, how, chosen)
+            names: dict[str, Any] = {}  # with the devices that each may have
+            for owner, place in zip(given, all_places, strict=True):
+                name = owner if type(owner) is str and owner else as_name(owner, "owners")
+                pair = place if type(place) is tuple else as_tuple(place, "places")
+                if len(pair) != 2:
+                    raise ValueError("places: must be a node and GPUs for each owner")
+                if name in names or name in self._owners.numbers:
+                    raise ValueError("owners: one has devices already, or is named twice")
+                number = nodes.number(pair[0])
+                names[name] = number, nodes.visible_with(number, _as_minors(pair[1]))
+            taken = self._core.take(query, how, [*names.values()])
             if isinstance(taken, tuple):
                 at, code = taken
-                look = self._core.examine(query, how, *chosen[at], idle=True)
-                waiting = request.replace(name=names[at])
+                name, (number, masks) = [*names.items()][at]
+                look = self._core.examine(query, how, number, masks, idle=True)
+                waiting = request.replace(name=name)
                 return (self._waiting(waiting, ((CODES[code], 1),), look[0] != 0),)
-            for name, (owner, _) in zip(names, taken, strict=True):
-                self._owners.book(name, owner, request.priority)
+            decisions = []
+            for name, (number, plan) in zip(names, taken, strict=True):
+                self._owners.book(name, number, request.priority)
                 if how == _FGD:
                     self._mix.see(request)
-            return tuple(
-                self._bound(request.replace(name=name), plan, "", False)
-                for name, (_, plan) in zip(names, taken, strict=True)
-            )
+                decisions.append(self._bound(request.replace(name=name), plan, "", False))
+            return tuple(decisions)
 
     def reserve(self, decision: DeviceDecision, *, restricted: bool = False) -> None:
         """Carry out a decision to bind for a reservation: its devices are held for those whose
@@ -542,7 +544,7 @@ def _as_owners(names: Iterable[str]) -> frozenset[str]:
 
 
 def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:
-    minors = as_tuple(gpus, "gpus")
+    minors = gpus if type(gpus) is tuple else as_tuple(gpus, "gpus")
     if {*map(type, minors)} - {int}:
         return tuple([as_int(minor, "gpus", 0, 2**31 - 1) for minor in minors])
     return minors

@@ -165,7 +165,7 @@ class TenantQueues(QueueLedger):
                 tenant.offers = tenant.line.offers(tenant.mode == "fifo")
             size = job.size if self._order != "gpu-time" else self._start(tenant, job)
             charge = self._charge(tenant, size, passed)
-            return Departure(job, arrived, number, charge, tenant.weight)
+            return tuple.__new__(Departure, (job, arrived, number, charge, tenant.weight))
 
     @in_turn
     def peek(

@@ -68,9 +68,11 @@ def _end_waiting(state: State, live: Live) -> None:
 
 def forget(state: State, live: Live) -> None:
     """Forget a job."""
-    end_extras(state, live)
+    if live.extras:
+        end_extras(state, live)
     name = live.job.name
-    _take_back(state, name, (Start, TakeOver, Wait))
+    if state.outbox:
+        _take_back(state, name, (Start, TakeOver, Wait))
     state.turn(live, "end")
 
 
@@ -154,7 +156,8 @@ def _expect_no_extras(state: State, live: Live) -> None:
 
 def expect_no_more(state: State, live: Live) -> None:
     """Let no more pods join a job; those that come and leave by themselves end with it."""
-    _expect_no_extras(state, live)
+    if live.extras:
+        _expect_no_extras(state, live)
     if len(live.units) == 1:
         return
     for unit in live.units[1:]:

@@ -189,7 +189,7 @@ def _park(state: State, kind: Kind, refused: Refused) -> None:
 
 def offer_idle_cells(state: State, live: Live) -> None:
     """Let a job that waits for its tenant's cells wait for idle cells as well."""
-    if state.may_run_on_idle_cells(live):
+    if state.lending is not None and state.may_run_on_idle_cells(live):
         live.note(state.log)
         push(state, live.may_be_lent(state.kinds))
 

@@ -92,8 +92,7 @@ class Live:
     @classmethod
     def submitted(cls, job: Job, kind: Kind) -> Self:
         """A job that was just submitted."""
-        pods = [Pod(role.name, i) for role, _ in kind.sizes for i in role.first_numbers]
-        return cls(job, [Unit(job.name, job.name, kind, tuple(pods))])
+        return cls(job, [Unit(job.name, job.name, kind, kind.first_pods)])
 
     def copy(self) -> Self:
         """An equal job for a branch."""

@@ -29,42 +29,39 @@ def of_quota(quota: str) -> str:
 class Precedence:
     """The order among jobs, and among quotas, by name."""
 
-    __slots__ = ("_above", "_log")
+    __slots__ = ("_log", "order")
 
     def __init__(self, log: UndoLog, above: Mapping[str, Iterable[str]] | None = None) -> None:
         self._log = log
-        self._above = {name: set(others) for name, others in (above or {}).items()}
-
-    def __bool__(self) -> bool:
-        """Whether any job was evicted."""
-        return bool(self._above)
+        #: the jobs that each job must not evict; empty: no job was evicted
+        self.order = {name: set(others) for name, others in (above or {}).items()}
 
     def above(self, name: str) -> Collection[str]:
         """The jobs that a job must not evict."""
-        return self._above.get(name, ())
+        return self.order.get(name, ())
 
     def note(self, winner: str, victims: Collection[str]) -> None:
         """Jobs are evicted for another job."""
         if self._log.is_on:
-            before = {name: above.copy() for name, above in self._above.items()}
-            self._log.add((setattr, self, "_above", before))
+            before = {name: above.copy() for name, above in self.order.items()}
+            self._log.add((setattr, self, "order", before))
         gone = set(victims)
         over = {winner, *self.above(winner)}
-        gone.update([name for name, above in self._above.items() if not gone.isdisjoint(above)])
+        gone.update([name for name, above in self.order.items() if not gone.isdisjoint(above)])
         for name in gone:
-            self._above.setdefault(name, set()).update(over)
+            self.order.setdefault(name, set()).update(over)
 
     def clear(self) -> None:
         """An external event has happened."""
-        self._log.set(self, "_above", {})
+        self._log.set(self, "order", {})
 
     def branch(self, log: UndoLog) -> Self:
         """An equal for a branch."""
-        return type(self)(log, self._above)
+        return type(self)(log, self.order)
 
     def plain(self) -> dict[str, list[str]]:
         """The order as plain data."""
-        return {name: sorted(above) for name, above in self._above.items()}
+        return {name: sorted(above) for name, above in self.order.items()}
 
     @classmethod
     def of_plain(cls, log: UndoLog, data: Mapping[str, Iterable[str]]) -> Self:

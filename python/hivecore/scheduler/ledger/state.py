@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from hivecore._arguments import as_float
 from hivecore._trial import Transaction, Trials
@@ -35,10 +35,13 @@ from hivecore.scheduler.stages.units import Key, Unit, has_unit, owners_of
 
 __all__ = ["LATEST", "MICRO", "State"]
 
+_Result = TypeVar("_Result")
 #: The latest time that there is, in seconds.
 LATEST = 2.0**40
 #: Queues count microseconds.
 MICRO = 1_000_000
+#: By state the list of the jobs in it; the jobs in other states are not listed.
+_LISTS = {RUNNING: "running", LENT: "running", RESERVED: "reserved"}
 _MOST_CHANGES = 4096  # before `Losses` are listed again
 
 
@@ -181,8 +184,9 @@ class State(Trials):
     def happens(self, moment: float) -> None:
         """Note an external event, at a time that is checked."""
         self.now = moment
-        self.count_again()
-        if self.precedence:
+        if self.relief is not None:
+            self.relief.is_stale = True
+        if self.precedence.order:
             self.precedence.clear()
             self.waiting.touch((OUTSIDE,))
 
@@ -198,19 +202,21 @@ class State(Trials):
             raise InvariantError(f"job {name!r} is {before}: no transition {transition!r}")
         live.note(self.log)
         live.state = step.target
-        old, new = self._listed(before), self._listed(step.target)
-        if old is not new:
-            for jobs in (old, new):
-                if jobs is not None:
-                    self.log.keep(jobs, name)
+        old, new = _LISTS.get(before), _LISTS.get(step.target)
+        if old != new:
             if old is not None:
-                del old[name]
+                jobs = getattr(self, old)
+                self.log.keep(jobs, name)
+                del jobs[name]
             if new is not None:
-                new[name] = live
-        self.note_change(name)
-        if step.target not in (PENDING, LENT):
+                jobs = getattr(self, new)
+                self.log.keep(jobs, name)
+                jobs[name] = live
+        if self.losses is not None or self.relief is not None:
+            self.note_change(name)
+        if name in self.promised and step.target not in (PENDING, LENT):
             self.promise_no_more(name)
-        if step.reads or (step.reads is False and old is self.running):
+        if step.reads or (step.reads is False and old == "running"):
             self.stages.read(name, step.reads)
         if step.target == GONE:
             self.log.note(self._bring_back, live)
@@ -218,7 +224,7 @@ class State(Trials):
             if live.extra_of in self.jobs:
                 self.jobs[live.extra_of].extras.pop(name, None)
             self.stages.go(name)
-        if step.event:
+        if step.event and self.waiting.by_key:
             self.waiting.touch(((step.event, name),))
 
     def restart(self, live: Live, now: float) -> None:
@@ -286,19 +292,15 @@ class State(Trials):
             extras[live.job.name] = live
             _sort(extras)
 
-    def _listed(self, state: str) -> dict[str, Live] | None:
-        """The list of the jobs in a state; None: they are not listed."""
-        if state in (RUNNING, LENT):
-            return self.running
-        return self.reserved if state == RESERVED else None
-
     def add(self, live: Live) -> None:
         """Add a job."""
-        self.log.note(self.drop, live)
+        if self.log.is_on:
+            self.log.add((self.drop, live))
         self.came += 1
         live.number = self.came
         self._put(live)
-        self.waiting.touch((("stopped", live.job.name),))
+        if self.waiting.by_key:
+            self.waiting.touch((("stopped", live.job.name),))
 
     def _put(self, live: Live) -> None:
         """A job is known by its name."""
@@ -333,7 +335,8 @@ class State(Trials):
 
     def enqueue(self, unit: Unit) -> None:
         """Note that a unit is in a queue."""
-        self.log.keep(self.queued, unit.name)
+        if self.log.is_on:
+            self.log.keep(self.queued, unit.name)
         self.queued[unit.name] = unit
 
     def dequeue(self, name: str) -> Unit:
@@ -354,13 +357,24 @@ class State(Trials):
             or self.outbox
         ):
             return False
-        if self.queues.offers or self.waiting.is_touched or self.stages.is_stale:
+        if self.queues.offers or self.waiting.touched or self.stages.is_stale:
             return False
         return self.lending is None or not self.lending.offers
 
     def transaction(self) -> Transaction:
         """A trial whose changes to jobs, queues and parts stay unless an exception ends it."""
         return Transaction(self)
+
+    def keep(self, change: Callable[..., _Result], *arguments: Any) -> _Result:
+        """What a function of this state returns; an error undoes all of its changes."""
+        mark = self._mark()
+        try:
+            result = change(self, *arguments)
+        except BaseException:
+            self._rewind(mark)
+            raise
+        self._keep(mark)
+        return result
 
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
@@ -425,10 +439,11 @@ class State(Trials):
 
     def missing(self, live: Live) -> list[str]:
         """The jobs that have to start before a job may."""
-        others = () if live.runs else live.job.after
+        if not live.job.after or live.runs:
+            return []
         return [
             name
-            for name in others
+            for name in live.job.after
             if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
         ]
 
@@ -488,9 +503,8 @@ class State(Trials):
         for name, live in self.jobs.items():
             if live.extra_of:
                 self.jobs[live.extra_of].extras[name] = live
-            listed = self._listed(live.state)
-            if listed is not None:
-                listed[name] = live
+            if live.state in _LISTS:
+                getattr(self, _LISTS[live.state])[name] = live
             if live.state == RESERVED:
                 continue
             for unit in live.all_units:

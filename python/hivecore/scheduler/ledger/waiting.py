@@ -38,13 +38,15 @@ class _Line:
 class Waiting:
     """The waiting units, by kind."""
 
-    __slots__ = ("_by_key", "_lacks", "_lines", "_log", "_touched")
+    __slots__ = ("_lacks", "_lines", "_log", "by_key", "touched")
 
     def __init__(self, lacks: Lacks | None, log: UndoLog) -> None:
         self._lacks, self._log = lacks, log
         self._lines: dict[int, _Line] = {}
-        self._by_key: dict[Key, dict[int, None]] = {}
-        self._touched: dict[Key, None] = {}
+        #: the numbers of parked kinds, by key
+        self.by_key: dict[Key, dict[int, None]] = {}
+        #: the keys of parked kinds that were touched
+        self.touched: dict[Key, None] = {}
 
     def add(self, kind: Kind, name: str) -> None:
         """Add a waiting unit."""
@@ -52,7 +54,8 @@ class Waiting:
         if line is None:
             line = self._lines[kind.number] = _Line(kind)
         line.names[name] = None
-        self._log.note(self._drop_name, line, name)
+        if self._log.is_on:
+            self._log.add((self._drop_name, line, name))
 
     def _drop_name(self, line: _Line, name: str) -> None:
         del line.names[name]
@@ -62,7 +65,8 @@ class Waiting:
     def leave(self, kind: Kind, name: str) -> bool:
         """Remove a unit; return whether it was the last of a parked kind."""
         line = self._lines[kind.number]
-        self._log.note(self._put_name, line, name)
+        if self._log.is_on:
+            self._log.add((self._put_name, line, name))
         del line.names[name]
         if line.names:
             return False
@@ -138,34 +142,25 @@ class Waiting:
         """Change why a kind is parked, and its keys."""
         number = line.kind.number
         for key in line.keys:
-            numbers = self._by_key[key]
+            numbers = self.by_key[key]
             del numbers[number]
             if not numbers:
-                del self._by_key[key]
+                del self.by_key[key]
         line.refusal, line.keys = refusal, keys
         for key in keys:
-            self._by_key.setdefault(key, {})[number] = None
-
-    def __bool__(self) -> bool:
-        """Whether some kind is parked."""
-        return bool(self._by_key)
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether a key of a parked kind was touched."""
-        return bool(self._touched)
+            self.by_key.setdefault(key, {})[number] = None
 
     def touch(self, keys: Iterable[Key]) -> None:
         """Note that changes have happened."""
         for key in keys:
             may_return = key == OVERUSED and self._lacks is not None and self._lacks.may_reclaim
-            if (may_return or key in self._by_key) and key not in self._touched:
-                self._log.keep(self._touched, key)
-                self._touched[key] = None
+            if (may_return or key in self.by_key) and key not in self.touched:
+                self._log.keep(self.touched, key)
+                self.touched[key] = None
 
     def touch_all(self) -> None:
         """Note that any change may have happened."""
-        self.touch((*self._by_key, OVERUSED))
+        self.touch((*self.by_key, OVERUSED))
 
     def woken(
         self,
@@ -177,20 +172,20 @@ class Waiting:
         :param still_refused: gets a kind, why it waits, and the name of a unit of it.
         :param able_to_share: gets all kinds that may join others.
         """
-        if not self._touched:
+        if not self.touched:
             return []
         numbers: set[int] = set()
         sharers: list[Kind] = []
-        for key in self._touched:
+        for key in self.touched:
             if key[0] == "sharing":
-                sharers += [self._lines[number].kind for number in self._by_key.get(key, ())]
+                sharers += [self._lines[number].kind for number in self.by_key.get(key, ())]
             elif key == HEADROOM and self._lacks is not None:
                 numbers.update(self._lacks.able())
             elif key == OVERUSED and self._lacks is not None:
                 numbers.update(self._lacks.able_to_reclaim())
             else:
-                numbers.update(self._by_key.get(key, ()))
-        self._log.set(self, "_touched", {})
+                numbers.update(self.by_key.get(key, ()))
+        self._log.set(self, "touched", {})
         able = set(able_to_share(sharers)) if sharers else set()
         woken = [self._lines[number].kind for number in sorted(able)]
         for number in sorted(numbers - able):
@@ -219,8 +214,8 @@ class Waiting:
         for number, line in self._lines.items():
             twin = branch._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys
-        branch._by_key = {key: of.copy() for key, of in self._by_key.items()}
-        branch._touched = self._touched.copy()
+        branch.by_key = {key: of.copy() for key, of in self.by_key.items()}
+        branch.touched = self.touched.copy()
         return branch
 
     def plain(self) -> dict[str, Any]:
@@ -235,7 +230,7 @@ class Waiting:
             for number, line in sorted(self._lines.items())
         ]
         lacks = None if self._lacks is None else self._lacks.plain()
-        return {"lines": lines, "touched": sorted(self._touched), "lacks": lacks}
+        return {"lines": lines, "touched": sorted(self.touched), "lacks": lacks}
 
     def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
         """Restore the state from plain data."""
@@ -245,6 +240,6 @@ class Waiting:
             if refusal is not None:
                 known = [(str(what), str(which)) for what, which in keys]
                 self.park(kinds[number], Refusal(*map(str, refusal)), known)
-        self._touched = {(str(what), str(which)): None for what, which in state["touched"]}
+        self.touched = {(str(what), str(which)): None for what, which in state["touched"]}
         if self._lacks is not None and state.get("lacks") is not None:
             self._lacks.restore(state["lacks"])

@@ -45,13 +45,12 @@ def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused 
 
 
 def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None:
-    """Start a unit that has left its queue, or put it back.
+    """Start a unit that has left its queue and was noted since, or put it back.
 
     :param only_at_once: evict no job for it that takes time to stop.
     """
     live = state.jobs[unit.owner]
-    too_early = not_yet(state, live)
-    if too_early is not None:
+    if live.job.after and (too_early := not_yet(state, live)):
         wait(state, live, unit, too_early)
         return
     if unit is live.lent:
@@ -63,7 +62,6 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if state.backfill and (delayed := promise_broken(state, live, unit)):
         pass_by(state, live, unit, delayed)
         return
-    unit.note(state.log)
     known = state.stages.known_refusal(unit.kind)
     if known is not None:
         refused: Refused | Started = known

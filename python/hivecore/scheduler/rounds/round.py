@@ -25,12 +25,11 @@ def decide(state: State, now: float, most: int) -> list[Action]:
         state.now = now
         state.rejected.clear()
         return []
-    with state.transaction():
-        state.now = now
-        return _decided(state, most)
+    return state.keep(_decided, now, most)
 
 
-def _decided(state: State, most: int) -> list[Action]:
+def _decided(state: State, now: float, most: int) -> list[Action]:
+    state.now = now
     moment = state.microseconds
     state.stages.begin_round()
     if state.apart:
@@ -49,13 +48,15 @@ def _decided(state: State, most: int) -> list[Action]:
         state.relief = None
         state.outbox += defragment(state, state.defragmentation)
         state.defragmentation = None
-    state.count_again()
+    if state.relief is not None:
+        state.relief.is_stale = True
     if state.order is not None:
         state.relief = None
         run_in_order(state, state.order)
         most = 0
     while most and state.queued:
-        wake(state)
+        if state.waiting.touched or state.may_promise:
+            wake(state)
         departure = state.queues.next(moment)
         if departure is None and state.lending is not None:
             departure = state.lending.next(moment)

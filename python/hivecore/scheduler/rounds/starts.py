@@ -43,7 +43,8 @@ def has_started(
     if unit is not live.units[0] or live.state == "reserved":
         state.begun.pop(live.job.name, None)  # the job runs already, or has evicted others
     if unit is live.units[0]:
-        lend_no_more(state, live)
+        if live.lent is not None:
+            lend_no_more(state, live)
         runs_now(state, live)
         if live.extra_of:
             expect_extras(state, state.jobs[live.extra_of])
@@ -69,7 +70,7 @@ def runs_now(state: State, live: Live) -> None:
 
 def expect_joining(state: State, live: Live) -> None:
     """Queue the other pods of a job, which join it; not while jobs run in an order."""
-    if state.order is not None:
+    if state.order is not None or not live.units[0].kind.grows:
         return
     live.note(state.log)
     for joining in live.joining(state.kinds):

@@ -27,8 +27,10 @@ _ALL_ORDERS_OF = 3
 def offer(state: State, unit: Unit) -> None:
     """Start a unit that has left its queue, perhaps with others, or put it back."""
     live = state.jobs[unit.owner]
-    is_first = unit is live.units[0] and not live.runs
-    linked = state.stopping_companion(live) if is_first else ()
+    if not live.job.together or unit is not live.units[0] or live.runs:
+        offer_alone(state, unit)
+        return
+    linked = state.stopping_companion(live)
     if linked:
         name = linked[-1]
         reason = f"{name!r} has to stop for {state.jobs[name].for_job!r}"
@@ -36,7 +38,7 @@ def offer(state: State, unit: Unit) -> None:
         keys = [("stopped", name), *[("started", one) for one in linked]]
         wait_apart(state, live, unit, Refused(refusal, tuple(keys)))
         return
-    others = state.companions(live) if is_first else []
+    others = state.companions(live)
     if not others:
         offer_alone(state, unit)
         return
@@ -135,7 +137,8 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         if refused is not None:
             return _of(live, refused)
         started.add(live.job.name)
-    if state.promised or (state.stages.reclaims and any(map(_asks_for_more, lives))):
+    grows = any(live.units[0].kind.grows for live in lives)  # such a job asks for more quota then
+    if state.promised or (state.stages.reclaims and grows):
         return _refused_in_trial(state, offered, lives)
     found = state.stages.first_refused([live.units[0].trial() for live in lives])
     if found is None:
@@ -147,11 +150,6 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         # With less room they evict others, which may leave more than they take.
         refused = refused._replace(keys=(*refused.keys, BEGUN))
     return _of(lives[at], refused)
-
-
-def _asks_for_more(live: Live) -> bool:
-    """Whether other pods join a job once it runs, which then ask for quota."""
-    return any(role.extra_numbers or role.joining_numbers for role in live.job.roles)
 
 
 def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:
@@ -198,6 +196,7 @@ def _start(state: State, lives: list[Live]) -> Live | None:
     """Start jobs that are in no queue; return a job that does not run then, or None."""
     for at, live in enumerate(lives):
         # Jobs cannot start together while victims take time to stop.
+        live.units[0].note(state.log)
         offer_alone(state, live.units[0], only_at_once=True)
         for one in reversed(lives[: at + 1]):
             if not one.runs:

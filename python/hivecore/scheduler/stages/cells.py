@@ -66,10 +66,7 @@ class CellStage(PlacingStage):
         if not kind.gpus:
             return ""
         within = job.where.within
-        joins = (
-            any(role.extra_numbers or role.joining_numbers for role in job.roles)
-            or job.on_failure != "job"
-        )
+        joins = kind.grows or job.on_failure != "job"
         if within in self._below_nodes and joins:
             return f"within={within!r} is below nodes, where pods that come later are not kept"
         if self._idle is None:

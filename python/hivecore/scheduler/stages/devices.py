@@ -84,7 +84,9 @@ class DeviceStage(Stage):
         part, unit, places = self.part, offer.unit, offer.places
         where = offer.nodes or self.usable or None
         requests, pods = unit.kind.devices, unit.pods
-        most = {role.name: role.per_node for role, _ in unit.kind.sizes if role.per_node}
+        most: dict[str, int] = {}
+        if unit.kind.is_spread:
+            most = {role.name: role.per_node for role, _ in unit.kind.sizes if role.per_node}
         on = offer.beside.copy() if most else None
         taken: list[DeviceDecision | None] = []
         while len(taken) < len(pods):
@@ -94,14 +96,14 @@ class DeviceStage(Stage):
                 taken.append(None)
                 continue
             node, gpus = places[i] if places is not None else ("", ())
-            end = i + 1
-            while gpus and end < len(pods) and requests[end] is request:
-                end += 1
-            if places is not None and end > i + 1:
+            if places is not None and gpus:
+                end = i + 1
+                while end < len(pods) and requests[end] is request:
+                    end += 1
                 owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
                 decisions = part.allocate_many(request, owners, places[i:end])
                 decision = decisions[-1]
-                if decision.refusal is not None:
+                if decision.outcome == "wait":
                     i += owners.index(decision.request.name)
             else:
                 request = request.replace(name=f"{unit.job}/{role}/{number}")
@@ -109,11 +111,11 @@ class DeviceStage(Stage):
                 if on is not None and role in most and not node:
                     known = self.part.nodes if nodes is None else nodes
                     nodes = tuple(one for one in known if on[role, one] < most[role])
-                decision = part.schedule(request, nodes=nodes, gpus=gpus or None)
+                decision = part.schedule(request, nodes=nodes)
                 if on is not None:
                     on[role, decision.node] += 1
                 decisions = (decision,)
-                if decision.refusal is None:
+                if decision.outcome == "bind":
                     part.commit(decision)
             if decision.refusal is not None:
                 offer.taken = taken

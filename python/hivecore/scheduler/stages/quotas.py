@@ -134,9 +134,10 @@ class QuotaStage(Stage):
 
     def withdraw(self, unit: Unit) -> None:
         """The tree forgets the unit."""
-        if self.part.members(unit.request):
+        request = unit.request
+        if self.part.members(request):
             self._stir(unit)
-        self.part.release(unit.request)
+        self.part.release(request)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
         """Admit the unit no more; a reclaimed unit does not borrow again at once."""
@@ -172,12 +173,12 @@ class QuotaStage(Stage):
 
         :param is_passing: whether the unit runs on idle cells, or has to stop, from now on.
         """
-        quota, request = unit.kind.job.quota, unit.request
+        quota = unit.kind.job.quota
         if quota not in self.stirred:
             self.log.note(self.stirred.discard, quota)
             self.stirred.add(quota)
-        if is_passing or request in self._passing.get(quota, ()):
-            passing = self._passing.setdefault(quota, {})
+        if is_passing or (quota in self._passing and unit.request in self._passing[quota]):
+            passing, request = self._passing.setdefault(quota, {}), unit.request
             self.log.keep(passing, request)
             passing[request] = unit.kind
             if not is_passing:
@@ -288,7 +289,8 @@ class QuotaStage(Stage):
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
         """Charge the devices of a unit no more."""
-        self._uncharge_devices(unit)
+        if unit.kind.has_claims:
+            self._uncharge_devices(unit)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Charge another job for the devices."""

@@ -30,9 +30,11 @@ __all__ = [
 
 
 class Listener(Protocol):
-    """An object that is notified of changes in the stages; it is false while no unit waits."""
+    """An object that is notified of changes in the stages."""
 
-    def __bool__(self) -> bool: ...
+    #: what waits for each change; empty: nothing has to be touched
+    by_key: dict[Key, Any]
+
     def touch(self, keys: Iterable[Key], /) -> None:
         """Note that changes have happened."""
 
@@ -44,6 +46,9 @@ class Granted(NamedTuple):
     #: of all pods of the node, and which claims of it are those of this pod
     decision: Any
     claims: range
+
+
+_NONE = Counter[tuple[str, str]]()  # is not changed
 
 
 class Offer:
@@ -74,8 +79,8 @@ class Offer:
         self.nodes = nodes
         #: how many pods each node may get, see `Limits`; None: any number
         self.most: Any = None
-        #: how many other pods of a role the job has on a node
-        self.beside = Counter[tuple[str, str]]()
+        #: how many other pods of a role the job has on a node, where that is limited
+        self.beside: Counter[tuple[str, str]] = _NONE
         #: node and GPUs of each pod, as far as they are chosen; None: none is
         self.places: Places | None = None
         #: by stage

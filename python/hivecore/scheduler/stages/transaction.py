@@ -9,6 +9,7 @@ which each node has devices, and decides again, a bounded number of times.
 trials, so that jobs that wait for them are tried again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ class Stages(Composed):
 
     def _tell(self, kind: Kind) -> None:
         """Notify of resources that a unit of a kind has freed."""
-        if self.listener:
+        if self.listener is not None and self.listener.by_key:
             self.listener.touch((FREED, *self.released(kind)))
 
     def released(self, kind: Kind) -> Iterator[Key]:
@@ -68,7 +69,7 @@ class Stages(Composed):
             yield from stage.released(kind)
 
     def _tell_of_request(self, kind: Kind) -> None:
-        if self._quotas is not None and self.listener:
+        if self._quotas is not None and self.listener is not None and self.listener.by_key:
             self.listener.touch(self._quotas.released(kind))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
@@ -116,12 +117,13 @@ class Stages(Composed):
 
     def _each(self, action: str, of: Unit | Offer | Rebooking, *arguments: Any) -> None:
         """Call a method of all stages; a note of an error names the stage."""
-        for stage in self._acting[action]:
-            try:
+        stage: Any = None
+        try:
+            for stage in self._acting[action]:
                 getattr(stage, action)(of, *arguments)
-            except BaseException as error:
-                error.add_note(f"{stage.name}: {action} of {of.name!r}")
-                raise
+        except BaseException as error:
+            error.add_note(f"{stage.name}: {action} of {of.name!r}")
+            raise
 
     def submit(self, unit: Unit) -> None:
         """Note that a unit waits."""
@@ -145,7 +147,7 @@ class Stages(Composed):
         if isinstance(offer, Refused):
             return offer
         self._each("commit", offer)
-        unit.placed, unit.is_placed = offer.pods(), offer.is_placed
+        unit.placed, unit.is_placed = offer.pods(), offer.places is not None
         self.begin(unit)
         return Started(tuple(offer.decisions.items()))
 
@@ -160,8 +162,9 @@ class Stages(Composed):
 
     def begin(self, unit: Unit) -> None:
         """Note that a unit runs on its resources."""
-        self._each("begin", unit)
-        if self.listener:
+        if self._acting["begin"]:
+            self._each("begin", unit)
+        if self.listener is not None and self.listener.by_key:
             keys = (key for stage in self.all for key in stage.begun(unit.kind))
             self.listener.touch((BEGUN, *keys))
 
@@ -169,13 +172,14 @@ class Stages(Composed):
         self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
     ) -> Refused | Offer:
         """The offer of all stages, of which the devices are allocated already, or a refusal."""
-        where = nodes or self._nodes_for(unit.kind)
-        if where == ():
-            return refused("scheduler", "nodes", NO_NODE, _NODES)
-        offer = Offer(unit, where or (), self.usable)
+        if not nodes and unit.kind.job.where.nodes:
+            nodes = self._nodes_for(unit.kind) or ()
+            if not nodes:
+                return refused("scheduler", "nodes", NO_NODE, _NODES)
+        offer = Offer(unit, nodes, self.usable)
         place = self._place
         if unit.kind.is_spread:
-            offer.beside.update((pod.role, pod.node) for pod in beside)
+            offer.beside = Counter((pod.role, pod.node) for pod in beside)
             if place is not None:
                 try:
                     limits = Limits(place, None, None, unit.kind, False, offer.beside)
@@ -228,6 +232,8 @@ class Stages(Composed):
                 return refusal
             offer.refused_pod = -1
             at = stages.index(self._place) if self._place is not None else 0
+        if not offer.granted:
+            return offer
         try:
             refusal = self._charge_devices(offer)
         except BaseException:
@@ -317,7 +323,7 @@ class Stages(Composed):
         joined = None if self._sharing is None else self._sharing.join(unit)
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
-            if self._sharing is not None and self.listener:
+            if self._sharing is not None and self.listener is not None:
                 self.listener.touch((BEGUN, *self._sharing.begun(unit.kind)))
         return joined
 
@@ -417,7 +423,7 @@ class Stages(Composed):
         self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
         self._tell(unit.kind)
-        if self.listener:  # its quota counted it beside its victims
+        if self.listener is not None:  # its quota counted it beside its victims
             self.listener.touch((BEGUN,))
 
     def fulfil(self, unit: Unit) -> Started | Refused:

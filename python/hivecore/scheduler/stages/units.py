@@ -8,7 +8,7 @@ which is *lent* its cells. Quotas know both units by the name of the job.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import reduce
 from math import floor
 from operator import and_, attrgetter
@@ -74,20 +74,35 @@ class Kind:
     """What units have in common; immutable."""
 
     __slots__ = (
-        "_devices",
-        "_group",
         "_hosts",
-        "_quota",
+        "affinity_group",
         "amounts",
+        "devices",
+        "first_pods",
         "gpus",
+        "grows",
+        "has_claims",
         "is_alone",
         "is_lent",
+        "is_spread",
         "job",
         "like",
         "number",
         "queued",
+        "quota_request",
         "sizes",
     )
+
+    #: what each pod requests of devices; None: nothing
+    devices: list[DeviceRequest | None]
+    #: what a unit requests of cells; raises ValueError if cells do not support that
+    affinity_group: AffinityGroup
+    #: what a unit requests of its quota
+    quota_request: QuotaRequest
+    #: whether pods join a running job later, or come and leave by themselves
+    grows: bool
+    #: the pods with which a job starts
+    first_pods: "tuple[Pod, ...]"
 
     def __init__(
         self,
@@ -118,30 +133,19 @@ class Kind:
         self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
         #: the entry of a unit in its queue, but for name and times; None: there was none yet
         self.queued: QueuedJob | None = None
-        self._devices: list[DeviceRequest | None] | None = None
-        self._group: AffinityGroup | None = None
-        self._quota: QuotaRequest | None = None
+        #: whether nodes may get so many pods of a role only
+        self.is_spread = any(role.per_node is not None for role, _ in roles)
+        #: whether a role has claims
+        self.has_claims = any(role.claims for role, _ in roles)
 
-    @property
-    def devices(self) -> list[DeviceRequest | None]:
-        """What each pod requests of devices; None: nothing. Built at the first use."""
-        if self.like is not None:
-            return self.like.devices
-        if self._devices is None:
-            self._devices = []
-            for role, pods in self.sizes:
-                self._devices += [_devices(role, self.job, self._hosts)] * pods
-        return self._devices
-
-    @property
-    def is_spread(self) -> bool:
-        """Whether nodes may get so many pods of a role only."""
-        return any(role.per_node is not None for role, _ in self.sizes)
-
-    @property
-    def has_claims(self) -> bool:
-        """Whether a role has claims."""
-        return any(role.claims for role, _ in self.sizes)
+    def __getattr__(self, name: str) -> Any:
+        """What is built at its first use."""
+        build = _BUILT.get(name)
+        if build is None:
+            raise AttributeError(name)
+        value = build(self) if self.like is None else getattr(self.like, name)
+        setattr(self, name, value)
+        return value
 
     @property
     def device_classes(self) -> frozenset[str]:
@@ -155,44 +159,49 @@ class Kind:
         """The first pods of each role."""
         return tuple(Pod(role.name, i) for role, pods in self.sizes for i in range(pods))
 
-    @property
-    def affinity_group(self) -> AffinityGroup:
-        """What a unit requests of cells. Built at the first use.
+    def _build_devices(self) -> list[DeviceRequest | None]:
+        devices: list[DeviceRequest | None] = []
+        for role, pods in self.sizes:
+            devices += [_devices(role, self.job, self._hosts)] * pods
+        return devices
 
-        :raises ValueError: cells do not support such a request.
-        """
-        if self.like is not None:
-            return self.like.affinity_group
-        if self._group is None:
-            job = self.job
-            where = job.where
-            self._group = AffinityGroup(
-                _ANY,
-                job.tenant,
-                [(pods, role.gpus) for role, pods in self.sizes if role.gpus],
-                priority=job.priority if job.guaranteed else -1,
-                leaf_type=where.leaf_type or None,
-                pinned_cell=where.pinned_cell or None,
-                within=where.within or None,
-            )
-        return self._group
+    def _build_affinity_group(self) -> AffinityGroup:
+        job, where = self.job, self.job.where
+        return AffinityGroup(
+            _ANY,
+            job.tenant,
+            [(pods, role.gpus) for role, pods in self.sizes if role.gpus],
+            priority=job.priority if job.guaranteed else -1,
+            leaf_type=where.leaf_type or None,
+            pinned_cell=where.pinned_cell or None,
+            within=where.within or None,
+        )
 
-    @property
-    def quota_request(self) -> QuotaRequest:
-        """What a unit requests of its quota. Built at the first use."""
-        if self.like is not None:
-            return self.like.quota_request
-        if self._quota is None:
-            job = self.job
-            self._quota = QuotaRequest(
-                _ANY,
-                job.quota,
-                self.amounts,
-                # Quotas evict opportunistic units first.
-                priority=job.priority if job.guaranteed else job.priority - _BELOW_ALL,
-                preemptible=job.preemptible,
-            )
-        return self._quota
+    def _build_quota_request(self) -> QuotaRequest:
+        job = self.job
+        return QuotaRequest(
+            _ANY,
+            job.quota,
+            self.amounts,
+            # Quotas evict opportunistic units first.
+            priority=job.priority if job.guaranteed else job.priority - _BELOW_ALL,
+            preemptible=job.preemptible,
+        )
+
+    def _build_first_pods(self) -> "tuple[Pod, ...]":
+        return tuple(Pod(role.name, i) for role, _ in self.sizes for i in role.first_numbers)
+
+    def _build_grows(self) -> bool:
+        return any(role.joining_numbers or role.extra_numbers for role in self.job.roles)
+
+
+_BUILT: dict[str, Callable[[Kind], Any]] = {
+    "affinity_group": Kind._build_affinity_group,
+    "devices": Kind._build_devices,
+    "first_pods": Kind._build_first_pods,
+    "grows": Kind._build_grows,
+    "quota_request": Kind._build_quota_request,
+}
 
 
 class Refused(NamedTuple):
@@ -274,15 +283,15 @@ class Unit:
 
     def device_owners(self) -> list[str]:
         """The names under which its pods have devices, or would have if it ran."""
-        owners = {
-            pod: f"{self.job}/{pod.role}/{pod.number}"
-            for pod, request in zip(self.pods, self.kind.devices, strict=True)
-            if request is not None
-        }
-        if 0 < len(self.placed) < len(self.pods):
-            there = [(pod.role, pod.index) for pod in self.placed]
-            owners = {pod: owner for pod, owner in owners.items() if pod in there}
-        return [*owners.values()]
+        pods, job = self.pods, self.job
+        there = pods
+        if 0 < len(self.placed) < len(pods):
+            there = tuple([Pod(pod.role, pod.index) for pod in self.placed])
+        return [
+            f"{job}/{pod[0]}/{pod[1]}"
+            for pod, request in zip(pods, self.kind.devices, strict=True)
+            if request is not None and (there is pods or pod in there)
+        ]
 
 
 def owner_of(unit: str, jobs: Container[str]) -> str:
