@@ -153,7 +153,7 @@ def test_what_does_not_go_together_is_named(wish):
             decided(make_scheduler(COMPOSITIONS[parts]), Job("j", "a", 1, where=where))
     two = Job("j", "a", [Role("l", gpus=1), Role("w", gpus=2)], where=where)
     (rejected,) = decided(make_scheduler(("topology",)), two)
-    assert rejected.reason == f"role: is not with {field}"
+    assert rejected.reason == f"role: cannot be combined with {field}"
     row = Job(
         "j", "a", 1, where=where.replace(**{field: "row" if field == "balance" else {"row": 1}})
     )

@@ -125,9 +125,9 @@ def test_the_proof_looks_at_both_roles(placement, says):
     ("call", "error", "says"),
     [
         (lambda: led(1, role="leader"), TypeError, "role must be a TopologyRole"),
-        (lambda: led(1, multiple={"rack": 2}), ValueError, "role: is not with multiple"),
-        (lambda: led(1, per_domain={"rack": 2}), ValueError, "role: is not with per_domain"),
-        (lambda: led(1, balance="rack"), ValueError, "role: is not with balance"),
+        (lambda: led(1, multiple={"rack": 2}), ValueError, "role: .* multiple"),
+        (lambda: led(1, per_domain={"rack": 2}), ValueError, "role: .* per_domain"),
+        (lambda: led(1, balance="rack"), ValueError, "role: .* balance"),
         (lambda: TopologyRole("", 1, {"cpu": 1}), ValueError, "name"),
         (lambda: TopologyRole("leader", 0, {"cpu": 1}), ValueError, "pods"),
         (lambda: TopologyRole("leader", 1, {}), ValueError, "amounts"),

@@ -1,4 +1,4 @@
-"""Where a gang goes in a network of domains: as narrow and as dense as can be, exactly."""
+"""Gangs placed close together in a network of domains, such as racks; placements are optimal."""
 
 from hivecore.topology.network_topology import NetworkTopology
 from hivecore.topology.node_pods import NodePods

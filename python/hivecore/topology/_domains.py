@@ -1,4 +1,4 @@
-"""The domains of a network by name, and their numbers level by level."""
+"""The domains of a network: from names to numbers, level by level."""
 
 from collections.abc import Mapping
 from itertools import accumulate
@@ -10,17 +10,18 @@ __all__ = ["Domains"]
 
 
 class Domains:
-    """Level 0 is all of the network, then come the layers, the last level are the nodes.
+    """Numbers of domains. Level 0 is the whole network, then come the layers, the last level is the
+    nodes.
 
-    A domain is what it is called and what it is in: equal names in different domains are different
-    domains. A node without a label of a layer has a domain of its own there, with those that share
-    its next narrower one.
+    A domain is identified by its name and the domain around it: equal names inside different
+    domains are different domains. Nodes without a label of a layer that share the next narrower
+    domain have a domain of their own there.
 
-    :param before: the domains that these follow: a node that is in both is the same node.
+    :param before: the domains before a change: a node that is in both is the same node.
     """
 
     def __init__(self, layers: object, nodes: object, before: "Domains | None" = None) -> None:
-        self.layers = tuple(as_name(one, "layers") for one in as_tuple(layers, "layers"))
+        self.layers = tuple(as_name(layer, "layers") for layer in as_tuple(layers, "layers"))
         if len(set(self.layers)) != len(self.layers) or "node" in self.layers:
             raise ValueError("layers: names must differ from each other and from 'node'")
         if len(self.layers) > 60:
@@ -32,11 +33,11 @@ class Domains:
         self._tree(paths)
         self.labels = {name: dict(given[name]) for name in self.nodes}
         known = {} if before is None else before.marks
-        #: tells a node from another of its name that was there before it
+        #: by node, an object that a removed node of the same name did not have
         self.marks: dict[str, object] = {name: known.get(name) or object() for name in self.nodes}
 
     def _path(self, name: str, labels: object) -> tuple[tuple[str, ...], ...]:
-        """What tells each of its domains from others within the one around it."""
+        """The key of each of its domains, unique inside the domain around it."""
         known: Mapping[Any, Any] = as_dict(labels, f"nodes[{name!r}]")
         for layer in known:
             if layer not in self.layers:
@@ -50,7 +51,7 @@ class Domains:
         return tuple(reversed(path))
 
     def _tree(self, paths: Mapping[str, tuple[tuple[str, ...], ...]]) -> None:
-        """Number all of them, the children of a domain one after the other."""
+        """Number all domains; the children of a domain have consecutive numbers."""
         groups = [list(paths)]
         self.counts: list[list[int]] = []
         self.names: list[list[str]] = [[""]]
@@ -74,7 +75,7 @@ class Domains:
         self.numbers = {name: number for number, name in enumerate(self.nodes)}
 
     def level(self, layer: str, argument: str) -> int:
-        """The number of a level; an error that names the argument."""
+        """The number of a level; a KeyError names the argument."""
         try:
             return self._level_numbers[layer]
         except (KeyError, TypeError):
@@ -87,17 +88,17 @@ class Domains:
             raise KeyError(f"there is no node {node!r}") from None
 
     def around(self, node: object) -> tuple[str, ...]:
-        """The names of the domains that a node is in, from wide to narrow, and its own."""
+        """The names of the domains around a node, from wide to narrow, and its own."""
         path = self.path(len(self.layers) + 1, self.number(node))
-        return tuple(self.names[level][one] for level, one in enumerate(path) if level)
+        return tuple(self.names[level][domain] for level, domain in enumerate(path) if level)
 
     def path(self, level: int, domain: int) -> list[int]:
-        """The numbers of the domains that one is in, from level 0 to itself."""
-        found = [domain]
-        for one in range(level, 0, -1):
-            found.append(self.parents_of[one][found[-1]])
-        return found[::-1]
+        """The numbers of the domains around a domain, from level 0, and its own."""
+        path = [domain]
+        for above in range(level, 0, -1):
+            path.append(self.parents_of[above][path[-1]])
+        return path[::-1]
 
     def _parents(self, level: int) -> list[int]:
-        """Of each domain of the next level, the one around it."""
+        """The parent of each domain of the next level."""
         return [parent for parent, count in enumerate(self.counts[level]) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""What is free on the nodes of a network, by resource, and what owners take of it."""
+"""What is free on the nodes of a network, by resource, and what owners take."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Self
@@ -16,27 +16,27 @@ _MOST = 2**62
 
 
 class Owner(NamedTuple):
-    """A placed owner: what its pods take, what those of its other role take, and where they are."""
+    """A placed owner: what each pod takes, what each pod of its role takes, and where they are."""
 
     amounts: Amounts
     more: Amounts
     pods: tuple[tuple[int, int, int], ...]
-    """Node, pods, others."""
+    """(node, pods, pods of the role)."""
 
     def wanted(self) -> Iterator[tuple[str, Any, int]]:
-        """Resource and amount of each pod, and which number of ``pods`` says how many there are."""
+        """(resource, amount of each pod, index of the number of these pods in ``pods``)."""
         for at, amounts in ((1, self.amounts), (2, self.more)):
             for resource, amount in amounts:
                 yield resource, amount, at
 
     def by_node(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What it takes of each of its nodes."""
+        """What it takes of each of its nodes, by resource."""
         for node, pods, others in self.pods:
             yield node, together(self.amounts, pods, self.more, others)
 
 
 def together(amounts: Amounts, pods: int, more: Amounts, others: int) -> dict[str, Any]:
-    """What so many pods and others take, by resource; numbers of any size."""
+    """What these numbers of pods take in all, by resource; not limited to 64 bits."""
     taken: dict[str, Any] = {resource: pods * amount for resource, amount in amounts}
     for resource, amount in more:
         taken[resource] = taken.get(resource, 0) + others * amount
@@ -44,17 +44,17 @@ def together(amounts: Amounts, pods: int, more: Amounts, others: int) -> dict[st
 
 
 class Free:
-    """Amounts of 0 to 2**62; a resource that no call has named is 0 everywhere.
+    """Amounts by resource and node, 0 to 2**62; a resource that was never set is 0 everywhere.
 
-    A resource is counted in thousandths if a fraction of it has been named. Of a node that is not
-    usable nothing is free, whatever its amounts are.
+    A resource is counted in thousandths after the first fraction of it. An unusable node has
+    nothing free, whatever its amounts are.
     """
 
     __slots__ = ("_nothing", "amounts", "fine", "nodes", "usable")
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
-        self.usable: npt.NDArray[np.bool_] | None = None  # None: all are
+        self.usable: npt.NDArray[np.bool_] | None = None  # None: all nodes
         self.amounts: dict[str, Ints] = {}
         self.fine: set[str] = set()  # counted in thousandths
         self._nothing: Ints = np.zeros(nodes, dtype=np.int64)
@@ -77,18 +77,18 @@ class Free:
         self.fine.difference_update(resources)
 
     def number(self, resource: str, amount: Amount) -> int:
-        """An amount as it is counted."""
+        """The number that an amount is counted as."""
         number = counted(amount, resource in self.fine)
         if number > _MOST:
             raise ValueError(f"{resource!r}: {amount} is too much to count in thousandths")
         return number
 
     def amount(self, resource: str, number: int) -> Amount:
-        """The amount of what is counted."""
+        """The amount that a number means."""
         return of_thousandths(number) if resource in self.fine else number
 
     def counted(self, amounts: Amounts) -> Pairs:
-        """The amounts that a pod takes as they are counted."""
+        """The amounts of a pod as numbers."""
         if not self.fine:
             return amounts  # type: ignore[return-value]
         return tuple((name, counted(amount, name in self.fine)) for name, amount in amounts)
@@ -97,16 +97,16 @@ class Free:
         return owner._replace(amounts=self.counted(owner.amounts), more=self.counted(owner.more))
 
     def of(self, resource: str) -> Ints:
-        """By node, to be read only."""
-        found = self.amounts.get(resource, self._nothing)
-        return found if self.usable is None else np.where(self.usable, found, 0)
+        """What is free of a resource on each node; read-only."""
+        free = self.amounts.get(resource, self._nothing)
+        return free if self.usable is None else np.where(self.usable, free, 0)
 
     def total(self, resource: str) -> Amount:
-        """Of all usable nodes; a number of any size."""
+        """The sum over all usable nodes; not limited to 64 bits."""
         return self.amount(resource, sum(self.of(resource).tolist()))
 
     def set_usable(self, node: int, usable: bool) -> None:
-        """Say whether a node is."""
+        """Set whether a node is usable."""
         mask = np.ones(self.nodes, dtype=bool) if self.usable is None else self.usable
         mask[node] = usable
         self.usable = None if mask.all() else mask
@@ -116,15 +116,15 @@ class Free:
         return [] if self.usable is None else np.flatnonzero(~self.usable).tolist()
 
     def of_nodes(self, nodes: list[int]) -> Self:
-        """The same for these nodes in this order; -1: a new one, on which nothing is free."""
-        made = type(self)(len(nodes))
+        """The same for these nodes in this order; -1 is a new node with nothing free."""
+        moved = type(self)(len(nodes))
         places = np.array(nodes, dtype=np.int64)
-        made.amounts = {name: np.append(free, 0)[places] for name, free in self.amounts.items()}
-        made.fine = self.fine.copy()
+        moved.amounts = {name: np.append(free, 0)[places] for name, free in self.amounts.items()}
+        moved.fine = self.fine.copy()
         if self.usable is not None:
             usable = np.append(self.usable, True)[places]
-            made.usable = None if usable.all() else usable
-        return made
+            moved.usable = None if usable.all() else usable
+        return moved
 
     def part(self, resources: Iterable[str], nodes: Ints) -> dict[str, Ints | None]:
         """What is free of some resources on some nodes; ``None``: the resource is unknown."""
@@ -140,7 +140,7 @@ class Free:
                 self.amounts[resource][nodes] = values
 
     def set(self, resource: str, nodes: Ints, values: Ints) -> None:
-        """Say what is free on some nodes."""
+        """Set what is free of a resource on some nodes."""
         if resource not in self.amounts:
             self.amounts[resource] = self._nothing.copy()
         self.amounts[resource][nodes] = values
@@ -152,13 +152,13 @@ class Free:
         for resource, amount in pairs:
             free = self.amounts.get(resource, self._nothing)[nodes]
             room = np.minimum(free if amount == 1 else free // amount, room)
-        found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
-        return found
+        usable_room: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
+        return usable_room
 
     def has_room(self, owner: Owner, *, on_healthy: bool = True) -> bool:
-        """Whether there is what it takes.
+        """Whether the nodes have what an owner takes.
 
-        :param on_healthy: whether unhealthy nodes have nothing.
+        :param on_healthy: whether unhealthy nodes count as having nothing.
         """
         return all(
             resource in self.amounts
@@ -170,7 +170,7 @@ class Free:
         )
 
     def gains(self, owner: Owner, amounts: Amounts) -> Iterator[tuple[int, int]]:
-        """By node, for how many more such pods there would be room without the owner."""
+        """(node, for how many more such pods there is room if the owner ends)."""
         amounts = self.counted(amounts)
         for node, taken in (self._counted(owner) if self.fine else owner).by_node():
             if self.usable is not None and not self.usable[node]:
@@ -181,12 +181,12 @@ class Free:
             yield node, after - before
 
     def read(self, owner: Owner) -> list[tuple[str, int, int]]:
-        """Resource, node and amount of all that ``take`` changes."""
+        """(resource, node, amount) of all that ``take`` changes."""
         return [
-            (resource, one[0], int(self.amounts[resource][one[0]]))
+            (resource, pods[0], int(self.amounts[resource][pods[0]]))
             for resource, _, at in owner.wanted()
-            for one in owner.pods
-            if one[at]
+            for pods in owner.pods
+            if pods[at]
         ]
 
     def write(self, amounts: Iterable[tuple[str, int, int]]) -> None:
@@ -195,26 +195,26 @@ class Free:
             self.amounts[resource][node] = amount
 
     def take(self, owner: Owner, sign: int) -> None:
-        """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
+        """Subtract what an owner takes; with sign -1 add it, up to 2**62."""
         # Most owners are on few nodes, for which arrays would cost more than they save.
         for resource, amount, at in (self._counted(owner) if self.fine else owner).wanted():
-            for one in owner.pods:
-                if one[at]:
+            for pods in owner.pods:
+                if pods[at]:
                     free = self.amounts[resource]
-                    node = one[0]
-                    free[node] = min(int(free[node]) - sign * amount * one[at], 2**62)
+                    node = pods[0]
+                    free[node] = min(int(free[node]) - sign * amount * pods[at], 2**62)
 
     def copy(self) -> Self:
-        """An independent equal."""
-        made = type(self)(self.nodes)
-        made.amounts = {name: free.copy() for name, free in self.amounts.items()}
-        made.fine = self.fine.copy()
-        made.usable = None if self.usable is None else self.usable.copy()
-        return made
+        """An independent copy."""
+        branch = type(self)(self.nodes)
+        branch.amounts = {name: free.copy() for name, free in self.amounts.items()}
+        branch.fine = self.fine.copy()
+        branch.usable = None if self.usable is None else self.usable.copy()
+        return branch
 
 
 def as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
-    """What is given, as an array."""
+    """The values as an array."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -222,7 +222,7 @@ def as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
 
 
 def as_integers(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> npt.NDArray[Any]:
-    """An array of integers, if it is of this shape."""
+    """The array, checked to hold integers in this shape."""
     if values.size == 0 and 0 in shape:
         return np.empty(shape, dtype=np.int64)
     if values.dtype.kind not in "iu":
@@ -233,7 +233,7 @@ def as_integers(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> 
 
 
 def as_counts(values: npt.NDArray[Any], length: int) -> Ints:
-    """So many counts, as int64."""
+    """The counts as int64, checked to have this length."""
     values = as_integers(values, (length,), "counts")
     if values.dtype != np.int64 and values.size and int(values.max()) > MOST:
         raise ValueError(f"counts: allowed are 0 to {MOST}")

@@ -1,7 +1,7 @@
-"""The kernels of the kinds of pods that were asked for lately.
+"""The kernels of recently requested kinds of pods.
 
-A kernel counts for how many pods of one kind there is room. Most changes come between two questions
-about other kinds, so each kernel learns what has changed when it is asked again.
+A kernel counts the slots for pods of one kind. Other kinds are often requested in between, so a
+kernel gets the changes only when its kind is requested again.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _MOST = 16
 
 
 class Kernels:
-    """By what a pod takes of a node, the latest last.
+    """Kernels by the amounts that a pod takes; the most recently used is last.
 
     :param counts: see `TopologyKernel`.
     """
@@ -29,18 +29,18 @@ class Kernels:
 
     def __init__(self, counts: Any) -> None:
         self._counts = counts
-        #: the kernel, and the nodes on which something has changed since it was asked
+        #: the kernel, and the nodes that have changed since its last use
         self._known: dict[Amounts, tuple[TopologyKernel, set[int]]] = {}
 
     def of(self, amounts: Amounts, free: Free) -> TopologyKernel:
-        """That of pods of this kind, which knows all that is free."""
-        found = self._known.pop(amounts, None)
-        if found is None:
-            found = TopologyKernel(self._counts), set(range(free.nodes))
+        """The kernel of a kind of pods, up to date."""
+        entry = self._known.pop(amounts, None)
+        if entry is None:
+            entry = TopologyKernel(self._counts), set(range(free.nodes))
             if len(self._known) == _MOST:
                 del self._known[next(iter(self._known))]
-        self._known[amounts] = found
-        kernel, changed = found
+        self._known[amounts] = entry
+        kernel, changed = entry
         if changed:
             nodes = np.array(sorted(changed), dtype=np.int64)
             kernel.set_slots(nodes, free.room(amounts, nodes))
@@ -48,9 +48,9 @@ class Kernels:
         return kernel
 
     def touch(self, nodes: Iterable[int], resource: str | None = None) -> None:
-        """Something has changed on these nodes.
+        """Note that these nodes have changed.
 
-        :param resource: of which there is more or less; ``None``: of any.
+        :param resource: the resource that changed; ``None``: any.
         """
         given = list(nodes)
         for amounts, (_, changed) in self._known.items():
@@ -58,25 +58,25 @@ class Kernels:
                 changed.update(given)
 
     def forget_fractions(self, resource: str) -> None:
-        """No pod takes a fraction of a resource any more."""
+        """Remove the kernels of pods that take a fraction of a resource."""
         for amounts in list(self._known):
             if type(dict(amounts).get(resource, 0)) is not int:
                 del self._known[amounts]
 
     def copy(self) -> Self:
-        """Independent equals."""
-        made = type(self)(self._counts)
-        made._known = {
+        """Independent copies."""
+        branch = type(self)(self._counts)
+        branch._known = {
             amounts: (kernel.copy(), changed.copy())
             for amounts, (kernel, changed) in self._known.items()
         }
-        return made
+        return branch
 
     def check(self, free: Free, level: int) -> None:
-        """Audit all of them.
+        """Audit all kernels.
 
-        :param level: that of the nodes.
-        :raises InvariantError: one is broken, or counts something else than there is.
+        :param level: the level of the nodes.
+        :raises InvariantError: a kernel is broken, or its slots are wrong.
         """
         everywhere = np.arange(free.nodes)
         for amounts in list(self._known):

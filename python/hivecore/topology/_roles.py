@@ -15,12 +15,13 @@ _MOST_PAIRS = 2**20
 def pairs_by_node(
     free: Free, request: TopologyRequest, role: TopologyRole, limits: Ints | None
 ) -> tuple[Ints, Ints, Ints]:
-    """Where each node's part begins and the last one ends, pods, and others beside them.
+    """The possible (pods, others) of each node: where each node's pairs begin (and the last end),
+    pods, others.
 
-    :param limits: see `most_of`; ``None``: there are none.
+    :param limits: see `most_of`; ``None``: none.
 
-    None of a node's pairs is less than another one of them, and no more than the gang has. For a
-    gang that is too large for a search there is one pair, all of it, on the nodes with room for it.
+    No pair of a node is dominated by another one, and none exceeds the gang. If the gang is too
+    large for a search, the only pair is the whole gang, on the nodes with room for it.
     """
     if (request.pods + 1) * (role.pods + 1) > _MOST_PAIRS:
         has_room = _has_room_for_all(free, request, role)
@@ -31,31 +32,31 @@ def pairs_by_node(
     alone = [free.of(resource) // amount for resource, amount in free.counted(role.amounts)]
     most = min(role.pods, int(np.minimum.reduce(alone).max()))
     best = np.full(free.nodes, -1)
-    found = []
+    columns = []
     for others in range(most, -1, -1):
         room = _room_beside(free, request, role, others)
         if limits is not None:
             room = np.minimum(room, _most_beside(limits, others))
         where = np.flatnonzero((room > best) & (room + others > 0))
-        found.append((where, room[where], where * 0 + others))
+        columns.append((where, room[where], where * 0 + others))
         best = np.maximum(best, room)
-    of, pods, beside = (np.concatenate(column) for column in zip(*found, strict=True))
+    of, pods, beside = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(of, kind="stable")
     return _begins(of, free.nodes), pods[order], beside[order]
 
 
 def _most_beside(limits: Ints, others: int) -> Ints:
-    """How many pods each node may get beside so many others; negative: not beside so many."""
+    """The most pods of each node with this number of others; negative: not with so many."""
     if limits.ndim == 1:
         return limits - others
     return limits[others] if others < len(limits) else np.full_like(limits[0], -1)
 
 
 def most_of(limits: Ints) -> tuple[Ints, Ints]:
-    """How many pods each node may get, and how many others.
+    """The most pods, and the most others, of each node.
 
-    :param limits: int[nodes]: of both together; int[k, nodes]: of pods beside 0 to k - 1 others,
-        -1: not beside so many.
+    :param limits: int[nodes]: of both together; int[k, nodes]: of pods with 0 to k - 1 others, -1:
+        not with so many.
     """
     if limits.ndim == 1:
         both = np.maximum(limits, 0)
@@ -69,7 +70,7 @@ def _begins(where: Ints, nodes: int) -> Ints:
 
 
 def _room_beside(free: Free, request: TopologyRequest, role: TopologyRole, others: int) -> Ints:
-    """How many pods fit on each node beside so many others; -1: those do not fit."""
+    """How many pods fit on each node with this number of others; -1: those do not fit."""
     room = np.full(free.nodes, request.pods)
     pods, beside = dict(free.counted(request.amounts)), dict(free.counted(role.amounts))
     for resource in {*pods, *beside}:

@@ -1,4 +1,4 @@
-"""Why a gang cannot be placed, and what would let it, each change tried on a copy."""
+"""Why a gang cannot be placed, and which changes would admit it; each is tried on a copy."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ __all__ = ["explain"]
 
 
 def explain(decision: TopologyDecision, leavers: Leavers) -> Explanation:
-    """Of a decision to wait."""
-    changes = sorted(_changes(leavers), key=lambda one: (one.cost, one.kind))
+    """The explanation of a decision to wait."""
+    changes = sorted(_changes(leavers), key=lambda change: (change.cost, change.kind))
     refusals = (decision.refusal,) if decision.refusal else ()
     return Explanation("wait", decision.reason, refusals, tuple(changes))
 
 
 def _changes(leavers: Leavers) -> Iterator[Change]:
-    """The wishes, and the owners, without which it would be placed."""
+    """The demands to give up, and the owners to release, that would admit the gang."""
     request = leavers.request
     for relaxed, other in (
         (("must",), request.replace(must="")),

@@ -1,4 +1,4 @@
-"""The nodes of a network in their domains, what is free on them, and where owners are."""
+"""The nodes of a network in their domains, what is free on them, and the placed owners."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -25,7 +25,7 @@ __all__ = ["NetworkLedger"]
 
 
 class NetworkLedger(LoggedTrials, PlainState):
-    """The part of a `NetworkTopology` that decides nothing: nodes, what is free, owners, trials and
+    """The part of a `NetworkTopology` that decides nothing: nodes, free amounts, owners, trials and
     saved states.
     """
 
@@ -55,19 +55,19 @@ class NetworkLedger(LoggedTrials, PlainState):
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """From wide to narrow."""
+        """The layers, from wide to narrow."""
         with self._lock:
             return self._domains.layers
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Their names, domain by domain."""
+        """The names of the nodes, domain by domain."""
         with self._lock:
             return self._domains.nodes
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What it counts, sorted: "slots", or whatever was said to be free on some node.
+        """The resources that were ever set on a node, such as "slots", sorted.
 
         >>> from hivecore.topology import NetworkTopology
         >>> network = NetworkTopology([], {"a": {}})
@@ -79,14 +79,14 @@ class NetworkLedger(LoggedTrials, PlainState):
             return tuple(sorted(self._free.amounts))
 
     def domain(self, node: str) -> tuple[str, ...]:
-        """The names of the domains that a node is in, from wide to narrow, and its own."""
+        """The names of the domains around a node, from wide to narrow, and its own."""
         with self._lock:
             return self._domains.around(node)
 
     def domains(self, layer: str) -> tuple[tuple[str, ...], ...]:
-        """The nodes of each domain of a layer, in the order of ``nodes``; "node": each alone.
+        """The nodes of each domain of a layer, in the order of ``nodes``; "node": each node alone.
 
-        :raises KeyError: there is no such layer.
+        :raises KeyError: the layer is unknown.
 
         >>> from hivecore.topology import NetworkTopology
         >>> labels = {"a": {"rack": "r1"}, "b": {"rack": "r2"}, "c": {"rack": "r1"}}
@@ -101,14 +101,14 @@ class NetworkLedger(LoggedTrials, PlainState):
             return tuple(self.nodes[first:last] for first, last in pairwise(ends))
 
     def add_node(self, name: str, labels: Mapping[str, str], free: AmountsLike = ()) -> None:
-        """Add a node, as the last one of its domain.
+        """Add a node, as the last of its domain.
 
         :param labels: the name of its domain in each layer, see `NetworkTopology`.
-        :param free: what is free on it, by resource; what is not named is 0.
-        :raises ValueError: there is one of this name, the name is empty, a layer is unknown, or an
-            amount is not from 0 to 2**62.
+        :param free: what is free on it, by resource.
+        :raises ValueError: the name is taken or empty, a layer is unknown, or an amount is not from
+            0 to 2**62.
 
-        Cost: O(nodes x layers), and once more for each kind of pod that is asked for after it.
+        Cost: O(nodes x layers), and again for each kind of pod that is requested later.
 
         >>> from hivecore.topology import NetworkTopology
         >>> network = NetworkTopology(["rack"], {"a": {"rack": "r1"}, "b": {"rack": "r2"}})
@@ -128,27 +128,31 @@ class NetworkLedger(LoggedTrials, PlainState):
                 self._free.set(resource, self._numbers((name,)), np.array([number]))
 
     def remove_node(self, name: str) -> tuple[str, ...]:
-        """Remove a node and all owners with pods on it, which give back what they have elsewhere.
+        """Remove a node, and release all owners with pods on it.
 
         :returns: the names of these owners, sorted.
 
-        Cost: as of ``add_node``.
+        Cost: as ``add_node``.
         """
         with self._lock:
             number = self._domains.number(name)
-            there = [
+            owners = [
                 owner
                 for owner, known in self._owners.items()
                 if any(node == number for node, *_ in known.pods)
             ]
-            for owner in there:
+            for owner in owners:
                 self.release(owner)
-            labels = {one: of for one, of in self._domains.labels.items() if one != name}
+            labels = {
+                node_name: known_labels
+                for node_name, known_labels in self._domains.labels.items()
+                if node_name != name
+            }
             self._become(Domains(self.layers, labels, self._domains))
-            return tuple(sorted(there))
+            return tuple(sorted(owners))
 
     def _become(self, domains: Domains) -> None:
-        """Have these nodes; what is known of those that are there already stays."""
+        """Change the nodes; those that stay keep what is free on them."""
         before, numbers, nodes = self._domains.numbers, domains.numbers, self.nodes
         if self._undo.is_on:
             state = self._domains, self._free, self._owners, self._kernels
@@ -173,11 +177,11 @@ class NetworkLedger(LoggedTrials, PlainState):
     # --- what is free
 
     def set_slots(self, counts: npt.ArrayLike, nodes: Iterable[str] | None = None) -> None:
-        """Say how many more pods nodes have room for: their resource "slots".
+        """Set how many more pods nodes have room for: their resource "slots".
 
         :param counts: int[nodes], 0 to 2**31 each.
-        :param nodes: which; ``None``: all, in the order of ``nodes``.
-        :raises ValueError: a count is out of range, or there are too many or too few.
+        :param nodes: the nodes; ``None``: all, in the order of ``nodes``.
+        :raises ValueError: a count is out of range, or the number of counts is wrong.
         """
         named = None if nodes is None else as_tuple(nodes, "nodes")
         given = as_array(counts, "counts")
@@ -189,10 +193,10 @@ class NetworkLedger(LoggedTrials, PlainState):
             self._kernels.touch(numbers.tolist(), "slots")
 
     def set_free(self, node: str, amounts: AmountsLike) -> None:
-        """Say what is free on a node, by resource; what is not named is 0.
+        """Set what is free on a node, by resource; resources that are not named get 0.
 
-        :param amounts: whole units or thousandths, such as 0.25.
-        :raises ValueError: an amount is not from 0 to 2**62, or is no multiple of 0.001.
+        :param amounts: multiples of 0.001.
+        :raises ValueError: an amount is not from 0 to 2**62, or no multiple of 0.001.
         """
         given = as_fractions(amounts, "amounts", 0, 2**62)
         with self._lock:
@@ -205,12 +209,12 @@ class NetworkLedger(LoggedTrials, PlainState):
             self._kernels.touch(number.tolist())
 
     def _counted(self, amounts: Amounts) -> dict[str, int]:
-        """Amounts as they are counted, after fractions of them perhaps in thousandths."""
+        """Amounts as they are counted; resources with fractions are counted in thousandths."""
         self._refine(amounts)
         return {resource: self._free.number(resource, amount) for resource, amount in amounts}
 
     def _refine(self, amounts: Amounts) -> None:
-        """Count in thousandths what these name fractions of."""
+        """Count in thousandths the resources that have fractions here."""
         for name, amount in amounts:
             if type(amount) is not int and name not in self._free.fine:
                 self._free.refine((name,))
@@ -222,7 +226,7 @@ class NetworkLedger(LoggedTrials, PlainState):
         self._kernels.forget_fractions(resource)
 
     def _log_free(self, resources: Iterable[str], nodes: Ints) -> None:
-        """Let a trial restore what is free of these resources on these nodes."""
+        """Remember for a trial what is free of these resources on these nodes."""
         if self._undo.is_on:
             part = self._free.part(resources, nodes)
             self._undo.add((self._restore_free, part, nodes))
@@ -236,17 +240,19 @@ class NetworkLedger(LoggedTrials, PlainState):
         self._kernels.touch(nodes)
 
     def free(self, node: str) -> dict[str, Amount]:
-        """What is free on a node, by resource; nothing of one that is unhealthy."""
+        """What is free on a node, by resource; 0 on an unhealthy node."""
         with self._lock:
             number = self._domains.number(node)
             usable = self._free.usable is None or bool(self._free.usable[number])
-            found = sorted(self._free.amounts.items())
-            told = self._free.amount
-            return {name: told(name, int(all_[number])) if usable else 0 for name, all_ in found}
+            resources = sorted(self._free.amounts.items())
+            amount_of = self._free.amount
+            return {
+                name: amount_of(name, int(numbers[number])) if usable else 0
+                for name, numbers in resources
+            }
 
     def total_free(self, resource: str) -> Amount:
-        """How much of a resource is free on all healthy nodes together; 0 of one that was never
-        told. Cost: O(nodes).
+        """How much of a resource is free on all healthy nodes together. Cost: O(nodes).
 
         >>> from hivecore.topology import NetworkTopology
         >>> network = NetworkTopology([], {"a": {}, "b": {}})
@@ -260,13 +266,13 @@ class NetworkLedger(LoggedTrials, PlainState):
     def free_by_node(self, resource: str) -> dict[str, Amount]:
         """How much of a resource is free on each node, by name; see `free`. Cost: O(nodes)."""
         with self._lock:
-            numbers, told = self._free.of(resource).tolist(), self._free.amount
-            return {name: told(resource, n) for name, n in zip(self.nodes, numbers, strict=True)}
+            numbers, amount_of = self._free.of(resource).tolist(), self._free.amount
+            return {
+                name: amount_of(resource, n) for name, n in zip(self.nodes, numbers, strict=True)
+            }
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Mark a node as unhealthy, so that no pod is placed there, or as healthy again; owners
-        stay.
-        """
+        """Mark a node as unhealthy, where no pod is placed, or as healthy; owners stay."""
         usable = as_bool(healthy, "healthy")
         with self._lock:
             number = self._domains.number(node)
@@ -281,19 +287,19 @@ class NetworkLedger(LoggedTrials, PlainState):
 
     @property
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are marked so, in the order of ``nodes``."""
+        """The unhealthy nodes, in the order of ``nodes``."""
         with self._lock:
             return tuple(self.nodes[number] for number in self._free.unusable())
 
     def slots(
         self, layer: str = "node", *, amounts: AmountsLike = (("slots", 1),)
     ) -> dict[str, int]:
-        """For how many such pods each domain of a layer has room, by name; those of equal names are
-        added up.
+        """For how many such pods each domain of a layer has room, by name; equal names are added
+        up.
 
-        :raises KeyError: there is no such layer.
+        :raises KeyError: the layer is unknown.
         """
-        wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
+        wanted = TopologyRequest("any", 1, amounts=amounts).amounts
         with self._lock:
             level = self._domains.level(layer, "layer")
             sums: dict[str, int] = {}
@@ -326,12 +332,12 @@ class NetworkLedger(LoggedTrials, PlainState):
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The names of those that are placed, sorted."""
+        """The names of all placed owners, sorted."""
         with self._lock:
             return tuple(sorted(self._owners))
 
     def placement(self, name: str) -> tuple[NodePods, ...]:
-        """Where the pods of an owner are."""
+        """The pods of an owner on each of its nodes."""
         with self._lock:
             return self._placed(self._owner(name).pods)
 
@@ -345,7 +351,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             raise KeyError(f"there is no owner {name!r}") from None
 
     def release(self, name: str) -> None:
-        """The end of an owner, whose pods give back what they took."""
+        """Remove an owner; what its pods took is free again."""
         with self._lock:
             owner = self._owner(name)
             del self._owners[name]
@@ -354,9 +360,9 @@ class NetworkLedger(LoggedTrials, PlainState):
             self._take(owner, -1)
 
     def rename(self, name: str, new: str) -> None:
-        """An owner has another name from now on; its pods stay where they are. Cost: O(1).
+        """Give an owner another name; its pods stay where they are. Cost: O(1).
 
-        :raises ValueError: there is an owner of the new name, or it is empty.
+        :raises ValueError: the new name is taken or empty.
         """
         new = as_name(new, "new")
         with self._lock:
@@ -382,7 +388,7 @@ class NetworkLedger(LoggedTrials, PlainState):
         """Audit every invariant.
 
         :raises InvariantError: one is broken. Cost: O(nodes x layers x kinds of pods), and a search
-            for what is kept of gangs.
+            for each recent kind of gang.
         """
         with self._lock:
             for resource, amounts in self._free.amounts.items():
@@ -395,14 +401,14 @@ class NetworkLedger(LoggedTrials, PlainState):
             self._kernels.check(self._free, len(self.layers) + 1)
 
     def copy(self) -> Self:
-        """An independent what-if branch."""
+        """An independent branch for what-if questions."""
         with self._lock:
-            made = object.__new__(type(self))
-            made._start(self._domains)
-            made._free = self._free.copy()
-            made._kernels = self._kernels.copy()
-            made._owners = dict(self._owners)
-            return made
+            branch = object.__new__(type(self))
+            branch._start(self._domains)
+            branch._free = self._free.copy()
+            branch._kernels = self._kernels.copy()
+            branch._owners = dict(self._owners)
+            return branch
 
     def _plain(self) -> dict[str, Any]:
         return {
@@ -421,32 +427,32 @@ class NetworkLedger(LoggedTrials, PlainState):
 
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
-        made = cls(state["layers"], state["nodes"])
+        network = cls(state["layers"], state["nodes"])
         for name, amounts in state["free"].items():
             as_name(name, "free")
-            values = [(name, as_fraction(one, "free", 0, 2**62)) for one in amounts]
-            if len(values) != len(made.nodes):
+            values = [(name, as_fraction(amount, "free", 0, 2**62)) for amount in amounts]
+            if len(values) != len(network.nodes):
                 raise ValueError("free: is not of all nodes")
-            made._refine(tuple(values))
-            made._free.amounts[name] = np.array(
-                [made._free.number(*value) for value in values], dtype=np.int64
+            network._refine(tuple(values))
+            network._free.amounts[name] = np.array(
+                [network._free.number(*value) for value in values], dtype=np.int64
             )
         for node in state["unhealthy"]:
-            made._free.set_usable(made._domains.number(node), False)
+            network._free.set_usable(network._domains.number(node), False)
         for name, (wanted, more, pods) in state["owners"].items():
             request = TopologyRequest(name, 1, amounts=dict(wanted))
             role = TopologyRole(name, 1, dict(more)).amounts if more else ()
             where = tuple(
                 (
-                    made._domains.number(node),
+                    network._domains.number(node),
                     as_int(count, "pods", 0, MOST),
                     as_int(others, "pods", 0, MOST if more else 0),
                 )
                 for node, count, others in pods
             )
-            made._refine((*request.amounts, *role))
-            made._owners[name] = Owner(request.amounts, role, where)
-        return made
+            network._refine((*request.amounts, *role))
+            network._owners[name] = Owner(request.amounts, role, where)
+        return network
 
     @in_turn
     def __sizeof__(self) -> int:

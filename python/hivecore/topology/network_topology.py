@@ -1,4 +1,4 @@
-"""A network of domains, and where gangs go in it."""
+"""Where gangs go in a network of domains."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -34,40 +34,38 @@ _Placed = tuple[int, list[tuple[int, int, int]], bool, list[int]]
 
 
 class NetworkTopology(NetworkLedger):
-    """Nodes in domains, these in wider ones; gangs are placed as near together as can be.
+    """Nodes in domains, such as racks, inside wider ones; gangs are placed as close together as
+    possible.
 
     :param layers: the layers of the network from wide to narrow, such as "spine", "block", "rack".
-    :param nodes: by name the labels of a node: the name of its domain in each layer. Equal names in
-        different domains are different domains; a node without a label has a domain of its own,
-        with those that share its next narrower one.
-        There may be none yet.
-    :raises ValueError: a layer is there twice or unknown.
-    :raises KeyError: a method is given a name that is not known.
+    :param nodes: by name, the labels of a node: the name of its domain in each layer. Equal names
+        inside different domains are different domains. Nodes without a label of a layer that share
+        the next narrower domain have a domain of their own there. May be empty.
+    :raises ValueError: a layer occurs twice or is unknown.
+    :raises KeyError: a method is given an unknown name.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
 
-    Placements are exact. The best one is, compared in this order: in one domain of the narrowest
-    layer; with the fewest domains of each layer below it, from wide to narrow; with the most
-    existing pods in them, then in the wider domains around them; with the least cost; with the
-    fewest free slots in them, then in the wider domains around them, from narrow to wide; with most
-    pods on the first nodes, in the order of ``nodes``. So of equal nodes the one in the fullest
-    rack is used, and an idle rack stays idle.
+    Placements are optimal. They are compared in this order: one domain of the narrowest layer holds
+    all pods; the fewest domains of each layer below it, from wide to narrow; the most existing pods
+    in these, then in the wider domains around; the least cost; the fewest free slots in these, then
+    in the domains around, from narrow to wide; the most pods on the first nodes, in the order of
+    ``nodes``. So among equal nodes the one in the fullest rack is used, and idle racks stay idle.
 
-    What is free on nodes is told by ``set_slots`` or ``set_free``, in whole units or thousandths,
-    and counted exactly; of a resource with fractions up to 2**62 thousandths. A committed
-    owner takes of it, a released one gives it back. Changes inside of ``with network.trial()`` are
-    undone at its end. One object may be used by several threads: calls take turns.
+    ``set_slots`` or ``set_free`` set what is free on nodes, in multiples of 0.001, counted exactly;
+    a resource with fractions has up to 2**62 thousandths. ``commit`` subtracts what a gang takes,
+    ``release`` gives it back. Changes inside ``with network.trial()`` are undone at its end. One
+    object may be used by several threads: calls take turns.
 
-    Cost: a change is O(layers x log nodes) for each kind of pod that was asked for lately. A
-    placement searches only domains that may be the best; kinds of gangs that were asked for lately
-    search only what has changed. Source: Koordinator's network-topology-aware scheduling, which is
-    greedy.
+    Cost: a change is O(layers x log nodes) for each kind of pod that was requested lately. A
+    placement searches only domains that can be the best, and for recent kinds of gangs only what
+    has changed. Source: Koordinator's network-topology-aware scheduling, which is greedy.
 
     >>> from hivecore.topology import NetworkTopology, TopologyRequest
     >>> labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
     >>> network = NetworkTopology(["spine", "rack"], labels)
     >>> network.set_slots([2, 1, 2, 2, 2, 2, 0, 2])
     >>> decision = network.schedule(TopologyRequest("train", 6))
-    >>> decision.layer, decision.domain, [(one.node, one.pods) for one in decision.placement]
+    >>> decision.layer, decision.domain, [(part.node, part.pods) for part in decision.placement]
     ('spine', ('s1',), [('n4', 2), ('n5', 2), ('n7', 2)])
     >>> network.commit(decision)
     """
@@ -86,19 +84,20 @@ class NetworkTopology(NetworkLedger):
     ) -> TopologyDecision:
         """Decide where a gang would go; nothing changes.
 
-        :param nodes: names of the only nodes to use, which costs O(nodes of the network);
-            ``None``: all.
-        :param most: how many of the gang's pods each node may get, as
-            `hivecore.devices.DeviceCluster.capacity` counts them: int[nodes], in the order of
-            ``nodes`` of the network. Of a gang with a role: of both kinds together; or int[k,
-            nodes]: of its pods beside 0, 1, ... k - 1 of the role or fewer, k - 1 being the most of
-            these; -1: not beside so many. A node has so many slots then, where it had more and the
-            gang would fill them. Costs O(nodes). ``None``: as many as there is room for.
-        :param work: how much may be tried for each layer: about the domains that are searched times
-            the pods. Beyond it the decision is not optimal, and says so.
-        :raises KeyError: there is no such layer or node.
-        :raises ValueError: there is an owner of this name, ``prefer`` is wider than ``must``, or
-            ``most`` is of another shape.
+        :param nodes: the only nodes to use, which costs O(nodes of the network); ``None``: all.
+        :param most: how many pods of the gang each node may get, as
+            `hivecore.devices.DeviceCluster.capacity` counts them: int[nodes], in the order of the
+            network. For a gang with a role: of both kinds together, or int[k, nodes]: row i is for
+            nodes with at most i pods of the role, where -1 allows none. Costs O(nodes). ``None``:
+            no limit.
+        :param work: a limit of the search in each layer, about domains times pods. Beyond it the
+            decision may not be optimal, and says so.
+        :raises KeyError: a layer or a node is unknown.
+        :raises ValueError: an owner has this name, ``prefer`` is wider than ``must``, or ``most``
+            has a wrong shape.
+
+        With ``most``, a node counts as having that many slots if it has more and they limit the
+        gang.
         """
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
@@ -145,7 +144,7 @@ class NetworkTopology(NetworkLedger):
             return made_decision(decision, self._domains.marks)
 
     def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
-        """``most`` where only these nodes may get any; ``None``: all may, or any number."""
+        """``most``, with -1 for nodes that are not allowed; ``None``: no limits."""
         if most is not None:
             shape = (*most.shape[: -1 if has_role else 0], len(self.nodes))[:2]
             limits = np.clip(as_integers(most, shape, "most"), -1, MOST).astype(np.int64)
@@ -155,12 +154,12 @@ class NetworkTopology(NetworkLedger):
             allowed = np.zeros(len(self.nodes), dtype=bool)
             allowed[self._numbers(nodes)] = True
             limits = np.where(allowed, 2 * MOST if most is None else limits, -1)
-        found: Ints = limits
-        return found
+        checked: Ints = limits
+        return checked
 
     def _kernels_for(self, request: TopologyRequest, limits: Ints | None) -> list[TopologyKernel]:
-        """That of its pods, and that of its other role; nodes have no more slots than they may get
-        of them, where that is too few for all.
+        """The kernels of its pods and of its role, in which nodes have no more slots than
+        ``limits``.
         """
         kernels: list[TopologyKernel] = []
         if not self._domains.nodes:
@@ -189,8 +188,9 @@ class NetworkTopology(NetworkLedger):
         limits: Ints | None,
         work: int,
     ) -> _Placed:
-        """The level of the domain that holds all, or -1: none does; (node, pods, others); whether
-        this is proved; and the fewest domains of the levels below, as far as they are known.
+        """The level of the domain that holds all pods (-1: none), (node, pods, others) triples,
+        whether that is proved to be the best, and the fewest domains of each level below, as far as
+        known.
         """
         role = request.role
         if not self._domains.nodes:
@@ -229,19 +229,19 @@ class NetworkTopology(NetworkLedger):
         request: TopologyRequest,
         placed: Callable[[list[int]], _Placed],
     ) -> _Placed:
-        """The placement within limits; of a layer to balance, with the least limit that uses no
-        more domains: a binary search, as what keeps a limit keeps a wider one.
+        """The placement within the limits; with ``balance`` under the least limit that uses no more
+        domains. A binary search finds it, as a placement within a limit is within each larger one.
         """
         most = self._most_by_level(request.per_domain)
         if not request.balance:
             return placed(most)
         at = self._domains.level(request.balance, "request.balance")
-        found = placed(most)
-        if found[0] < 0:
-            return found
-        loads, used = self._loads(found, at)
+        best = placed(most)
+        if best[0] < 0:
+            return best
+        loads, used = self._loads(best, at)
         low, high = -(-request.pods // len(loads)), max(loads)
-        is_sure = found[2]
+        is_sure = best[2]
         while low < high:
             middle = (low + high) // 2
             limits = most or [MOST] * len(self._domains.levels)
@@ -249,26 +249,26 @@ class NetworkTopology(NetworkLedger):
             tried = placed(narrower)
             is_sure &= tried[2]
             if tried[0] >= 0 and self._loads(tried, at)[1] == used:
-                found, high = tried, max(self._loads(tried, at)[0])
+                best, high = tried, max(self._loads(tried, at)[0])
             else:
                 low = middle + 1
-        return found[0], found[1], is_sure, found[3]
+        return best[0], best[1], is_sure, best[3]
 
-    def _loads(self, found: _Placed, at: int) -> tuple[list[int], tuple[int, ...]]:
-        """The pods in each domain of a level; the level of which one domain holds all, and how many
-        domains are used of each level from there to this one.
+    def _loads(self, placed: _Placed, at: int) -> tuple[list[int], tuple[int, ...]]:
+        """The pods in each domain of a level; and how the placement compares: the level of the
+        domain that holds all, and the domains used of each level from there to this one.
         """
-        level, pods, _, _ = found
+        level, pods, _, _ = placed
         deepest = len(self.layers) + 1
         paths = [tuple(self._domains.path(deepest, node)[: at + 1]) for node, _, _ in pods]
         loads = Counter[Any]()
         for path, (_, count, _) in zip(paths, pods, strict=True):
             loads[path] += count
-        used = [len({path[: one + 1] for path in paths}) for one in range(level, at + 1)]
+        used = [len({path[: inner + 1] for path in paths}) for inner in range(level, at + 1)]
         return [*loads.values()], (level, *used)
 
     def _most_by_level(self, per_domain: Pairs) -> list[int]:
-        """How many pods a domain of each level may get; none: any number."""
+        """The most pods of a domain of each level; empty: no limit."""
         if not per_domain:
             return []
         most = [MOST] * len(self._domains.levels)
@@ -278,23 +278,22 @@ class NetworkTopology(NetworkLedger):
         return most
 
     def commit(self, decision: TopologyDecision) -> None:
-        """Take what a decision to bind needs from the nodes.
+        """Place the gang of a decision: subtract what it takes from its nodes.
 
-        :raises StaleDecisionError: a node has no room for it any more, or was removed since the
-            decision was made, even if another node has its name now; or there is an owner of its
-            name.
-        :raises ValueError: its outcome is not "bind", it names a node twice or without pods, a
-            number is out of range, or they are not as many pods as its request has.
-        :raises KeyError: it names a node that is not here.
-        :raises TypeError: ``decision`` is none, or something in it is of a wrong type.
+        :raises StaleDecisionError: a node has no room any more, or was removed after the decision
+            was made, even if another node has its name now; or an owner has the gang's name.
+        :raises ValueError: its outcome is not "bind", a node occurs twice or has no pod, a number
+            is out of range, or the numbers of pods differ from the request's.
+        :raises KeyError: a node is unknown.
+        :raises TypeError: ``decision``, or something in it, is of a wrong type.
 
-        A decision that was copied or pickled, or that the caller has made, means the nodes that
-        have its names now.
+        A decision that was copied, pickled or made by the caller means the nodes that have its
+        names now.
         """
         self._commit(decision, on_healthy=True)
 
     def recover(self, decision: TopologyDecision) -> None:
-        """The same for a gang that runs there already: on unhealthy nodes, too.
+        """Commit a gang that runs already, also on unhealthy nodes.
 
         >>> from hivecore.topology import (
         ...     NetworkTopology, NodePods, TopologyDecision, TopologyRequest
@@ -331,17 +330,18 @@ class NetworkTopology(NetworkLedger):
     def _where(
         self, placed: Iterable[NodePods], marks: Mapping[str, object]
     ) -> tuple[tuple[int, int, int], ...]:
-        """Where pods are placed, by the numbers that the nodes have now."""
+        """The numbers of the nodes of a placement, with the pods on them."""
         for node, mark in marks.items():
             if self._domains.marks.get(node) is not mark:
                 raise StaleDecisionError(f"decision: node {node!r} was removed after it was made")
-        return tuple((self._domains.number(one.node), one.pods, one.others) for one in placed)
+        return tuple((self._domains.number(part.node), part.pods, part.others) for part in placed)
 
     def schedule_many(
         self, requests: Iterable[TopologyRequest], *, work: int = 2**28
     ) -> tuple[TopologyDecision, ...]:
-        """What would be decided for one gang after the other, each as if those before it that bind
-        had been committed; nothing changes, and errors are those of ``schedule``.
+        """Decide on gangs in order, each as if those before it that bind were committed.
+
+        Nothing changes; errors are those of ``schedule``.
         """
         given = as_tuple(requests, "requests")
         with self._lock:
@@ -354,19 +354,19 @@ class NetworkTopology(NetworkLedger):
             return tuple(decisions)
 
     def commit_many(self, decisions: Iterable[TopologyDecision]) -> None:
-        """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
+        """Commit decisions in order, all of them or none; errors are those of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock, Transaction(self):
             for decision in given:
                 self.commit(decision)
 
     def explain(self, request: TopologyRequest) -> Explanation:
-        """Why a gang cannot be placed, and what would let it; nothing changes.
+        """Why a gang cannot be placed, and what would admit it; nothing changes.
 
-        Changes are tried on copies: which owners would have to end ("release", cost: their pods),
-        and which wishes would have to be given up ("relax"). No cheaper owners would do if a pod
-        takes one of a single resource, or if few owners are in each domain of ``must``; elsewhere
-        they are cheap, but there may be cheaper ones. Errors are those of ``schedule``.
+        Changes are tried on copies: owners whose end is enough ("release", cost: their pods), and
+        demands to give up ("relax"). The owners are the cheapest if a pod takes one unit of a
+        single resource, or if each domain of ``must`` has few owners; else cheaper ones may exist.
+        Errors are those of ``schedule``.
         """
         with self._lock:
             decision = self.schedule(request)
@@ -391,7 +391,7 @@ class NetworkTopology(NetworkLedger):
             return explain(decision, leavers)
 
     def _gains(self, level: int, amounts: Amounts) -> Gains:
-        """By domain and owner, for how many more pods there would be room without the owner."""
+        """By domain and owner: for how many more pods there is room if the owner ends."""
         gains: Gains = {}
         for name, owner in sorted(self._owners.items()):
             for node, gain in self._free.gains(owner, amounts):

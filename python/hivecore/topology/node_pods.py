@@ -1,4 +1,4 @@
-"""Pods of a gang on a node."""
+"""The pods of a gang on a node."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["NodePods"]
 
 @dataclass(frozen=True, slots=True)
 class NodePods:
-    """So many pods of a gang on a node, and so many of its other role."""
+    """The numbers of pods of a gang on a node: ``pods`` of its own, ``others`` of its role."""
 
     node: str
     pods: int

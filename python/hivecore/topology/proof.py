@@ -1,4 +1,4 @@
-"""A decision is checked by the domains of nodes and by what is free on them, by name."""
+"""Checks decisions by the domains of nodes and what is free on them, without the kernel."""
 
 from collections.abc import Collection
 from typing import Any
@@ -25,12 +25,12 @@ def check_placement(
 ) -> None:
     """Raise `CertificateError` with the first rule that a placement in a domain of a layer breaks.
 
-    :param allowed: the only nodes that could be used; ``None``: all.
-    :param most: how many pods each node may get, as of `NetworkTopology.schedule`.
+    :param allowed: the only nodes to use; ``None``: all.
+    :param most: the most pods of each node, see `NetworkTopology.schedule`.
     """
     _check_names(request, layer, placement, network)
-    pods = {one.node: one.pods for one in placement}
-    others = {one.node: one.others for one in placement}
+    pods = {part.node: part.pods for part in placement}
+    others = {part.node: part.others for part in placement}
     if len(pods) != len(placement) or sum(pods.values()) != request.pods:
         raise CertificateError(f"{sum(pods.values())} pods are placed, not {request.pods}")
     wanted = request.role.pods if request.role else 0
@@ -60,11 +60,9 @@ def check_placement(
         for count in _sums(network, pods, inner):
             if layers.index(inner) >= held and count % multiple:
                 raise CertificateError(f"{count} pods in a {inner}, no multiple of {multiple}")
-    for inner, most_there in request.per_domain:
-        if (largest := max(_sums(network, pods, inner))) > most_there:
-            raise CertificateError(
-                f"{largest} pods in a {inner}, at most {most_there} may be there"
-            )
+    for inner, limit in request.per_domain:
+        if (largest := max(_sums(network, pods, inner))) > limit:
+            raise CertificateError(f"{largest} pods in a {inner}, at most {limit} may be there")
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
         raise CertificateError(f"{layer!r} is narrower than {request.prefer!r}")
@@ -82,7 +80,7 @@ def check_placement(
 
 
 def _most_beside(limit: npt.NDArray[Any], others: int) -> int:
-    """How many pods a node may get beside so many others."""
+    """The most pods of a node with this number of others."""
     if limit.ndim == 0:
         return int(limit) - others
     return int(max(limit[others:], default=-1))
@@ -91,12 +89,12 @@ def _most_beside(limit: npt.NDArray[Any], others: int) -> int:
 def _check_names(
     request: TopologyRequest, layer: str, placement: tuple[NodePods, ...], network: NetworkLedger
 ) -> None:
-    """Raise `CertificateError` where the network has no such node or layer, or a number is none."""
+    """Raise `CertificateError` if a node or layer is unknown, or a number is no integer."""
     layers = {"", *network.layers, "node"}
     rules = *dict(request.multiple), *dict(request.per_domain)
-    for one in (layer, request.must, request.prefer, request.balance, *rules):
-        if one not in layers:
-            raise CertificateError(f"there is no layer {one!r}")
+    for name in (layer, request.must, request.prefer, request.balance, *rules):
+        if name not in layers:
+            raise CertificateError(f"there is no layer {name!r}")
     nodes = network.nodes
     for part in placement:
         if part.node not in nodes:
@@ -109,5 +107,5 @@ def _check_names(
 
 
 def _sums(network: NetworkLedger, counts: dict[str, int], layer: str) -> list[int]:
-    """Of each domain of a layer what its nodes have."""
+    """The sum of the counts of the nodes, of each domain of a layer."""
     return [sum(counts.get(node, 0) for node in nodes) for nodes in network.domains(layer)]

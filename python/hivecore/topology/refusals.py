@@ -1,22 +1,22 @@
-"""Why a gang cannot be placed, in words."""
+"""The reasons why a gang cannot be placed."""
 
 from hivecore.decisions import Refusal
 from hivecore.topology.topology_request import TopologyRequest
 
 __all__ = ["refused"]
 
-_NAMED = 3  # domains that a reason tells of
+_NAMED = 3  # domains that a reason names
 
-#: By domain, for how many pods there is room.
+#: (domain, the pods that it has room for).
 _Slots = list[tuple[str, int]]
 
 
 def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Refusal:
-    """Of a gang that was not placed.
+    """The refusal of a gang that was not placed.
 
-    :param slots: of the domains one of which must hold all, for its pods and for its other role's;
-        empty where there are no nodes.
-    :param searched: whether the search came to its end.
+    :param slots: of the domains of which one must hold all pods: for its pods, and for its role's;
+        empty if there are no nodes.
+    :param searched: whether the search was complete.
     """
     layer, role = request.must, request.role
     wanted = [(request.pods, "pods")]
@@ -40,7 +40,7 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
 
 
 def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
-    """That no domain has slots enough, if so."""
+    """The refusal if no domain has enough slots."""
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]
     if most >= count:

@@ -1,10 +1,10 @@
-"""The cheapest owners whose end would let a gang in, tried on copies.
+"""The cheapest owners whose end would admit a gang, tried on copies.
 
-In a domain that has to hold all pods, owners give back slots when they end, and cost the pods that
-they have. Where a pod takes one of something, what they give back adds up, and the cheapest cover
-of what is missing is the cheapest change. Elsewhere the cover is one that may do; the sets of
-owners of domains that have few of them are tried in the order of their cost until one is found, or
-too many were tried; and of many owners those with fewest pods are let go first.
+Owners of the domain that must hold all pods give back slots, and cost the pods that they have. If a
+pod takes one unit of a single resource, what owners give back adds up, and the cheapest cover of
+the missing slots is the cheapest change. Else a cover is only a candidate: in domains with few
+owners, sets of owners are tried in the order of their cost, up to a limit; in domains with many,
+owners with the fewest pods go first.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,46 +20,44 @@ __all__ = ["Gains", "Leavers"]
 
 _FEW = 8  # owners of a domain
 _MOST_CELLS = 10**7  # of a table of owners and slots
-_MOST_COVERS = 16  # that are tried
-_MOST_SETS = 1000  # of few owners, that are tried
+_MOST_COVERS = 16  # to try
+_MOST_SETS = 1000  # of few owners, to try
 
-#: How many pods owners have together, and their names.
+#: (pods of all these owners, their names).
 _Choice = tuple[int, tuple[str, ...]]
-#: By domain and owner.
+#: Slots by domain and owner.
 Gains = dict[int, dict[str, int]]
 
 
 class Leavers(NamedTuple):
-    """The owners of a network, and what their end would give a gang."""
+    """The owners of a network, and the slots that a gang gets if they end."""
 
     request: TopologyRequest
     pods: dict[str, int]
-    """How many each owner has."""
+    """The number of pods of each owner."""
     slots: list[int]
-    """Of each domain one of which must hold all."""
+    """The slots of each domain of which one must hold all pods."""
     gains: Gains
-    """How many more slots each of these would have."""
+    """How many more slots each of these has if an owner ends."""
     adds_up: bool
-    """Whether a pod takes one of a single resource."""
+    """Whether a pod takes one unit of a single resource."""
     fits_without: Callable[[TopologyRequest, Iterable[str]], bool]
-    """Whether a request could be placed after the end of some owners."""
+    """Whether a request can be placed after some owners ended."""
 
     def are_enough(self, names: Iterable[str]) -> bool:
-        """Whether the end of these owners lets the gang in."""
+        """Whether the end of these owners admits the gang."""
         return self.fits_without(self.request, names)
 
     def cheapest(self) -> _Choice | None:
-        """How many pods the cheapest owners have whose end would let the gang in, and their names;
-        ``None``: even the end of all would not.
-        """
+        """The cheapest owners whose end would admit the gang; ``None``: not even the end of all."""
         pods, gains, request = self.pods, self.gains, self.request
         if not self.are_enough(pods):
             return None
         best = None
         if request.role is None and not (request.multiple or request.per_domain):
-            covers = [_cover(request.pods - self.slots[one], gains[one], pods) for one in gains]
-            sets = sorted(one for one in covers if one is not None)[:_MOST_COVERS]
-            best = next((one for one in sets if self.are_enough(one[1])), None)
+            covers = [_cover(request.pods - self.slots[at], gains[at], pods) for at in gains]
+            sets = sorted(cover for cover in covers if cover is not None)[:_MOST_COVERS]
+            best = next((choice for choice in sets if self.are_enough(choice[1])), None)
         if best is not None and self.adds_up:
             return best
         for choice in sorted(_small_sets(gains, pods))[:_MOST_SETS]:
@@ -69,11 +67,11 @@ class Leavers(NamedTuple):
                 return choice
         if best is not None:
             return best
-        found = [self._search(of) for of in gains.values() if len(of) > _FEW]
-        return min((one for one in found if one is not None), default=None)
+        choices = [self._search(of) for of in gains.values() if len(of) > _FEW]
+        return min((choice for choice in choices if choice is not None), default=None)
 
     def _search(self, owners: Iterable[str]) -> _Choice | None:
-        """Of the owners in a domain few whose end is enough."""
+        """A small set of the owners of a domain whose end is enough."""
         names = tuple(sorted(owners, key=lambda name: (self.pods[name], name)))
         if not self.are_enough(names):
             return None
@@ -83,14 +81,14 @@ class Leavers(NamedTuple):
             low, high = (low, middle) if self.are_enough(names[:middle]) else (middle, high)
         leaving = names[:high]
         for name in reversed(leaving):
-            fewer = tuple(one for one in leaving if one != name)
+            fewer = tuple(other for other in leaving if other != name)
             if self.are_enough(fewer):
                 leaving = fewer
         return sum(self.pods[name] for name in leaving), tuple(sorted(leaving))
 
 
 def _small_sets(gains: Gains, pods: dict[str, int]) -> set[_Choice]:
-    """All sets of the owners of domains that have few."""
+    """All sets of owners, of domains with few owners."""
     return {
         (sum(pods[name] for name in some), tuple(sorted(some)))
         for of in gains.values()
@@ -101,8 +99,8 @@ def _small_sets(gains: Gains, pods: dict[str, int]) -> set[_Choice]:
 
 
 def _cover(lack: int, gains: dict[str, int], pods: dict[str, int]) -> _Choice | None:
-    """The owners with fewest pods in all that give back so many slots; ``None``: all do not, or
-    there are too many to be compared.
+    """The owners with the fewest pods in all that give back ``lack`` slots; ``None``: all of them
+    are not enough, or they are too many to compare.
     """
     names = sorted(gains)
     if sum(gains.values()) < lack or len(names) * (lack + 1) > _MOST_CELLS:

@@ -1,4 +1,4 @@
-"""Where a gang would go."""
+"""The decision of a network on a gang."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,28 +18,28 @@ __all__ = ["TopologyDecision", "made_decision", "placement_to_commit"]
 
 
 class _Marked:
-    """No field of a decision: a copy is without it, and knows its nodes by their names alone."""
+    """Holds what no copy of a decision has: which nodes it means, also if they are renamed."""
 
     __slots__ = ("_marks",)
 
     _marks: Mapping[str, object]
-    """By node, what tells it from a later one of its name."""
+    """By node, an object that a later node of the same name does not have."""
 
 
 class TopologyDecision(_Marked, Record, frozen=True):
-    """What `NetworkTopology.schedule` would do; nothing has changed yet.
+    """What `NetworkTopology.schedule` decided; nothing has changed yet.
 
-    :param request: what was decided on.
+    :param request: the request.
     :param outcome: "bind" or "wait".
-    :param placement: nodes in the order of the network, so that neighbours in it are near to each
-        other; empty unless it binds.
-    :param layer: of which one domain holds all; "node", or "" for the whole network.
-    :param domain: the names of that domain and of those around it, from wide to narrow.
+    :param placement: pods by node, in the order of the network, so that neighbours are close to
+        each other; empty unless the outcome is "bind".
+    :param layer: the layer of which one domain holds all pods; "node", or "": the whole network.
+    :param domain: the names of the domains around this domain and its own, from wide to narrow.
     :param refusal: why it waits; codes: "slots", "layer", "multiple", "per_domain", "role", "work".
-    :param optimal: whether no placement is better; else the search was cut short.
+    :param optimal: whether no placement is better; if not, the search reached its limit.
     :param victims: always empty.
-    :param nodes: the only ones that could be used; ``None``: all.
-    :param fewest: if it was cut short, by layer below: how many domains have to be used at least.
+    :param nodes: the only nodes that were allowed; ``None``: all.
+    :param fewest: if not optimal, a lower bound of the number of domains, for each layer below.
     """
 
     request: TopologyRequest
@@ -55,13 +55,13 @@ class TopologyDecision(_Marked, Record, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it waits, in a line; empty when it does not."""
+        """Why it waits, in one line; empty if it binds."""
         return self.refusal.reason if self.refusal else ""
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The node of each pod, so that neighbours in rank are near to each other; those of the
-        other role are left out.
+        """The node of each pod, in the order of their ranks: pods of neighbouring ranks are close
+        to each other. Pods of the other role are left out.
 
         >>> from hivecore.topology import NetworkTopology, TopologyRequest
         >>> network = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
@@ -69,45 +69,47 @@ class TopologyDecision(_Marked, Record, frozen=True):
         >>> network.schedule(TopologyRequest("train", 3)).ranks
         ('a', 'a', 'b')
         """
-        return tuple(one.node for one in self.placement for _ in range(one.pods))
+        return tuple(part.node for part in self.placement for _ in range(part.pods))
 
     def verify(self, network: NetworkLedger, *, most: npt.ArrayLike | None = None) -> None:
-        """Check in plain Python that the gang fits where it would go, that one domain of the layer
-        holds all, and, of an optimal decision without multiples and roles, that none of a narrower
-        one that may be has room for it.
+        """Check, without the kernel, that the gang fits and that one domain of ``layer`` holds all
+        pods.
+
+        For an optimal decision without multiples and roles, also that no domain of an allowed
+        narrower layer has room for all.
 
         :param network: as it was when the decision was made.
-        :param most: as it was given to ``schedule``.
-        :raises CertificateError: something is not so, which the message says.
+        :param most: as given to ``schedule``.
+        :raises CertificateError: a check fails; the message says which.
         """
         given: Iterable[object] = self.placement  # decisions may be made by hand
-        for one in given:
-            if not isinstance(one, NodePods):
-                raise CertificateError(f"the placement has {one!r}, which is no NodePods")
+        for part in given:
+            if not isinstance(part, NodePods):
+                raise CertificateError(f"the placement has {part!r}, which is no NodePods")
         if self.outcome == "bind":
             where = self.layer, self.placement, self.nodes and frozenset(self.nodes)
             check_placement(self.request, *where, self.optimal, network.copy(), most)
 
 
-#: How the marks are written past the frozen fields.
+#: Writes the marks of a frozen decision.
 _put_marks = _Marked.__dict__["_marks"].__set__
 
 
 def made_decision(decision: TopologyDecision, marks: Mapping[str, object]) -> TopologyDecision:
-    """The decision, for these very nodes.
+    """The decision with the marks of the nodes in its placement.
 
-    :param marks: of the nodes of a network.
+    :param marks: of all nodes of the network.
     """
-    _put_marks(decision, {one.node: marks[one.node] for one in decision.placement})
+    _put_marks(decision, {part.node: marks[part.node] for part in decision.placement})
     return decision
 
 
 def placement_to_commit(decision: object) -> tuple[NodePods, ...]:
-    """Where a decision to bind places all pods of its request; decisions may be made by hand.
+    """The checked placement of a decision that binds; decisions may be made by hand.
 
-    :raises ValueError: its outcome is not "bind", a node is named twice or gets no pod, a number is
-        out of range, or the numbers do not add up to those of the request.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: its outcome is not "bind", a node occurs twice or has no pod, a number is
+        out of range, or the numbers of pods differ from the request's.
+    :raises TypeError: a value is of a wrong type.
     """
     if not isinstance(decision, TopologyDecision):
         raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
@@ -117,16 +119,16 @@ def placement_to_commit(decision: object) -> tuple[NodePods, ...]:
     if not isinstance(request, TopologyRequest):
         raise TypeError(f"decision.request must be a TopologyRequest, not {type(request).__name__}")
     given = as_tuple(decision.placement, "decision.placement")
-    placed = tuple([_as_node_pods(one) for one in given])
-    if len({one.node for one in placed}) < len(placed):
+    placed = tuple([_as_node_pods(part) for part in given])
+    if len({part.node for part in placed}) < len(placed):
         raise ValueError("decision.placement: a node is named twice")
     role = request.role
     for kind, pods, wanted in (
-        ("pods", sum(one.pods for one in placed), request.pods),
-        ("others", sum(one.others for one in placed), role.pods if role else 0),
+        ("pods", sum(part.pods for part in placed), request.pods),
+        ("others", sum(part.others for part in placed), role.pods if role else 0),
     ):
         if pods != wanted:
-            raise ValueError(f"decision.placement: {pods} {kind} are placed, not {wanted}")
+            raise ValueError(f"decision.placement: has {pods} {kind}, not {wanted}")
     return placed
 
 

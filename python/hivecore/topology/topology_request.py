@@ -38,10 +38,9 @@ class _Pods(Named, frozen=True):
 class TopologyRole(_Pods, frozen=True):
     """Pods of a gang that take other amounts than its other pods, such as a leader.
 
-    :param name: of the role.
+    :param name: the name of the role.
     :param pods: the number of pods, 1 to 2**31.
-    :param amounts: what each takes of a node, by resource: whole units or thousandths, such as
-        0.25.
+    :param amounts: what each takes of a node, by resource, in multiples of 0.001.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
 
@@ -61,27 +60,26 @@ class TopologyRole(_Pods, frozen=True):
 
 
 class TopologyRequest(_Pods, frozen=True, kw_only=True):
-    """A gang whose pods are to be near to each other.
+    """A gang whose pods should be close to each other.
 
     :param name: the owner, unique in the network.
-    :param pods: the number of pods, all alike, 1 to 2**31.
-    :param must: the layer of which one domain has to hold all of them; "": the whole network may.
-    :param prefer: the layer of which one domain is to hold all of them; wider layers are tried if
-        none can, narrower ones are not. "": as narrow as possible, a single node first.
-    :param multiple: by layer, "node" for the nodes: each domain that is used gets a multiple of so
-        many pods, so that segments are equal. This holds for the domain that holds all pods and for
-        those in it, not for domains around it: a gang that fits into one domain of a narrower layer
-        is not divided between domains of this one, and may have any number of pods.
-    :param per_domain: by layer, "node" for the nodes: each domain gets at most so many pods.
-    :param balance: the layer among whose domains the pods are as even as can be: no more of them
-        are used than otherwise, and the most pods in one of them are the fewest; "": none. This
-        counts after the layer that holds all, and the domains used of this layer and wider ones.
-    :param amounts: what a pod takes of a node, by resource: whole units or thousandths, such as
-        0.25; by default a slot.
-    :param existing: how many pods that it wants to be near to are on a node, by node.
-    :param cost: of using a node, by node.
-    :param role: more pods of the gang, which take other amounts; not with ``multiple``,
-        ``per_domain`` or ``balance``.
+    :param pods: the number of equal pods, 1 to 2**31.
+    :param must: one domain of this layer must hold all pods; "": no such limit.
+    :param prefer: the narrowest layer to try; if no domain of it has room, wider layers are tried.
+        "": a single node is tried first.
+    :param multiple: by layer ("node" for nodes): the number of pods in each domain is a multiple of
+        this. It applies to the domain that holds all pods and to those in it, not to wider ones: a
+        gang that fits into one domain of a narrower layer is not divided, and may have any size.
+    :param per_domain: by layer ("node" for nodes): at most so many pods in each domain.
+    :param balance: the layer whose domains get pods as evenly as possible: among placements that
+        use the fewest domains of this layer and of wider ones, the fullest domain has the fewest
+        pods. "": none.
+    :param amounts: what a pod takes of a node, by resource, in multiples of 0.001; by default one
+        slot.
+    :param existing: the number of running pods on each node that the gang should be close to.
+    :param cost: the cost of using each node.
+    :param role: more pods of the gang, with other amounts; not with ``multiple``, ``per_domain`` or
+        ``balance``.
     :raises ValueError: a number is out of range, or ``role`` is given with one of these.
     :raises TypeError: an argument is of a wrong type.
 
@@ -123,4 +121,4 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
         self._check()
         for name in ("multiple", "per_domain", "balance"):
             if self.role is not None and getattr(self, name):
-                raise ValueError(f"role: is not with {name}")
+                raise ValueError(f"role: cannot be combined with {name}")
