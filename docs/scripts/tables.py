@@ -123,7 +123,7 @@ def _cell_cluster(results: Results) -> str:
     points = [curve[size] for size in sizes]
     medians = {
         "a decision that a group has to wait": "wait",
-        "a node gets bad or well": "node_event",
+        "a node becomes bad or healthy": "node_event",
         "what-if copy": "copy",
         "start from HiveD's YAML": "start",
     }
@@ -144,7 +144,7 @@ def _evictions(results: Results) -> str:
     def share(run: dict[str, Any]) -> str:
         return f"{100 * run['evicting'] / run['guaranteed']:.2f} %"
 
-    return _churns(results, "guaranteed groups that evict somebody", share)
+    return _churns(results, "guaranteed groups that evict another group", share)
 
 
 def _evicted(results: Results) -> str:
@@ -207,7 +207,7 @@ def _mixed(results: Results) -> str:
         "pods of 1 to 8 GPUs",
         "nodes partly used, two thirds in use",
         "HiveD's",
-        "GPUs in use when all were asked for",
+        "GPUs in use after all requests",
         "HiveD's",
         "groups refused then",
         "HiveD's",

@@ -1,4 +1,4 @@
-"""What is asked of a `CellCluster`: a group of pods that start together or not at all."""
+"""The request to a `CellCluster`: a group of pods that start together or not at all."""
 
 from collections.abc import Iterable
 from operator import attrgetter
@@ -24,35 +24,36 @@ class Member(NamedTuple):
     leaves: int
     """Leaves of each pod."""
     within: str | None = None
-    """Name of a level: all leaves of a pod must be in one cell of it."""
+    """Name of a level: one cell of it must hold all leaves of a pod."""
 
 
 @final
 class AffinityGroup:
-    """A gang: all of its pods get their leaves at once, or none does.
+    """A gang: all of its pods get their leaves (GPUs) at once, or none does.
 
     :param name: unique among the groups of a cluster.
     :param virtual_cluster: the tenant.
-    :param members: `Member` s or tuples (pods, leaves[, within]), not empty; pods and leaves
-        >= 1, at most 2**20 pods and 2**31 leaves in all.
-    :param priority: 0 to 1000, guaranteed: it uses the cells that the tenant owns, and only groups
-        of the same tenant with a higher priority preempt it. -1, opportunistic: it uses idle
-        leaves of anybody, and every guaranteed group preempts it.
+    :param members: `Member` s or tuples (pods, leaves[, within]), not empty; pods and leaves >= 1,
+        at most 2**20 pods and 2**31 leaves in all.
+    :param priority: 0 to 1000, guaranteed: it uses the cells of its tenant, and only groups of the
+        same tenant with a higher priority preempt it. -1, opportunistic: it uses idle leaves of all
+        tenants, and every guaranteed group preempts it.
     :param leaf_type: name of the leaf level of the chains to search; ``None``: all chains.
-    :param pinned_cell: name of the tenant's pinned cell to use, and nothing else.
-    :param lazy_preemption: when a group of the tenant with a higher priority needs its cells, it
-        may go on opportunistically instead of being preempted, until there are cells for it again.
-    :param within: name of a level: the whole group must be in one cell of it.
-    :param placement: "pack" prefers the cells in use with the fewest leaves left, "spread" those
-        with the fewest leaves in use, pod by pod.
-    :param merge_siblings: a pod may use several cells below node level that the tenant owns, if
-        they can be had on one node. It needs luck: the tenant owns no such cells together.
-    :param evictions: "packing": it evicts no group if it finds a place without, and otherwise the
-        fewest leaves that it can without opening more idle nodes than it has to. "least": the same,
-        even if that opens more. "private": it gets the very virtual nodes that it would get in a
-        private cluster of its tenant, so that borrowers never change what runs later (as long as no
-        group is preempted by priority, or confined to less than a node); only the cells that
-        nothing is bound to are chosen for few evictions. ``None``: what the cluster says.
+    :param pinned_cell: name of the tenant's pinned cell, the only one to use.
+    :param lazy_preemption: whether it is downgraded instead of preempted: if a group of its tenant
+        with a higher priority needs its cells, it runs on as an opportunistic group until there are
+        cells for it again.
+    :param within: name of a level: one cell of it must hold the whole group.
+    :param placement: "pack" prefers cells in use with the fewest leaves left, "spread" those with
+        the fewest leaves in use, pod by pod.
+    :param merge_siblings: whether a pod may use several cells of its tenant below node level, if
+        they happen to be on one node. Nothing guarantees that they are.
+    :param evictions: "packing": evict no group if there is a place without; else as few leaves as
+        possible without opening more idle nodes. "least": the same, even if it opens more nodes.
+        "private": take the virtual nodes that the group would get in a private cluster of its
+        tenant, so that opportunistic groups never change what starts later (unless the tenant
+        preempts by priority, or confines a group to less than a node); only which physical cells
+        are bound depends on evictions. ``None``: as the cluster says.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.
 
@@ -110,7 +111,7 @@ class AffinityGroup:
         merge_siblings: bool = False,
         evictions: Evictions | None = None,
     ) -> Self:
-        # One is made for each request: what is plain already is not checked by a call.
+        # Made for each request, so plain arguments are checked without a call.
         if type(name) is not str or not name:
             name = as_name(name, "name")
         if type(virtual_cluster) is not str or not virtual_cluster:
@@ -163,14 +164,14 @@ class AffinityGroup:
         return sum(self.sizes)
 
     def replace(self, **changes: Any) -> Self:
-        """The same group but for these arguments."""
+        """The same group with other values of these arguments."""
         name = changes.get("name")
         if type(name) is str and name and len(changes) == 1:
             return self._renamed(name)
         return type(self)(**(self._arguments() | changes))
 
     def _renamed(self, name: str) -> Self:
-        """The same under another name; all else has been checked."""
+        """The same group under another name; everything else has been checked."""
         return _make(  # type: ignore[no-any-return]
             (
                 name,
@@ -233,7 +234,7 @@ def _restored(fields: dict[str, Any]) -> AffinityGroup:
 
 
 def check_evictions(value: Any) -> None:
-    """Raise unless it is a way to weigh evictions against packing."""
+    """Raise unless it is a value of ``evictions``."""
     if as_name(value, "evictions") not in EVICTIONS:
         raise ValueError(f"evictions={value!r}: allowed are {', '.join(EVICTIONS)}")
 

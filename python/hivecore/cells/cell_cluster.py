@@ -1,4 +1,4 @@
-"""The scheduler of a cluster shared by tenants: affinity groups in, decisions out (HiveD)."""
+"""The scheduler of a cluster that tenants share: which GPUs each affinity group gets (HiveD)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -26,48 +26,48 @@ __all__ = ["CellCluster"]
 
 
 class CellCluster(CellLedger):
-    """Decides which leaves a group of pods gets, so that no tenant breaks another's guarantee.
+    """Decides which leaves (GPUs) the pods of a group get, so that no tenant breaks another's
+    guarantee.
 
-    A guaranteed group is placed into the virtual cells that its tenant owns, as in a private
-    cluster, and those are bound to physical cells of the same shape; opportunistic groups use
-    what is idle, until guaranteed ones need it. While all hardware is healthy, what fits into a
-    tenant's virtual cells is served, whatever other tenants do.
+    A guaranteed group is placed into the virtual cells of its tenant, as in a private cluster;
+    these are bound to physical cells of the same shape. Opportunistic groups use idle cells until
+    guaranteed groups need them. While all hardware is healthy, a group that fits into the virtual
+    cells of its tenant starts, whatever other tenants do.
 
-    :param spec: the chains, the tenants' cells and the pinned cells.
-    :param policies: tenant -> policy that chooses the virtual nodes for its guaranteed groups, see
-        `IntraVCPolicy`; the others are packed natively.
-    :param evictions: whether packing comes before few evictions, see `AffinityGroup`; for groups
-        that do not say themselves.
-    :raises InfeasibleAssignmentError: the tenants' cells do not fit.
+    :param spec: the chains, the cells of the tenants and the pinned cells.
+    :param policies: by tenant, a policy that chooses the virtual nodes of its guaranteed groups,
+        see `IntraVCPolicy`. Groups of other tenants are packed natively.
+    :param evictions: what matters more, packing or few evictions, see `AffinityGroup`; for groups
+        that do not say.
+    :raises InfeasibleAssignmentError: the cells of the tenants do not fit.
     :raises TypeError: an argument is of a wrong type, here and in all methods.
-    :raises KeyError: ``policies`` names an unknown tenant, or a method is given a name that is not
-        known.
-    :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
-        2**32 - 1 leaves in all; ``evictions`` is no such value.
+    :raises KeyError: ``policies`` names an unknown tenant, or a method is given an unknown name.
+    :raises ValueError: a node has a leaf index twice in a chain, the chains have more than 2**32 -
+        1 leaves in all, or ``evictions`` is unknown.
 
-    Deterministic: chains in the order of the specification; of virtual nodes those in use with the
-    fewest leaves left, of these the largest, then the idle ones, the smallest first and those in
-    the most used cell around them, then by level and index; a gang in the lowest cell above nodes
-    that takes it, where it opens the fewest idle nodes. A choice that evicts groups gives way to
-    one that evicts none, and otherwise to one that opens no more idle nodes and harms others less.
-    The harm is the guaranteed leaves lost, then the
-    leaves evicted, of whole groups, then the groups; for a single pod it is the least there can be,
-    unless lazy groups are preempted, for a gang the least that was found. What may be preempted
-    counts as idle, but is taken last. Asked again when its victims have gone, in the order named, a
-    group binds; where that, or that there is nothing less harmful, could not be made sure of,
-    `GroupDecision.cut_short` says so (but with policies and merged siblings it is not looked for).
-    No group is evicted for one that would have to wait even then, since downgraded ones would be
-    promoted to all that is left. Physical cells by fewest bad leaves, fewest opportunistic leaves,
-    index. Opportunistic groups go into cells above nodes that no tenant is promised, then into
-    promised ones that are idle, at last where guaranteed work is; of these into the tenant's cell
-    of which the fewest quarters are taken, then by most opportunistic leaves and the highest index.
+    The order of choice is fixed. Chains are tried in the order of the specification. A pod gets the
+    virtual node in use with the fewest leaves left, of these the largest; then an idle one, the
+    smallest first, in the most used cell; ties by level and index. A gang gets the lowest cell
+    above nodes that holds it, and there opens the fewest idle nodes.
 
-    A decision costs O(leaves of the group * levels) plus some set operations that grow with the
-    logarithm of the cluster; a search for preemption, for less harm where the first choice does
-    some, or above node level also visits the tenant's nodes or racks, and for gangs all nodes, some
-    dozen times, at worst some thousand. A release also tries all groups that are downgraded.
-    Memory: see `copy`. One object may be used by several threads: calls take turns. Source: HiveD
-    (OSDI'20) and its open implementation.
+    A placement that evicts no group is preferred; among those that evict, those that open no more
+    idle nodes, and of these the least harmful: the fewest guaranteed leaves evicted, then leaves of
+    whole groups, then groups. For a single pod that is the minimum (without lazy preemption), for a
+    gang the best that the search found. After its victims left, in the order named, a group binds
+    if it is scheduled again. `GroupDecision.cut_short` says where the search could not ensure this
+    (with policies and merged siblings it does not try). No group is evicted for a group that would
+    wait even then, because downgraded groups are promoted to the free cells.
+
+    Physical cells are chosen by the fewest bad leaves, then the fewest opportunistic leaves, then
+    the index. Opportunistic groups go to cells above nodes that no tenant owns, then to idle owned
+    cells, then where guaranteed groups run; among these to the tenant's cell with the fewest
+    quarters taken, then the most opportunistic leaves, then the highest index.
+
+    Cost: O(leaves of the group * levels) and set operations that grow with the logarithm of the
+    cluster. A search for preemption, for less harm or above node level also visits the nodes or
+    racks of the tenant; for gangs all nodes, some dozen times, at worst some thousand. ``release``
+    also tries all downgraded groups. Memory: see `copy`. One object may be used by several threads:
+    calls take turns. Source: HiveD (OSDI'20) and its open implementation.
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> spec = ClusterSpec(
@@ -108,7 +108,7 @@ class CellCluster(CellLedger):
         self._take_up(GroupBooks(spec, policies, evictions))
 
     def fits(self, group: AffinityGroup) -> bool:
-        """Whether the group could start now, without evictions; as ``schedule`` says."""
+        """Whether ``schedule`` would bind the group, without evictions."""
         return self.schedule(group).outcome == "bind"
 
     def schedule(
@@ -118,26 +118,25 @@ class CellCluster(CellLedger):
         suggested_nodes: Iterable[str] | NodeSet | None = None,
         most: npt.ArrayLike | None = None,
     ) -> GroupDecision:
-        """Decide where a group could go now; nothing changes.
+        """Decide where a group goes now; nothing changes.
 
-        :param suggested_nodes: names of the only nodes to use, best as a `NodeSet` if they are the
-            same often; ``None``: all.
-        :param most: int[nodes], how many of the group's pods each node may get, in the order of
-            ``nodes``, as `hivecore.devices.DeviceCluster.capacity` counts them; ``None``: as many
-            as there is room for. A live group stays where it is. Some placements are missed where
-            the tenant's cells are smaller than nodes.
-        :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
-        :raises ValueError: a live group of another request has this name; or in each chain that it
-            may use a pod is larger than a node, or than the cell that it must be ``within``, so
-            that it would wait for ever; the tenant's policy chose no virtual nodes of its view; or
-            ``most`` is of another shape.
-        :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
+        :param suggested_nodes: the only nodes to use; best a `NodeSet` if they are often the same.
+            ``None``: all.
+        :param most: int[nodes]: how many pods of the group each node may get, in the order of
+            ``nodes``, as `hivecore.devices.DeviceCluster.capacity` counts them; ``None``: no limit.
+            Ignored for a live group. Where the cells of the tenant are smaller than nodes, some
+            placements are missed.
+        :raises KeyError: a tenant, leaf type, level or pinned cell is unknown.
+        :raises ValueError: a live group with another request has this name; the group could never
+            start, as in each chain a pod is larger than a node or than the cell of ``within``; the
+            policy of the tenant chose unknown virtual nodes; or ``most`` has a wrong shape.
+        :raises StaleDecisionError: the policy of the tenant has reconfigured the cluster.
 
-        Chains are tried in the order of the specification, the first that serves is taken. An
-        allocated group gets the answer "bind" with its placement, whatever has become of its nodes.
-        A group that has reserved leaves gets these, "preempt" as long as victims are there, while
-        all of them are healthy and suggested; else the decision is made as if it had reserved
-        nothing, and to commit or reserve it gives the reservation up.
+        The first chain that serves the group is taken, in the order of the specification. An
+        allocated group gets "bind" with its placement, even on bad nodes. A group with reserved
+        leaves gets these, "preempt" while victims are there, if all of them are healthy and
+        suggested. If not, the group is scheduled as if it had no reservation, and to commit or
+        reserve the decision cancels it.
         """
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
@@ -180,14 +179,14 @@ class CellCluster(CellLedger):
         return books.own(decision, decision._plan, (group.name, *decision.cancels))
 
     def commit(self, decision: GroupDecision) -> None:
-        """Carry out a decision to bind: from now on the group has these leaves.
+        """Carry out a decision that binds: the group gets its leaves.
 
-        :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
-        :raises ValueError: it is not a decision to bind, or not one of this cluster.
+        :raises StaleDecisionError: the cluster has changed so that the decision does not hold.
+        :raises ValueError: its outcome is not "bind", or it is a decision of another cluster.
 
-        A decision that an allocated group stays where it is changes nothing; no other is carried
-        out on a leaf that is bad by now. One that was copied or pickled can be committed to a copy
-        of the cluster too, or to one restored from its state.
+        A decision that an allocated group stays changes nothing. No other decision is carried out
+        on a leaf that is bad by now. A decision that was copied or pickled can also be committed to
+        a copy of the cluster, or to one restored from its state.
         """
         with self._lock:
             books = self._books
@@ -206,14 +205,14 @@ class CellCluster(CellLedger):
                 books.groups.book(decision.request, decision._plan, False)
 
     def reserve(self, decision: GroupDecision) -> None:
-        """Take the leaves of a decision to preempt from under its victims, for when they are gone.
+        """Reserve the leaves of a decision to preempt, until its victims have left.
 
-        Only groups with a higher priority can have them now. Ask again when victims have been
-        released, until the answer is "bind". For a group that has reserved these leaves already
-        nothing happens.
+        From now on only groups of higher priority can take these leaves. Schedule the group again
+        when victims were released, until the outcome is "bind". A reservation that exists already
+        stays.
 
-        :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
-        :raises ValueError: it is not a decision to preempt, or not one of this cluster.
+        :raises StaleDecisionError: the cluster has changed so that the decision does not hold.
+        :raises ValueError: its outcome is not "preempt", or it is a decision of another cluster.
         """
         with self._lock:
             decision = self._own(decision, "preempt")
@@ -226,7 +225,7 @@ class CellCluster(CellLedger):
                 books.groups.book(decision.request, decision._plan, True)
 
     def _own(self, decision: GroupDecision, outcome: Outcome) -> GroupDecision:
-        """The decision, to be carried out here and of this outcome, or an error."""
+        """The decision, checked to have this outcome and to belong to this cluster."""
         if type(decision) is not GroupDecision:
             raise TypeError(f"decision must be a GroupDecision, not {type(decision).__name__}")
         if decision.outcome != outcome:
@@ -238,18 +237,18 @@ class CellCluster(CellLedger):
         return decision
 
     def recover(self, group: AffinityGroup, placement: Iterable[PodPlacement]) -> Recovery:
-        """Book a group that runs already, as its bind records say, after a restart.
+        """Add a group that runs already, from its bind records, after a restart.
 
-        :param placement: one `PodPlacement` per pod in the order of the members, as the decision
-            had them; of each, node, leaf indices, chain and preassigned levels are read.
-        :raises StaleDecisionError: another live group is on one of the leaves; nothing changed.
+        :param placement: a `PodPlacement` of each pod, in the order of the members, as in the
+            decision; node, leaf indices, chain and preassigned levels are read.
+        :raises StaleDecisionError: another live group has one of the leaves.
         :raises ValueError: a live group has this name, the pods are not those of the group, or a
-            leaf is named twice.
+            leaf occurs twice.
 
-        Groups can be recovered in any order, on bad nodes too, with the same outcome: where cells
-        are short, the more important groups have them, then those with the lower first leaf. A
-        leaf that no longer exists is left out. A group whose cells cannot be had, or whose tenant
-        is unknown now, goes on opportunistically, as a whole, until there are cells for it.
+        Groups can be recovered in any order, also on bad nodes, with the same result: if cells are
+        short, more important groups get them, then those with the lower first leaf. Leaves that no
+        longer exist are left out. A group whose cells are not available, or whose tenant is unknown
+        now, runs on as an opportunistic group until there are cells for it.
         """
         as_instance(group, "group", AffinityGroup)
         pods = as_placement(placement, group)
@@ -259,17 +258,17 @@ class CellCluster(CellLedger):
             return self._books.recover(group, pods)
 
     def reconfigure(self, spec: ClusterSpec) -> Reconfiguration:
-        """Go over to another specification; every group that runs goes on running.
+        """Change the specification; all running groups keep running.
 
-        Nodes are known by their names, leaves by their indices; what is bad stays bad, a wholly
-        bad node with all leaves that it has then. Groups are booked again by priority, then by
-        their first leaves, those that were downgraded last; a group whose guarantee cannot be had
-        (any more) goes on opportunistically. A leaf that is gone comes back to its group with a
-        later specification. Reservations of preempting groups are given up. Policies stay with
-        their tenants.
+        Nodes are identified by their names, leaves by their indices. Bad leaves stay bad; a node
+        that was wholly bad is so with all its new leaves. Groups are booked again by priority, then
+        by their first leaves; downgraded groups last. A group whose guarantee is not possible runs
+        on as an opportunistic group. A leaf that no longer exists comes back to its group if a
+        later specification has it. Reservations of preempting groups are cancelled. Policies stay
+        with their tenants.
 
-        :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.
-        :raises ValueError: a node has one leaf index twice in a chain.
+        :raises InfeasibleAssignmentError: the cells of the tenants do not fit; nothing has changed.
+        :raises ValueError: a node has a leaf index twice in a chain.
         """
         with self._lock:
             as_instance(spec, "spec", ClusterSpec)
@@ -279,13 +278,14 @@ class CellCluster(CellLedger):
     def explain(
         self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | NodeSet | None = None
     ) -> GroupExplanation:
-        """Why a group would have to wait, and the cheapest changes that would admit it.
+        """Why a group would have to wait, and the cheapest changes that would admit it; nothing
+        changes.
 
-        :raises KeyError, ValueError, TypeError: as ``schedule`` does; but a group that can never be
-            served is explained, too.
+        :raises KeyError, ValueError, TypeError: as ``schedule`` does; but a group that could never
+            start is explained.
 
-        Nothing changes. Cost: a copy, and a decision for each change that is tried, at most three
-        for each live group.
+        Cost: a copy, and a decision for each change that is tried, at most three for each live
+        group.
         """
         as_instance(group, "group", AffinityGroup)
         if suggested_nodes is not None:

@@ -1,4 +1,4 @@
-"""The groups, cells and leaves of a cluster, as they are."""
+"""The groups, cells and leaves of a cluster."""
 
 from typing import Any, Self
 
@@ -30,13 +30,13 @@ __all__ = ["CellLedger"]
 
 
 class CellLedger(Trials, Stateful):
-    """The part of a `CellCluster` that decides nothing: what there is, health, the end of groups,
-    trials and saved states.
+    """The part of a `CellCluster` that decides nothing: queries, health, release, trials and saved
+    states.
     """
 
     def _take_up(self, books: GroupBooks) -> None:
         self._books = books
-        # Reentrant: a policy may look at the cluster, and a finalizer may release a group.
+        # Reentrant: a policy may read the cluster, and a finalizer may release a group.
         self._lock = _cells.Mutex()
 
     def __repr__(self) -> str:
@@ -52,44 +52,42 @@ class CellLedger(Trials, Stateful):
 
     @property
     def spec(self) -> ClusterSpec:
-        """What the cluster is made of and which cells each tenant owns: a copy."""
+        """A copy of the specification."""
         with self._lock:
             spec = self._books.names.spec
         return ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes, chain by chain; one that is in several is named once."""
+        """The names of the nodes, chain by chain; a node in several chains occurs once."""
         with self._lock:
             return tuple(self._books.names.nodes)
 
     # --- the end of groups, and hardware
 
     def release(self, name: str) -> None:
-        """Take back all leaves and reservations of a group.
+        """Remove a group: its leaves and reservations are free.
 
-        Leaves that a preempting group has reserved are that group's now. Groups that were
-        downgraded have their guarantee back if the tenant's cells around them are free now, the
-        more important first.
+        Leaves that a preempting group has reserved are that group's now. Downgraded groups whose
+        cells are free again get their guarantee back, the more important first.
         """
         with self._lock:
             self._books.groups.release(name)
 
     def rename(self, name: str, new: str) -> None:
-        """A group has another name from now on, and comes last in `groups`; it stays where it is.
+        """Give a group another name; it stays where it is, and comes last in `groups`. Cost:
+        O(groups).
 
-        :raises ValueError: a live group has the new name, or it is empty.
-
-        Cost: O(groups).
+        :raises ValueError: the new name is taken or empty.
         """
         new = as_name(new, "new")
         with self._lock:
             self._books.rename(name, new)
 
     def cancel(self, name: str) -> None:
-        """Give up a preemption: the reserved leaves go back to the groups that are on them.
+        """Cancel a preemption: the groups on the reserved leaves keep them.
 
-        :raises ValueError: it is allocated, not preempting.
+        :raises ValueError: the group is allocated, not preempting.
         """
         with self._lock:
             if not self._books.is_preempting(self._books.groups.known(name)):
@@ -97,15 +95,15 @@ class CellLedger(Trials, Stateful):
             self._books.groups.release(name)
 
     def set_health(self, node: str, healthy: bool, *, leaf_index: int | None = None) -> None:
-        """Mark a node, or one leaf of it, as bad or as healthy again.
+        """Mark a node, or one of its leaves, as bad or healthy.
 
-        New placements avoid bad leaves; groups that are there stay.
+        New placements avoid bad leaves; groups on them stay.
 
         :param leaf_index: device index of the leaf, 0 to 2**31 - 1; ``None``: all leaves.
-        :raises KeyError: an unknown node, or it has no such leaf.
+        :raises KeyError: the node is unknown, or has no such leaf.
         :raises ValueError: ``leaf_index`` is out of range.
 
-        Cost: O(leaves that are marked * levels).
+        Cost: O(marked leaves * levels).
         """
         healthy = as_bool(healthy, "healthy")
         if leaf_index is not None:
@@ -114,16 +112,16 @@ class CellLedger(Trials, Stateful):
             names, core = self._books.names, self._books.core
             places = self._places(node)
             if leaf_index is None:
-                found = [names.node_leaves(*place) for place in places]
+                ranges = [names.node_leaves(*place) for place in places]
             else:
-                found = [range(n, n + 1) for n in names.find_leaves(node, leaf_index)]
-                if not found:
+                ranges = [range(n, n + 1) for n in names.find_leaves(node, leaf_index)]
+                if not ranges:
                     raise KeyError(f"leaf_index={leaf_index}: node {node!r} has no such leaf")
-            for leaves in found:
+            for leaves in ranges:
                 core.set_health(leaves.start, leaves.stop, healthy)
 
     def bad_leaves(self) -> tuple[tuple[str, int], ...]:
-        """(node, leaf index) of every leaf that is marked bad, in the order of the leaves."""
+        """(node, leaf index) of every bad leaf, in the order of the leaves."""
         with self._lock:
             names = self._books.names
             return tuple(
@@ -133,7 +131,7 @@ class CellLedger(Trials, Stateful):
             )
 
     def bad_nodes(self) -> tuple[str, ...]:
-        """The nodes of which some leaf is marked bad, each once."""
+        """The nodes with a bad leaf, each once."""
         return tuple(dict.fromkeys(node for node, _ in self.bad_leaves()))
 
     # --- what there is
@@ -150,27 +148,27 @@ class CellLedger(Trials, Stateful):
             return isinstance(name, str) and name in self._books.live
 
     def group(self, name: str) -> GroupStatus:
-        """A live group. Cost: O(leaves of the group)."""
+        """The status of a live group. Cost: O(leaves of the group)."""
         with self._lock:
             self._books.groups.known(name)
             return group_status(self._books, name)
 
     def record(self, name: str) -> tuple[PodPlacement, ...]:
-        """What `recover` needs to book a live group again: one record per pod.
+        """What `recover` needs to add a live group again: a record of each pod.
 
-        Beside its placement it has the leaves that no longer exist, and the levels of the tenant's
-        cells that a downgraded group is to have again. Cost: O(leaves of the group).
+        It also has leaves that no longer exist, and the levels of the cells that a downgraded group
+        should get back. Cost: O(leaves of the group).
 
-        :raises KeyError: there is no live group of this name.
+        :raises KeyError: the group is unknown.
         """
         with self._lock:
             return self._books.record(self._books.groups.known(name))
 
     def free_cells(self) -> dict[str, dict[str, npt.NDArray[np.int64]]]:
-        """Chain -> level -> the cells listed as free, ascending: int64 arrays.
+        """Chain -> level -> free cells, ascending, as int64 arrays.
 
-        Free for guaranteed work, that is, not bound to a tenant's cell; opportunistic work may be
-        on them. A cell is listed if it is free and its parent is not.
+        Free for guaranteed groups: not bound to a virtual cell; opportunistic groups may run there.
+        Only the largest are listed: free cells whose parent is not free.
         """
         with self._lock:
             names = self._books.names
@@ -183,18 +181,19 @@ class CellLedger(Trials, Stateful):
             }
 
     def unused_cells(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Tenant -> chain -> level -> how many of its cells are not bound; pinned ones not counted.
+        """Tenant -> chain -> level -> how many of its virtual cells are not bound, without pinned
+        ones.
 
-        Chains and levels of which the tenant owns nothing are left out.
+        Chains and levels without cells of the tenant are left out.
         """
         with self._lock:
             return unused_cells(self._books)
 
     def surplus(self, chain: str) -> dict[str, int]:
-        """S per level: free cells, whole or as parts, beyond what owned cells may still need.
+        """By level: free cells, whole or as parts, beyond what owned cells may still need.
 
-        S(top) = free - owed, S(l) = S(l+1) * fanout + free(l) - owed(l), where owed counts owned
-        cells that are not bound. Never negative: that is sharing safety.
+        S(top) = free - owed and S(l) = S(l+1) * fanout + free(l) - owed(l), where owed counts owned
+        cells that are not bound. S is never negative: that is HiveD's sharing safety.
         """
         with self._lock:
             number = self._chain(chain)
@@ -204,17 +203,17 @@ class CellLedger(Trials, Stateful):
     def doomed(self) -> dict[str, dict[str, dict[str, int]]]:
         """Tenant -> chain -> level -> unbound cells that the healthy hardware left cannot serve.
 
-        Accounted over all tenants together, from the highest level down; where cells are short,
-        they are charged one by one to the tenant with the most unbound ones, the last among equal
-        ones. This tells what is promised and cannot be had; the first group to come is served.
+        Counted over all tenants together, from the highest level down. Missing cells are charged
+        one by one to the tenant with the most unbound cells (ties: the last tenant). The first
+        group that comes is still served.
         """
         with self._lock:
             return doomed_cells(self._books)
 
     def virtual_trees(self, virtual_cluster: str) -> tuple[VirtualTree, ...]:
-        """The virtual cells of a tenant and what they are bound to.
+        """The virtual cells of a tenant, and the physical cells that they are bound to.
 
-        :raises KeyError: an unknown tenant.
+        :raises KeyError: the tenant is unknown.
         """
         virtual_cluster = as_text(virtual_cluster, "virtual_cluster")
         with self._lock:
@@ -225,18 +224,20 @@ class CellLedger(Trials, Stateful):
             return virtual_trees(self._books, tenants[virtual_cluster])
 
     def idle_leaves(self, chain: str) -> npt.NDArray[np.int32]:
-        """Healthy leaves of each node that no group uses or reserves: int32[nodes]. O(nodes)."""
+        """Healthy leaves of each node that no group uses or reserves: int32[nodes].
+
+        Cost: O(nodes).
+        """
         with self._lock:
             return self._books.core.idle_leaves(self._chain(chain))
 
     def available(self, group: AffinityGroup) -> int:
-        """Leaves that a group may get without evictions, at most, in the chain that has the most.
+        """An upper bound of the leaves that a group can get without evictions, in the best chain.
 
-        On healthy hardware the release of another group adds no more than its leaves.
+        On healthy hardware the release of another group adds at most its leaves. Cost: O(virtual
+        nodes of the tenant).
 
-        :raises KeyError: an unknown tenant or pinned cell.
-
-        Cost: O(virtual nodes of the tenant).
+        :raises KeyError: the tenant or the pinned cell is unknown.
         """
         with self._lock:
             names, core = self._books.names, self._books.core
@@ -250,7 +251,7 @@ class CellLedger(Trials, Stateful):
             return max(core.available(tenant, chain, pool) for chain in chains)
 
     def leaf_groups(self, chain: str) -> tuple[list[str | None], list[str | None]]:
-        """Per leaf of a chain the group that is on it, and the one that has reserved it."""
+        """For each leaf of a chain: the group that uses it, and the group that has reserved it."""
         with self._lock:
             number, named = self._chain(chain), self._books.named
             core = self._books.core
@@ -261,20 +262,20 @@ class CellLedger(Trials, Stateful):
         return users, reservers
 
     def leaf_group_numbers(self, chain: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """What ``leaf_groups`` says as int64 arrays: places in ``groups()``, -1 for no group."""
+        """``leaf_groups`` as int64 arrays of indices in ``groups()``; -1: no group."""
         with self._lock:
             number, core = self._chain(chain), self._books.core
             self._books.groups.sort()
             handles = np.array([live.handle for live in self._books.live.values()], np.int64)
             users, reservers = core.leaf_users(number), core.leaf_reservers(number)
-        places = np.full(handles.max(initial=-1) + 2, -1)  # the last one is for no group
+        places = np.full(handles.max(initial=-1) + 2, -1)  # the last entry is for no group
         places[handles] = np.arange(len(handles))
         return places[users], places[reservers]
 
     def status(self) -> dict[str, Any]:
-        """Figures of chains, tenants and groups, as plain data for JSON. O(leaves)."""
+        """Figures of chains, tenants and groups, as plain data for JSON. Cost: O(leaves)."""
         with self._lock:
-            books = self._books.copy()  # which no finalizer can change meanwhile
+            books = self._books.copy()  # a copy, which no finalizer changes
         return status(books)
 
     # --- the state as a whole
@@ -292,7 +293,7 @@ class CellLedger(Trials, Stateful):
         books.groups.keep(number)
 
     def copy(self) -> Self:
-        """An independent what-if branch. Cost and memory: about 100 bytes per leaf."""
+        """An independent branch for what-if questions. Cost: about 100 bytes per leaf."""
         other = object.__new__(type(self))
         with self._lock:
             other._take_up(self._books.copy())
@@ -309,11 +310,11 @@ class CellLedger(Trials, Stateful):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The cluster whose ``to_bytes`` gave these bytes, with the native policy for all tenants.
+        """The cluster that ``to_bytes`` saved, with the native policy for all tenants.
 
-        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises CorruptStateError: the bytes are damaged, or describe no possible state.
 
-        A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
+        A few bytes can describe a cluster of 2**31 leaves, which takes that much memory.
         """
         payload = unseal(b"HCCC", 1, data)
         with corrupt_if_it_fails():
@@ -323,7 +324,7 @@ class CellLedger(Trials, Stateful):
         return cluster
 
     def check(self) -> None:
-        """Audit every invariant, among them S >= 0 on every level of every chain.
+        """Audit every invariant, among them S >= 0 at every level of every chain (see `surplus`).
 
         :raises InvariantError: one is broken. Cost: O(cells).
         """

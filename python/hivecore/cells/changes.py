@@ -1,4 +1,4 @@
-"""The state of live groups, and how a restart or a reconfiguration changes it."""
+"""The status of live groups, and its changes by a restart or a reconfiguration."""
 
 from typing import Literal
 
@@ -16,19 +16,19 @@ class GroupStatus(Record, frozen=True):
     state: Literal["Allocated", "Preempting", "BeingPreempted"]
     """BeingPreempted: allocated, and a preempting group has reserved some of its leaves."""
     guaranteed: bool
-    """Whether it holds cells of its tenant; else it is opportunistic, by request or downgrade."""
+    """Whether it holds cells of its tenant; if not, it was requested or made opportunistic."""
     lazy_preempted_by: str | None
-    """The group for which it was made opportunistic; its own name: its cells no longer exist."""
+    """The group that it was downgraded for; its own name: its cells no longer exist."""
     placement: tuple[PodPlacement, ...]
     victims: tuple[str, ...]
-    """Groups that still hold leaves which this group has reserved."""
+    """Groups that still use leaves that this group has reserved."""
 
 
 class Recovery(Record, frozen=True):
     """The state of a recovered group."""
 
     downgraded: bool
-    """Whether it runs on as an opportunistic group, because its cells are not available."""
+    """Whether it runs as an opportunistic group, because its cells are not available."""
     displaced: tuple[str, ...]
     """Less important groups that were made opportunistic for it."""
     lost: tuple[tuple[str, int], ...]
@@ -36,13 +36,13 @@ class Recovery(Record, frozen=True):
 
 
 class Reconfiguration(Record, frozen=True):
-    """The changes of live groups by a new specification."""
+    """What a new specification changed for live groups."""
 
     downgraded: tuple[str, ...]
     """Groups that run on as opportunistic groups, in the order of their commits."""
     lost: dict[str, tuple[tuple[str, int], ...]]
     """By group the (node, leaf index) pairs that no longer exist."""
     cancelled: tuple[str, ...]
-    """Groups that were preempting others, and have no reservations any more."""
+    """Preempting groups whose reservations were cancelled."""
     promoted: tuple[str, ...]
     """Groups that hold cells of their tenant again, in the order of their commits."""

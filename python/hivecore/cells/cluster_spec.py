@@ -1,4 +1,4 @@
-"""What a cluster is made of and which cells each tenant owns: plain data."""
+"""The description of a cluster and of the cells that each tenant owns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,21 +10,21 @@ __all__ = ["Chain", "ClusterSpec"]
 
 
 class Chain(Record, frozen=True):
-    """One homogeneous part of a cluster: `roots` equal trees of cells.
+    """A homogeneous part of a cluster: ``roots`` equal trees of cells.
 
     :param levels: names of the 1 to 16 levels, leaf first.
-    :param fanouts: ``fanouts[i]`` cells of ``levels[i]`` make one cell of ``levels[i + 1]``;
-        integers >= 1, one fewer than levels.
-    :param roots: cells of the last level, >= 1; at most 2**31 leaves in all.
-    :param node_level: name of the level whose cells are nodes; ``None``: the level called "node"
-        if there is one, else the last.
-    :param nodes: names of the nodes, left to right; ``None``: `CellCluster` calls them
-        "<chain>/0", "<chain>/1", ...
-    :param leaf_indices: per node the device indices of its leaves, left to right, integers >= 0;
-        ``None``: 0, 1, ... on each node. One name may stand for several nodes, as a machine with
-        two kinds of devices does, if no device index occurs twice in one chain.
-    :raises ValueError: the shape is not allowed, two levels have one name, or nodes and
-        ``leaf_indices`` do not fit to it.
+    :param fanouts: ``fanouts[i]`` cells of ``levels[i]`` form a cell of ``levels[i + 1]``; integers
+        >= 1, one fewer than levels.
+    :param roots: number of cells of the last level, >= 1; at most 2**31 leaves in all.
+    :param node_level: name of the level whose cells are nodes; ``None``: "node" if there is such a
+        level, else the last.
+    :param nodes: names of the nodes, left to right; ``None``: `CellCluster` calls them "<chain>/0",
+        "<chain>/1", ...
+    :param leaf_indices: for each node the device indices of its leaves, left to right, integers >=
+        0; ``None``: 0, 1, ... on each node. A machine with two kinds of devices may occur as
+        several nodes of one name, if no device index occurs twice in a chain.
+    :raises ValueError: the shape is not allowed, a name occurs twice among the levels, or ``nodes``
+        or ``leaf_indices`` have a wrong length.
     :raises TypeError: an argument is of a wrong type.
 
     >>> Chain(levels=["gpu", "socket", "node"], fanouts=[4, 2], roots=3).leaves
@@ -97,7 +97,7 @@ class Chain(Record, frozen=True):
             force_setattr(self, "leaf_indices", tuple(indices))
 
     def leaves_per_cell(self) -> tuple[int, ...]:
-        """How many leaves a cell of each level has, leaf first."""
+        """The number of leaves of a cell of each level, leaf first."""
         per_cell = [1]
         for fanout in self.fanouts:
             per_cell.append(per_cell[-1] * fanout)
@@ -105,24 +105,23 @@ class Chain(Record, frozen=True):
 
     @property
     def leaves(self) -> int:
-        """How many leaves the chain has."""
+        """The number of leaves of the chain."""
         return self.leaves_per_cell()[-1] * self.roots
 
 
 class ClusterSpec(Record, frozen=True):
-    """The chains of a heterogeneous cluster and the cells that each virtual cluster owns.
+    """The chains of a cluster, and the cells that each tenant (virtual cluster) owns.
 
-    :param chains: name -> `Chain`, not empty.
-    :param virtual_clusters: tenant -> chain -> level -> how many cells of that level it owns.
-    :param pinned_cells: tenant -> name of the pinned cell -> (chain, level, index): this very cell
-        is the tenant's as well, and used only by requests that name it. Names are unique.
-    :raises KeyError: an assignment names an unknown chain or level, a pin an unknown tenant.
-    :raises ValueError: a count is negative, a name is empty, a pinned cell is not in the chain or
-        has the name of another one.
+    :param chains: name -> `Chain`, not empty; `CellCluster` searches them in this order.
+    :param virtual_clusters: tenant -> chain -> level -> number of cells of that level that it owns.
+    :param pinned_cells: tenant -> name of the pinned cell -> (chain, level, index): the tenant owns
+        this very cell as well; only requests that name it use it. Names are unique.
+    :raises KeyError: a chain, level or tenant is unknown.
+    :raises ValueError: a count is negative, a name is empty, a pinned cell does not exist, or two
+        pinned cells have the same name.
     :raises TypeError: an argument is of a wrong type.
 
-    Whether the assignments fit is asked by `CellCluster`, or by ``check_feasible``. The order of
-    ``chains`` is the order in which `CellCluster` searches them.
+    ``check_feasible`` and `CellCluster` check that the assignments fit.
 
     >>> spec = ClusterSpec(
     ...     chains={"V100": Chain(levels=["gpu", "node"], fanouts=[8], roots=2)},
@@ -200,10 +199,10 @@ class ClusterSpec(Record, frozen=True):
         return pinned
 
     def check_feasible(self) -> None:
-        """Raise `InfeasibleAssignmentError` where a chain cannot hold what is owned of it.
+        """Raise `InfeasibleAssignmentError` if a chain has too few cells for the tenants.
 
-        It names the chain, the highest level at which cells are missing, and how many. Pinned
-        cells count as owned ones; that they also tear up others is for `CellCluster` to see.
+        The message names the chain, the highest level with too few cells, and how many are missing.
+        Pinned cells count as owned; only `CellCluster` checks that they also split other cells.
         Cost: O(tenants * levels). Source: HiveD (OSDI'20), section 3.
         """
         for name, chain in self.chains.items():

@@ -1,8 +1,7 @@
-"""How a policy of its own places a tenant's groups: what it sees, and two examples.
+"""Placement policies of tenants: what they see, and two examples.
 
-A policy decides within the tenant's virtual cells only. It names a virtual node for each pod;
-which leaves the pod gets there, and which hardware backs them, the cluster decides, so whatever
-a policy answers, every tenant's guarantee holds.
+A policy chooses a virtual node of its tenant for each pod. The cluster decides which leaves the pod
+gets there and which hardware backs them. So no policy can break the guarantee of a tenant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,7 @@ __all__ = [
 
 
 class VirtualTree(NamedTuple):
-    """Equal virtual cells that a tenant owns, and what they are bound to."""
+    """Equal virtual cells of a tenant, and the physical cells that they are bound to."""
 
     chain: str
     level: str
@@ -34,36 +33,36 @@ class VirtualTree(NamedTuple):
     pin: str | None
     """Name of the pinned cell; ``None``: not pinned."""
     bindings: dict[str, npt.NDArray[np.int64]]
-    """Level -> the physical cell of each virtual cell, -1 while it has none, left to right over
-    all ``roots`` trees; a tree's cells of a level stand together."""
+    """Level -> the physical cell of each virtual cell, -1: not bound; left to right over all
+    ``roots`` trees, tree by tree."""
 
 
 class VirtualNode(NamedTuple):
     """A virtual cell of node level, or a whole owned cell below it."""
 
     number: int
-    """What a policy answers."""
+    """What a policy returns."""
     level: str
-    """Level of the owned cell that it is a part of."""
+    """The level of the owned cell around it."""
     cell: int
     """Its number among the nodes of the tenant's cells of that level and chain."""
     leaves: int
     free: int
-    """Leaves that a group can have here without preempting another one of the tenant."""
+    """Leaves that a group can get here without preempting another group of the tenant."""
     used: int
     node: str | None
-    """The node that backs it; ``None``: not bound, any suitable one will do."""
+    """The node that backs it; ``None``: not bound yet."""
 
 
 class ClusterView(NamedTuple):
-    """What a policy sees: one chain of its tenant, or one pinned cell."""
+    """The virtual nodes of a tenant in one chain, or in one pinned cell."""
 
     chain: str
     nodes: tuple[VirtualNode, ...]
 
     @classmethod
     def of(cls, names: ClusterNames, units: Iterable[Sequence[int]], chain: int) -> "ClusterView":
-        """Names for the units of the core."""
+        """The view of the units of the kernel."""
         levels, nodes = names.levels[chain], names.node_names[chain]
         return cls(
             names.chains[chain],
@@ -86,18 +85,19 @@ class IntraVCPolicy(Protocol):
     """Chooses virtual nodes for the guaranteed groups of one tenant."""
 
     def choose(self, view: ClusterView, group: AffinityGroup, /) -> Iterable[int] | None:
-        """One `VirtualNode.number` per pod, in the order of ``group.sizes``.
+        """One `VirtualNode.number` for each pod, in the order of ``group.sizes``; ``None``: wait.
 
-        What it raises, the caller of ``schedule`` gets. It may look at the cluster, not change it.
-        ``None``: the group has to wait. A choice that the leaves there do not allow makes it wait
-        too, unless groups of the tenant with a lower priority can be preempted there.
+        If the leaves there are not free, the group waits, unless groups of its tenant with a lower
+        priority can be preempted there. The method may read the cluster, but not change it; its
+        exceptions reach the caller of ``schedule``.
         """
 
 
 class PackingPolicy:
-    """Puts pods where most leaves are used, small pods first: the native policy, to build upon.
+    """Fills the virtual nodes in use first, small pods first; a simple example of the native
+    policy.
 
-    It walks the virtual nodes once for all pods, and knows neither racks nor preemption.
+    It walks the virtual nodes once for all pods, without racks and preemption.
 
     >>> view = ClusterView("c", (VirtualNode(0, "node", 0, 4, 4, 0, None),
     ...                          VirtualNode(1, "node", 1, 4, 2, 2, "c/5")))
@@ -111,9 +111,9 @@ class PackingPolicy:
 
 
 class NodeOrderPolicy:
-    """Follows a given order of nodes; virtual nodes that are not bound come after those.
+    """Uses nodes in a given order; virtual nodes that are not bound come last.
 
-    :param nodes: names of nodes, the most wanted first. Others come after the named ones.
+    :param nodes: names of nodes, the preferred first; other nodes follow.
 
     >>> view = ClusterView("c", (VirtualNode(0, "node", 0, 4, 1, 3, "c/0"),
     ...                          VirtualNode(1, "node", 1, 4, 2, 2, "c/5")))

@@ -1,4 +1,4 @@
-"""Why a group waits, and the cheapest changes that would admit it, each tried on a copy."""
+"""Why a group waits, and the cheapest changes that would admit it; each is tried on a copy."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,23 +15,23 @@ from hivecore.errors import StaleDecisionError
 
 __all__ = ["GroupExplanation", "Shortage", "explain"]
 
-_SINGLES = 256  # groups that are tried one by one before several are released together
+_SINGLES = 256  # groups to try alone, before several are released together
 
 
 class Shortage(Record, frozen=True):
-    """What a chain lacks for a group that waits for cells of its tenant."""
+    """What a chain lacks for a waiting group of a tenant."""
 
     chain: str
     level: str
-    """The lowest level of which one cell holds the group's largest pod."""
+    """The lowest level whose cells hold the largest pod of the group."""
     needed: int
-    """Pods that need a cell of this level."""
+    """How many pods need a cell of this level."""
     available: int
-    """Cells of this level that the tenant owns and that have enough free leaves for such a pod."""
+    """How many cells of this level of the tenant have enough free leaves for such a pod."""
     owned: int
-    """Cells of this level that the tenant owns, whole or as parts of larger ones."""
+    """How many cells of this level the tenant owns, whole or as parts of larger cells."""
     holders: tuple[str, ...]
-    """The groups that hold the tenant's cells in this chain, in the order of their commits."""
+    """The groups that use the tenant's cells in this chain, in the order of their commits."""
 
 
 class GroupExplanation(Explanation, frozen=True):
@@ -39,11 +39,10 @@ class GroupExplanation(Explanation, frozen=True):
 
     :param shortages: what each chain lacks in which the tenant owns cells.
 
-    The changes are, the cheapest first: constraints to drop, which cost nothing; groups to preempt
-    or to release, by their leaves; to run without a guarantee. Up to 256 groups are tried singly,
-    the tenant's own first, then by leaves; of those that suffice the group with the fewest leaves
-    is named. If several have to be released together, each of them is needed, though another set
-    may have fewer leaves.
+    Changes are ordered by cost: constraints to drop, which cost nothing; groups to preempt or to
+    release, by their leaves; last, to run without a guarantee. Up to 256 groups are tried alone,
+    the tenant's own first, then by leaves, and the smallest one that is enough is named. If several
+    have to be released together, each of them is needed, but another set may have fewer leaves.
     """
 
     shortages: tuple[Shortage, ...]
@@ -56,7 +55,7 @@ def explain(
     live = books.live.get(group.name)
     decision = None if live is None else books.decide_live(live, group, suggested)
     if decision is None:
-        if live is not None:  # what it has reserved is no good
+        if live is not None:  # its reservation is unusable
             books, live = books.copy(), None
             books.groups.release(group.name)
         decision = find(books, group, suggested)
@@ -67,9 +66,9 @@ def explain(
         changes.append(_change(books, "preempt", decision.victims, group))
     if live is not None:  # it preempts already, and waits for its victims
         return GroupExplanation("preempt", decision.reason, (), tuple(changes), ())
-    found = _fewest_to_release(books, group, suggested)
-    if found and set(found) != set(decision.victims):
-        changes.append(_change(books, "release", found, group))
+    released = _fewest_to_release(books, group, suggested)
+    if released and set(released) != set(decision.victims):
+        changes.append(_change(books, "release", released, group))
     changes += _relaxations(books, group, suggested)
     changes.sort(key=_cost)
     return GroupExplanation(
@@ -105,14 +104,14 @@ def _admits(books: GroupBooks, group: AffinityGroup, suggested: Any) -> bool:
 
 
 class _Trial:
-    """A branch from which groups are taken away and put back."""
+    """A branch in which groups are released and recovered."""
 
     def __init__(self, books: GroupBooks) -> None:
         self._books = books
         self.branch = books.copy()
         self._taken: set[str] = set()
-        # Then one that leaves may let another be promoted, which remains so when it is back.
-        self._someone_is_downgraded = any(
+        # A release may promote a downgraded group, which stays promoted after the recovery.
+        self._has_downgraded = any(
             books.core.wanted_pools(live.handle) is not None for live in books.live.values()
         )
 
@@ -124,8 +123,8 @@ class _Trial:
         live = self._books.live[name]
         self._taken.remove(name)
         exact = False
-        if not self._someone_is_downgraded:
-            with suppress(StaleDecisionError):  # another one had reserved its leaves
+        if not self._has_downgraded:
+            with suppress(StaleDecisionError):  # another group had reserved its leaves
                 recovery = self.branch.recover(live.group, self._books.record(live))
                 exact = not recovery.displaced and not recovery.downgraded
         if not exact:
@@ -135,14 +134,14 @@ class _Trial:
 
 
 def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) -> tuple[str, ...]:
-    """Groups whose release admits the group, in the order of their commits; () if none does."""
+    """Groups whose release admits the group, in the order of their commits; (): none."""
     empty = books.copy()
     for name in books.live:
         empty.groups.release(name)
     if not _admits(empty, group, suggested):
         return ()
     weights = {name: _leaves(books, live) for name, live in books.live.items()}
-    # The tenant's own groups first: those are most often what is in the way.
+    # The tenant's own groups first: usually they use its cells.
     tenant = group.virtual_cluster
     order = sorted(
         weights, key=lambda n: (books.live[n].group.virtual_cluster != tenant, weights[n])

@@ -1,4 +1,4 @@
-"""What a `CellCluster` answers when it is asked for a group."""
+"""The decision of a `CellCluster` on a group."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -10,7 +10,7 @@ from hivecore.decisions import Outcome, Refusal
 __all__ = ["GroupDecision", "Tried", "made_decision"]
 
 _STAGE = "cells"
-#: In the order of how near a chain came to serving the group.
+#: Ordered by how close a chain came to serving the group.
 _REASONS = {
     "no cells": "the tenant owns no cells there",
     "no level": "it has no level of that name",
@@ -29,7 +29,7 @@ _NEARNESS = {code: rank for rank, code in enumerate(_REASONS)}
 
 
 class Tried(NamedTuple):
-    """A chain that does not serve a group, by its number, and why."""
+    """A chain, by its number, that does not serve a group, and the code of the reason."""
 
     chain: int
     code: str
@@ -37,7 +37,7 @@ class Tried(NamedTuple):
 
 @final
 class GroupDecision:
-    """What to do with a group now: a proposal of `CellCluster.schedule`, until it is committed.
+    """What `CellCluster.schedule` decided about a group; nothing has changed yet.
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
@@ -51,15 +51,14 @@ class GroupDecision:
     ('wait', "chain 'V100': the tenant's cells have too few free leaves")
     """
 
-    __slots__ = {  # noqa: RUF023 - the order in which they are read
-        "request": "The group that was decided on.",
+    __slots__ = {  # noqa: RUF023 - in the order of reading
+        "request": "The group.",
         "outcome": '"bind": commit it. "preempt": the victims have to be released first. "wait": '
         "nothing serves it now.",
-        "victims": "Names of the groups that are in the way, each as a whole, in the order in "
-        "which they were booked: by commits, or by the last reconfiguration.",
-        "cancels": "Names of the preempting groups whose reservations end with the commit: those "
-        "of lower priority that it takes over, and the group's own where its nodes are no good "
-        "any more.",
+        "victims": "Names of the groups to release, in the order in which they were booked: by "
+        "commits, or by the last reconfiguration.",
+        "cancels": "Names of preempting groups whose reservations the commit cancels: groups of "
+        "lower priority, and the group itself if its reserved leaves are unusable now.",
         "downgrades": "Names of the groups that the commit makes opportunistic (lazy preemption).",
         "_names": None,
         "_plan": None,
@@ -86,20 +85,17 @@ class GroupDecision:
 
     @property
     def placement(self) -> tuple[PodPlacement, ...]:
-        """A `PodPlacement` for each pod, in the order of the group's members: its node and leaves.
-
-        Empty when the group waits.
-        """
+        """The `PodPlacement` of each pod, in the order of the members; empty if the group waits."""
         if self._placement is None:
             plan = self._plan
-            made = () if plan is None else self._names.pods.of_plan(plan)
-            _set_placement(self, made)
-            return made
+            placement = () if plan is None else self._names.pods.of_plan(plan)
+            _set_placement(self, placement)
+            return placement
         return self._placement
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """The chains that were tried without success, in their order, and why."""
+        """Why each chain that was tried does not serve the group, in their order."""
         reasons = _IDLE_REASONS if self.request.priority < 0 else _REASONS
         return tuple(
             Refusal(_STAGE, code, reasons[code], self._names.chains[chain])
@@ -108,7 +104,7 @@ class GroupDecision:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why the group waits, by the chain that came nearest; ``None``: it does not."""
+        """Why the group waits, with the code of the closest chain; ``None``: it does not."""
         if self.outcome != "wait":
             return None
         codes = [tried.code for tried in self._tried] or ["no cells"]
@@ -116,15 +112,15 @@ class GroupDecision:
 
     @property
     def cut_short(self) -> bool:
-        """Whether a search ended at its limit: other victims might be harmed less, or the group
-        might not bind when these have gone.
+        """Whether the search reached its limit: there may be a less harmful set of victims, or the
+        group may not bind after these have left.
         """
         plan = self._plan
         return bool(self.victims) and plan is not None and plan.reason == "search limit"
 
     @property
     def reason(self) -> str:
-        """Why the group cannot start now, in one line; empty when it can."""
+        """Why the group cannot start now, in one line; empty if it can."""
         if self.outcome == "preempt":
             reason = f"waits for {', '.join(map(repr, self.victims))} to leave"
             return f"{reason}; not all choices could be tried" if self.cut_short else reason
@@ -132,7 +128,7 @@ class GroupDecision:
             return ""
         if not self._tried:
             return "no chain is to be searched"
-        return "; ".join(f"chain {one.part!r}: {one.reason}" for one in self.refusals)
+        return "; ".join(f"chain {refusal.part!r}: {refusal.reason}" for refusal in self.refusals)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: a GroupDecision does not change")
@@ -141,7 +137,7 @@ class GroupDecision:
         raise AttributeError(f"{name}: a GroupDecision does not change")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By value, of no cluster: it fits wherever its numbers mean the same."""
+        """Pickles by value: the copy can be committed where its numbers mean the same."""
         plan = self._plan
         if isinstance(plan, _cells.Plan):
             touched = None
@@ -187,39 +183,39 @@ def made_decision(
     cancels: tuple[str, ...] = (),
     downgrades: tuple[str, ...] = (),
 ) -> GroupDecision:
-    """A decision, with what it takes to commit and to explain it."""
+    """A decision, with what is needed to commit and to explain it."""
     return _make(  # type: ignore[no-any-return]
         (request, outcome, names, plan, core, tried, placement, victims, cancels, downgrades)
     )
 
 
 class _Chains(NamedTuple):
-    """What a decision of no cluster needs of the names."""
+    """The names that a copied decision needs."""
 
     chains: tuple[str, ...]
 
 
 class _LoosePlan(NamedTuple):
-    """The plan of such a decision."""
+    """The plan of a copied decision."""
 
     reason: str
     pods: list[list[int]]
     virtual: list[list[tuple[int, int]]] | None
     touched: list[Any] | None
-    """The states of the groups that it cancels, then of those that it downgrades; None: one of them
-    had changed when the decision was copied."""
+    """The states of the groups that it cancels, then downgrades; None: a group had changed before
+    the decision was copied."""
 
     def fitted(
         self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
     ) -> Any:
-        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
+        """The plan for a kernel; ValueError if the groups have changed."""
         if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
             raise ValueError("a group that it takes from has changed meanwhile")
         return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
 
 
 def _state(core: Any, handle: int) -> Any:
-    """What tells a group of the core from a later one of its name; None: it is gone."""
+    """The state of a group, which a later group of its name differs in; None: it has ended."""
     try:
         return core.group(handle)._replace(being_preempted=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Names of nodes that are suggested again and again, turned into numbers once."""
+"""A set of suggested nodes, whose names are turned into numbers once."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,15 +18,15 @@ _FEW = 4
 
 @final
 class NodeSet:
-    """A set of node names for ``suggested_nodes``, for callers that suggest the same ones often.
+    """A set of node names for ``suggested_nodes``, for callers that suggest the same nodes often.
 
-    :param nodes: the names; those that a cluster does not know belong to others.
-    :raises TypeError: they are not names.
+    :param nodes: the names; names that a cluster does not know are ignored.
+    :raises TypeError: a name is no string.
 
-    It never changes, and may be used with any clusters and by several threads: what a cluster makes
-    of it is kept for the last one that asked, and for its copies. O(nodes) at the first use and
-    after a reconfiguration; then a set of all nodes of a chain costs nothing there, another one a
-    pass over an array of numbers. Iterates in the order given, each name once.
+    Immutable, for any clusters and several threads. The numbers of the nodes are kept for the last
+    cluster that used the set, and its copies: O(nodes) at the first use and after a
+    reconfiguration; later a set of all nodes of a chain costs nothing, another set a pass over an
+    array of numbers. Iterates in the given order, each name once.
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> chain = Chain(["gpu", "node"], [4], 2, nodes=["n1", "n2"])
@@ -46,27 +46,28 @@ class NodeSet:
     def of(
         cls, nodes: "Iterable[str] | NodeSet", what: str, last: "NodeSet | None" = None
     ) -> "NodeSet":
-        """The set of these nodes, which may be one already; messages call them `what`.
+        """The set of these nodes.
 
-        :param last: returned where it was made of the same names.
+        :param what: the argument's name in messages.
+        :param last: returned if it has the same names.
         """
         if isinstance(nodes, NodeSet):
             return nodes
         if last is not None and are_same_names(nodes, last._names()):
             return last
-        made = object.__new__(cls)
-        made._fill(nodes, what)
-        return made
+        new = object.__new__(cls)
+        new._fill(nodes, what)
+        return new
 
     @classmethod
     def of_json(cls, text: bytes) -> "NodeSet":
-        """The set of the names in a JSON list; most are never made strings.
+        """The set of the names in a JSON list; most names are never made strings.
 
         :raises ValueError: it is no list of strings.
         """
-        made = object.__new__(cls)
-        made._take(text if is_list_of_names(text) else _read(text))
-        return made
+        new = object.__new__(cls)
+        new._take(text if is_list_of_names(text) else _read(text))
+        return new
 
     def _fill(self, nodes: Iterable[str], what: str) -> None:
         names = as_tuple(nodes, what)
@@ -76,10 +77,10 @@ class NodeSet:
         self._take(names)
 
     def _take(self, given: tuple[str, ...] | bytes) -> None:
-        self._given = given  # some names may be there twice
-        self._members: frozenset[str] | None = None  # when it is worth making
+        self._given = given  # may hold a name twice
+        self._members: frozenset[str] | None = None  # made when it pays
         self._looks = 0
-        # Weak: a set that is kept does not keep a cluster that is gone.
+        # Weak: the set does not keep a cluster alive.
         self._seen: tuple[ref[ClusterNames] | None, Suggested] = (None, [])
 
     def _names(self) -> tuple[str, ...]:
@@ -96,10 +97,10 @@ class NodeSet:
     def __contains__(self, name: object) -> bool:
         if self._looks >= _FEW:
             return name in self._set()
-        self._looks += 1  # a set of one request is mostly asked for one node
+        self._looks += 1  # the set of one request is mostly used for one node
         given = self._given
         if isinstance(given, bytes) and isinstance(name, str) and "," not in name:
-            return json.dumps(name).encode() in given  # what is escaped is not in it
+            return json.dumps(name).encode() in given  # escaped names are not found here
         return name in self._names()
 
     def __len__(self) -> int:
@@ -127,12 +128,12 @@ class NodeSet:
         return names[:1] + names[-1:]
 
     def numbers(self, names: ClusterNames) -> Suggested:
-        """Per chain the numbers of its nodes that are in the set."""
-        seen, found = self._seen
+        """For each chain the numbers of its nodes in the set."""
+        seen, numbers = self._seen
         if seen is None or seen() is not names:
-            found = names.suggested(self._given)
-            self._seen = (ref(names), found)
-        return found
+            numbers = names.suggested(self._given)
+            self._seen = (ref(names), numbers)
+        return numbers
 
 
 def _read(text: bytes) -> tuple[str, ...]:

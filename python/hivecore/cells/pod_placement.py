@@ -1,4 +1,4 @@
-"""Where a pod is."""
+"""The placement of a pod."""
 
 from typing import Any, NamedTuple
 
@@ -9,20 +9,20 @@ __all__ = ["PodPlacement", "as_placement"]
 
 
 class PodPlacement(NamedTuple):
-    """Where one pod is: what a bind record has to hold."""
+    """The leaves of one pod: the content of its bind record."""
 
     chain: str
     node: str
     leaf_indices: tuple[int, ...]
     """Device indices on the node, in the order of ``leaves``."""
     preassigned: tuple[str, ...]
-    """Per leaf the level of the tenant's own cell that it belongs to; "": opportunistic."""
+    """For each leaf the level of the tenant's cell around it; "": opportunistic."""
     leaves: tuple[int, ...]
     """The leaves' numbers within the chain, ascending."""
 
 
 def as_placement(placement: Any, group: AffinityGroup) -> tuple[PodPlacement, ...]:
-    """Where a group's pods are, without leaf numbers, or an error that names what is wrong."""
+    """The checked placement of a group, without leaf numbers; an error names what is wrong."""
     pods = as_tuple(placement, "placement")
     if len(pods) != len(group.sizes):
         raise ValueError(f"placement has {len(pods)} pods, the group has {len(group.sizes)}")
