@@ -298,6 +298,31 @@ def _defragment(results: Results) -> str:
     return _table(head, rows)
 
 
+def _spread(results: Results) -> str:
+    rows = [
+        (
+            f"{run['trace']}, {run['rack']} nodes a rack: {run['way']}",
+            f"{run['mean_wait_min']:,.1f} min",
+            f"{run['mean_wait_of_gangs_min']:,.1f} min",
+            f"{run['on_a_node']:.0%}",
+            f"{run['in_a_rack']:.0%}",
+            f"{run['racks']:.2f}",
+            f"{run['uneven']:.2f}",
+        )
+        for run in results["spread"]
+    ]
+    head = (
+        "gangs",
+        "mean wait",
+        "of gangs",
+        "pods lost with a node",
+        "with a rack",
+        "racks",
+        "fullest rack over an even share",
+    )
+    return _table(head, rows)
+
+
 def _demo(results: Results) -> str:
     runs = results["demo"]["configurations"]
     names = [
@@ -1197,6 +1222,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-koordinator": _devices_koordinator,
     "devices-life": _devices_life,
     "defragment": _defragment,
+    "spread": _spread,
     "elastic": _elastic,
     "evicted": _evicted,
     "evictions": _evictions,
