@@ -24,6 +24,7 @@ from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages.claims import as_mode
 from hivecore.scheduler.stages.constraints import check_counted, check_quotas
 from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.storage import StoragePool
@@ -45,6 +46,8 @@ class Scheduler(JobOrders):
         "memory" as a device "host" limits `Role.resources` of these names, if no network does.
     :param claims: allocate Kubernetes' device claims, `Role.claims`: on the nodes that the other
         parts choose, else on nodes that can serve them. Ids of shares follow from names of claims.
+    :param claims_mode: which devices claims get, as of `DraCluster.allocate`: with "fewest blocks"
+        they begin as few cards as possible.
     :param storage: the cache and the remote IO of jobs with `Job.data`; they are allocated again
         whenever the running jobs have changed.
     :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
@@ -71,7 +74,8 @@ class Scheduler(JobOrders):
         that is open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
         ``queues`` hold jobs or backfill; a network counts nothing, or quotas limit a resource that
-        no job can request, such as "gpus"; or a number is out of range.
+        no job can request, such as "gpus"; ``claims_mode`` is unknown, or given without ``claims``;
+        or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
     :raises OSError: the log cannot be written.
@@ -110,6 +114,7 @@ class Scheduler(JobOrders):
         topology: NetworkTopology | None = None,
         devices: DeviceCluster | None = None,
         claims: DraCluster | None = None,
+        claims_mode: str = "first",
         storage: StoragePool | None = None,
         lending: bool = False,
         sharing: Sharing | None = None,
@@ -155,7 +160,10 @@ class Scheduler(JobOrders):
         if reservation_seconds is not None:
             patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
         parts = quotas, cells, topology, devices, storage
-        stages = Stages.of(*parts, number, sharing, may_grow, hosts, claims=claims)
+        mode = as_mode(claims_mode, claims)
+        stages = Stages.of(
+            *parts, number, sharing, may_grow, hosts, claims=claims, claims_mode=mode
+        )
         stages.shun_missing(stages.nodes())
         stages.note_health()
         self._adopt(

@@ -208,6 +208,12 @@ class SchedulerLedger(Stateful):
             return self._state.stages.find(DraCluster)
 
     @property
+    def claims_mode(self) -> str:
+        """Which devices claims get, as of `DraCluster.allocate`; "first" without claims."""
+        with self._lock:
+            return self._state.stages.claims_mode
+
+    @property
     def gpu_memory(self) -> int | None:
         """How many bytes of a GPU a share of its memory is a part of, in quotas and in a network.
 

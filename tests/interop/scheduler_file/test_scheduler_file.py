@@ -68,6 +68,9 @@ def test_device_claims_need_no_cluster_and_take_objects_of_a_file(tmp_path):
         {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
     ]
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    text = "claims: {mode: fewest blocks}"
+    assert SchedulerSpec.of_yaml(text).scheduler(tries=2).claims_mode == "fewest blocks"
+    assert SchedulerSpec.of_yaml("claims:").scheduler().claims_mode == "first"
     (tmp_path / "cluster.yaml").write_text("claims: {kubernetes: '1.34', objects: objects.yaml}")
     scheduler = SchedulerSpec.read(tmp_path / "cluster.yaml").scheduler()
     assert started(scheduler, Job("j", "t", [Role("w", 2, claims=[one])])) == ["n1", "n1"]
@@ -412,6 +415,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "claims: {gates: {DRAAdminAccess: 7}}", 4, "AdminAccess: must be true or false"),
         (NODES + "claims: {objects: none.yaml}", 4, "claims.objects: none.yaml: No such file"),
         (NODES + "claims: {slices: 1}", 4, "claims.slices: is none of kubernetes, gates, objects"),
+        (NODES + "claims: {mode: few}", 4, "claims.mode: mode must be one of first, best"),
+        (NODES + "claims: {mode: [1]}", 4, "claims.mode: mode"),
         (NODES + "sharing:", 4, "sharing.resources: is missing: how many stages"),
         (NODES + "sharing: {resources: 9}", 4, "resources: must be an integer from 2 to 8"),
         (NODES + "sharing: {resources: 2, max_group: 3}", 4, "max_group: must be an integer from"),

@@ -113,14 +113,14 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
     return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
 
 
-def read_claims(value: Any, reader: Reader) -> DraCluster | None:
-    """The cluster of device claims; None: there is a mistake.
+def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
+    """The cluster of device claims, None after a mistake, and which devices they get.
 
     Rules that taint devices count, where a cluster has them. Devices that have to be made ready
     before a pod is bound are not given: nobody would wait for that.
     """
     place: Place = (None, "claims")
-    fields = reader.keys(value, place, ("kubernetes", "gates", "objects"))
+    fields = reader.keys(value, place, ("kubernetes", "gates", "objects", "mode"))
     version = reader.choice(fields.get("kubernetes", "1.36"), (place, "kubernetes"), VERSIONS)
     gates = {"DRADeviceBindingConditions": False}
     gates |= {"DRADeviceTaintRules": True} if version != VERSIONS[0] else {}
@@ -135,7 +135,10 @@ def read_claims(value: Any, reader: Reader) -> DraCluster | None:
         for mistake in mistakes:
             reader.add(at, mistake)
         reader.made(at, lambda: made.update(*objects))
-    return made
+    mode: Any = fields.get("mode", "first")
+    if made is None or reader.made((place, "mode"), lambda: made.fits([], mode)) is None:
+        return made, "first"
+    return made, mode
 
 
 def read_sharing(value: Any, reader: Reader) -> Sharing | None:

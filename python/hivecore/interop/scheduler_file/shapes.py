@@ -22,7 +22,8 @@ _POLICIES = """\
 # Which GPUs and NICs a pod gets: bin-pack fills devices that are in use, spread takes idle ones.
 devices: {policy: bin-pack}
 
-# Kubernetes' device claims (DRA) of pods, from the cluster that is served; objects: a file of them.
+# Kubernetes' device claims (DRA) of pods, from the cluster that is served; objects: a file of them;
+# mode: "fewest blocks" begins as few cards as possible.
 # claims: {kubernetes: "1.36", objects: claims.yaml}
 
 # immediate: yes for simulators, in which victims have stopped at once.
@@ -105,7 +106,8 @@ queues: {{order: weighted}}
 # Which NICs a pod gets beside the GPUs that cells have chosen.
 devices: {{policy: bin-pack}}
 
-# Kubernetes' device claims (DRA) of pods, from the cluster that is served; objects: a file of them.
+# Kubernetes' device claims (DRA) of pods, from the cluster that is served; objects: a file of them;
+# mode: "fewest blocks" begins as few cards as possible.
 # claims: {{kubernetes: "1.36", objects: claims.yaml}}
 
 # The cache and the remote IO that all jobs share, and what they read.

@@ -65,6 +65,7 @@ class SchedulerSpec:
     :param devices: of all nodes.
     :param claims: the devices of Kubernetes' device claims; those of a cluster that is served are
         added to it.
+    :param claims_mode: as of `Scheduler`; under ``claims`` it is ``mode``.
     :param sharing: on which terms they share GPUs; ``None``: they do not.
     :param storage: the cache and the remote IO that they share.
     :param immediate: as of `Scheduler`.
@@ -110,6 +111,7 @@ class SchedulerSpec:
     topology: NetworkTopology | None = None
     devices: DeviceCluster | None = None
     claims: DraCluster | None = None
+    claims_mode: str = "first"
     sharing: Sharing | None = None
     storage: StoragePool | None = None
     immediate: bool = False
@@ -198,6 +200,7 @@ class SchedulerSpec:
             if (part := getattr(self, name)) is not None
         }
         settings = {
+            "claims_mode": self.claims_mode,
             "sharing": self.sharing,
             "storage": self.storage,
             "immediate": self.immediate,
@@ -241,7 +244,7 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
     if "devices" in document:
         found["devices"] = read_devices(section, nodes, reader)
     if "claims" in document:
-        found["claims"] = read_claims(document["claims"], reader)
+        found["claims"], found["claims_mode"] = read_claims(document["claims"], reader)
     if "sharing" in document:
         found["sharing"] = read_sharing(document["sharing"], reader)
     if "storage" in document:

@@ -30,6 +30,7 @@ from hivecore.scheduler.plain import (
     plain_record,
     record_of_plain,
 )
+from hivecore.scheduler.stages.claims import as_mode
 from hivecore.scheduler.stages.devices import memory_of_gpus
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
@@ -86,6 +87,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "eviction_limits": state.budgets.plain(),
         "wake_at": state.wake_at if state.wake_at < inf else None,
         "defragmentation": state.defragmentation,
+        "claims_mode": "" if stages.claims_mode == "first" else stages.claims_mode,
     }
     told |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
@@ -125,6 +127,7 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         hosts=frozenset(as_name(host, "hosts") for host in told.get("hosts", ())),
         growing=as_bool(told.get("growing", False), "growing"),
         gpu_memory=None if memory is None else as_int(memory, "gpu_memory", 0, 2**62),
+        claims_mode=as_mode(told.get("claims_mode", "first"), read["claims"]),
     )
     state = State(
         stages,

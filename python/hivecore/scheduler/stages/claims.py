@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_text
 from hivecore._record import force_setattr
 from hivecore.decisions import Refusal
 from hivecore.dra import ClaimDecision, DraCluster, ResourceClaim
@@ -22,7 +23,7 @@ from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.stage import Audited, Granted, Offer, Stage, refused
 from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
-__all__ = ["ClaimStage"]
+__all__ = ["ClaimStage", "as_mode"]
 
 _ANY = ("claims", "any")
 _MOST_COUNTED = 64  # pods of a node; beyond, any number may fit
@@ -31,11 +32,29 @@ _SHARES = UUID("8f0c9d52-3f0e-4f4e-9d53-6a3b1a0c7f11")
 _Templates = tuple[ResourceClaim, ...]
 
 
+def as_mode(mode: object, cluster: DraCluster | None) -> str:
+    """A mode in which claims may get devices.
+
+    :raises ValueError: it is unknown, or there are no claims.
+    :raises TypeError: it is no string.
+    """
+    known = as_text(mode, "claims_mode")
+    if cluster is None and known != "first":
+        raise ValueError("claims_mode: there are no claims")
+    try:
+        if cluster is not None:
+            cluster.fits([], known)
+    except ValueError as error:
+        raise ValueError(f"claims_mode: {error}") from None
+    return known
+
+
 class ClaimStage(Stage):
     """A `DraCluster`: the claims of a pod are named job/role/index/template.
 
     :param is_alone: whether no other part has nodes. Then the stage knows which are unhealthy, and
         a removed node is unhealthy, as the cluster may still have slices of it.
+    :param mode: which of the devices that serve claims they get, as of `DraCluster.allocate`.
     """
 
     name = "claims"
@@ -43,8 +62,8 @@ class ClaimStage(Stage):
     keeps_nodes = True
     part: DraCluster
 
-    def __init__(self, cluster: DraCluster, is_alone: bool) -> None:
-        self.part, self._is_alone = cluster, is_alone
+    def __init__(self, cluster: DraCluster, is_alone: bool, mode: str = "first") -> None:
+        self.part, self._is_alone, self.mode = cluster, is_alone, mode
         #: the unhealthy nodes
         self._bad = frozenset[str]()
         self.forget()
@@ -158,7 +177,7 @@ class ClaimStage(Stage):
         refusal = self._allocate(offer, claims, by_node)
         if refusal is None and free:
             allowed = self._allowed(offer)
-            pods = _nodes_for(self.part, [claims[i] for i in free], allowed)
+            pods = _nodes_for(self.part, [claims[i] for i in free], allowed, self.mode)
             chosen = {node: [free[i] for i in own] for node, own in pods.items()}
             refusal = self._allocate(offer, claims, chosen)
             if not chosen:
@@ -177,7 +196,8 @@ class ClaimStage(Stage):
             offer.refused_pod = pods[-1]
             if node not in self.known:
                 return refused(self.name, "devices", f"node {node!r} has no devices", _ANY)
-            decision = self.part.allocate([one for i in pods for one in claims[i]], node)
+            own = [one for i in pods for one in claims[i]]
+            decision = self.part.allocate(own, node, self.mode)
             if decision.outcome != "allocated":
                 able = offer.able.get(pods[-1], ())
                 offer.able[pods[-1]] = tuple(other for other in able if other != node)
@@ -208,6 +228,7 @@ class ClaimStage(Stage):
         gang = self.part.schedule_gang(
             [claims[i] for i in pods],
             None if all(nodes[i] for i in pods) else self._allowed(offer),
+            self.mode,
             within=offer.within,
             where={at: nodes[i] for at, i in enumerate(pods) if nodes[i]},
         )
@@ -361,13 +382,16 @@ def _held(unit: Unit) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _nodes_for(
-    part: DraCluster, claims: Sequence[_Templates], nodes: Sequence[str] | None
+    part: DraCluster,
+    claims: Sequence[_Templates],
+    nodes: Sequence[str] | None,
+    mode: str = "first",
 ) -> dict[str, list[int]]:
     """The pods of each node, by number; nodes choose in this order. None: they do not fit."""
     if len(claims) == 1:
-        decision = part.schedule(claims[0], nodes)
+        decision = part.schedule(claims[0], nodes, mode)
         return {} if decision is None else {decision.node: [0]}
-    gang = part.schedule_gang(claims, nodes)
+    gang = part.schedule_gang(claims, nodes, mode)
     if gang is None:
         return {}
     return {

@@ -166,6 +166,7 @@ class Composed(Trials):
         hosts: frozenset[str] = frozenset(),
         gpu_memory: int | None = None,
         claims: DraCluster | None = None,
+        claims_mode: str = "first",
     ) -> Self:
         """The adapters of these parts.
 
@@ -180,7 +181,8 @@ class Composed(Trials):
         if gpus is not None:
             stages.append(gpus)
         if claims is not None:
-            stages.append(ClaimStage(claims, all(stage.nodes is None for stage in stages)))
+            is_alone = all(stage.nodes is None for stage in stages)
+            stages.append(ClaimStage(claims, is_alone, claims_mode))
         if storage is not None:
             stages.append(StorageStage(storage))
         if sharing is not None:
@@ -439,6 +441,11 @@ class Composed(Trials):
         return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
     # --- the whole state
+
+    @property
+    def claims_mode(self) -> str:
+        """Which of the devices that serve claims they get; "first" without claims."""
+        return "first" if self._claims is None else self._claims.mode
 
     def to_bytes(self) -> list[bytes]:
         """The states of the parts that decide on starts."""
