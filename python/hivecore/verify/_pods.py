@@ -136,7 +136,7 @@ def _room(job: Job, node: str, pods: int, state: State) -> int:
         (free[name] - state.taken[node][name]) // amounts[name] for name in free if amounts[name]
     ]
     fit += [] if role.per_node is None else [role.per_node - pods]
-    return max(0, min(fit, default=0))
+    return max(0, int(min(fit, default=0)))
 
 
 def check_sharing(action: Start, job: Job, state: State) -> None:
