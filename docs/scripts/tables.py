@@ -298,6 +298,20 @@ def _defragment(results: Results) -> str:
     return _table(head, rows)
 
 
+def _start_fragments(results: Results) -> str:
+    rows = [
+        (
+            run["trace"],
+            run["goal"],
+            f"{run['starts']:,}",
+            f"{run['better']:,}",
+            f"{run['gain']:.4f}",
+        )
+        for run in results["start_fragments"]
+    ]
+    return _table(("jobs", "goal", "starts", "another node is better", "GPUs a start"), rows)
+
+
 def _spread(results: Results) -> str:
     rows = [
         (
@@ -1223,6 +1237,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "devices-life": _devices_life,
     "defragment": _defragment,
     "spread": _spread,
+    "start_fragments": _start_fragments,
     "elastic": _elastic,
     "evicted": _evicted,
     "evictions": _evictions,
