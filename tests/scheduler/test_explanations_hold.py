@@ -2,11 +2,13 @@
 
 import random
 
+import pytest
 from profiles import times
 from scheduler.lives import COMPOSITIONS, make_scheduler
 from scheduler.log.decision_logs import happen
 
-from hivecore.scheduler import Start
+from hivecore.scheduler import EvictionLimit, Preempt, Shrink, Start
+from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.stages.transaction import Started
 
 STEPS = 60
@@ -59,6 +61,45 @@ def starts_without(state, name, ended):
             for unit in state.jobs[other].placed:
                 state.stages.give_back(unit, end=True)
         return isinstance(state.stages.start(state.jobs[name].units[0].trial()), Started)
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_jobs_that_limits_protect_are_victims_without_limits(immediate):
+    limits = [EvictionLimit("a", min_run_time=30, per_hour=1), EvictionLimit(per_hour=0)]
+    named = same = 0
+    for name, parts in COMPOSITIONS.items():
+        rng = random.Random(f"limits {name}")
+        scheduler = make_scheduler(parts, immediate=immediate, eviction_limits=limits)
+        now = 0.0
+        for step in range(STEPS):
+            now += rng.choice([0.0, 0.5, 20.0])
+            happen(scheduler, rng, step, now)
+            if step % 4 or scheduler.has_order:
+                continue
+            scheduler.decide(now)
+            before = scheduler.to_bytes()
+            for job in [job for job in scheduler if scheduler.state(job) == "pending"]:
+                for change in scheduler.explain(job).changes:
+                    if change.kind == "evictions":
+                        named += 1
+                        assert change.limits_of_evictions and "might evict" in change.text
+                        same += evicted(scheduler.copy(), job, now) == {*change.jobs}
+            assert scheduler.to_bytes() == before
+    assert named > 20, same
+    assert same >= 0.9 * named, (same, named)
+
+
+def evicted(branch, job, now):
+    """The jobs that leave for a job if nothing protects them and no other job waits."""
+    branch._state.budgets = Budgets({}, branch._state.log)
+    told = branch.job(job)
+    for name in [name for name in branch if branch.state(name) == "pending"]:
+        branch.cancel(name, now)
+    branch.submit(told, now)
+    actions = branch.decide(now)
+    shrinks = {f"{one.job}/{pod.role}/{pod.index}" for one in actions if isinstance(one, Shrink)
+               for pod in one.pods}  # fmt: skip
+    return {one.job for one in actions if isinstance(one, Preempt)} | shrinks
 
 
 def ends(scheduler):
