@@ -36,7 +36,7 @@ class Starts:
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         idle = {node: int(n) for node, n in self._network.free_by_node("gpu").items()}
-        for start in reversed([one for one in actions if isinstance(one, Start)]):
+        for start in reversed([action for action in actions if isinstance(action, Start)]):
             gpus = min(self._gpus[start.job], GPUS)
             for pod in start.pods:
                 idle[pod.node] += gpus
@@ -50,7 +50,7 @@ class Starts:
 
     def _usable(self, idle: Mapping[str, int], node: str, gpus: int) -> float:
         after = {**idle, node: idle[node] - gpus}
-        return self._goal.usable(after, (one for one, n in after.items() if n == GPUS))
+        return self._goal.usable(after, (name for name, n in after.items() if n == GPUS))
 
     def end(self, job: str, now: float) -> None:
         pass
@@ -79,8 +79,8 @@ def run(trace: Any, nodes: int, goal: Fragments) -> dict[str, float]:
 
 
 def traces(is_smoke: bool) -> Iterator[tuple[str, Any]]:
-    found = [(path.stem, "itp", path) for path in ITP] + [("philly", "philly", PHILLY)]
-    for name, kind, path in found[:1] if is_smoke else found:
+    files = [(path.stem, "itp", path) for path in ITP] + [("philly", "philly", PHILLY)]
+    for name, kind, path in files[:1] if is_smoke else files:
         is_there = path.is_file()
         trace = load([str(path)], kind) if is_there else generate({"all": 16}, jobs=400, seed=0)
         most = 200 if is_smoke else 3000

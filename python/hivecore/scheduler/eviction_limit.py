@@ -20,8 +20,9 @@ class EvictionLimit(Record, frozen=True):
     :raises TypeError: an argument is of a wrong type.
 
     The limits hold against every job that waits, whatever it is guaranteed: a guarantee may wait
-    for ``min_run_time`` of one job after the other, and for the budget. `Scheduler.reorder`,
-    `Scheduler.drain` and nodes that are removed do not keep to them.
+    for ``min_run_time`` of one job after the other, and for the budget. A job evicts others that
+    the limits do not protect, if these are enough; `Scheduler.explain` names those that it may not
+    evict. `Scheduler.reorder`, `Scheduler.drain` and nodes that are removed do not keep to them.
 
     >>> from hivecore.scheduler import EvictionLimit
     >>> EvictionLimit("vision", min_run_time=600, per_hour=4).per_hour

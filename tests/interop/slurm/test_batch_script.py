@@ -28,6 +28,7 @@ def read(*lines, **options):
         ("-N 2 --ntasks-per-node 4 --gpus-per-task=2", Role("node", 2, gpus=8, per_node=1)),
         ("-N 2 -n 8 --ntasks-per-node=4 --gpus-per-task=2", Role("node", 2, gpus=8, per_node=1)),
         ("-N1 -n8 --gpus-per-task=1", Role("node", 1, gpus=8)),
+        ("--gpus-per-task=2 --ntasks-per-node=4", Role("node", 1, gpus=8)),
         ("-N 3", Role("node", 3, gpus=0, per_node=1)),
         ("-n 8 --gpus-per-task=1", Role("task", 8, gpus=1)),
         ("-n 8 --gpus-per-task=1 --ntasks-per-node=2", Role("task", 8, gpus=1, per_node=2)),
@@ -50,6 +51,7 @@ module load cuda
     job = job_of_batch_script(script)
     assert (job.name, job.tenant, job.priority, job.run_time) == ("bert", "vision", -200, 129600.0)
     assert job.roles == (Role("task", 1, gpus=0),)
+    assert read("--job-name='my bert'", name="").name == "my bert"
     other = job_of_batch_script(script, name="other", tenant="speech")
     assert (other.name, other.tenant) == ("other", "speech")
 
@@ -74,9 +76,10 @@ def test_times_are_read_as_slurm_writes_them(text, seconds):
         ("-n 4 --gpus-per-node=2", "not on how many --nodes"),
         ("-N 2 -n 4 --gpus-per-task=2", "not how many --ntasks-per-node"),
         ("-N 2 -n 7 --ntasks-per-node=4 --gpus-per-task=2", "--ntasks=7: is not 4 tasks on each"),
-        ("-N 2 --gpus-per-node=4 --gpus-per-task=2", "GPUs per node and GPUs per task"),
+        ("-N 2 --gpus-per-node=4 --gpus-per-task=2", "asks for GPUs per node and for"),
         ("--gpus-per-node=many", "is no number of GPUs"),
         ("--time=soon", "--time='soon': is no time"),
+        ('-J "bert', "No closing quotation"),
         ("nodes=2", "'nodes=2' is no option of sbatch"),
         ("-N 0", "pods"),
     ],

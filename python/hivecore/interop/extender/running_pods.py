@@ -315,4 +315,6 @@ class RunningPods(ClaimedPods):
 
 def _with_resources(role: Role, counted: frozenset[str]) -> Role:
     """A role that asks for these resources only."""
-    return role.replace(resources={one: of for one, of in role.resources if one in counted})
+    return role.replace(
+        resources={name: amount for name, amount in role.resources if name in counted}
+    )

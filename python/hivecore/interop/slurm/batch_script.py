@@ -4,6 +4,7 @@ A pod is the part of the job on a node where the script says how many nodes it n
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 
 from hivecore._arguments import as_name, as_text
@@ -86,21 +87,21 @@ def job_of_batch_script(text: str, name: str = "", tenant: str = "") -> Job:
 
 
 def _options(text: str) -> Iterator[tuple[str, str]]:
-    """The options in the lines before the first command, and their values; the last one counts."""
+    """The options in the lines before the first command, with their values."""
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
             return
-        if not line.startswith("#SBATCH"):
+        if not re.match(r"#SBATCH\s", line):
             continue
-        words = re.split(r"\s#", line.removeprefix("#SBATCH"))[0].split()
+        words = shlex.split(re.split(r"\s#", line.removeprefix("#SBATCH"))[0])
         while words:
-            found = _OPTION.fullmatch(word := words.pop(0))
-            if found is None:
+            match = _OPTION.fullmatch(word := words.pop(0))
+            if match is None:
                 raise ValueError(f"text: {show(word)} is no option of sbatch")
-            value = found[2] or found[4] or ""
+            value = match[2] or match[4] or ""
             if "=" not in word and not value and words and not words[0].startswith("-"):
                 value = words.pop(0)
-            yield found[1] or _SHORT.get(found[3], found[3]), value
+            yield match[1] or _SHORT.get(match[3], match[3]), value
 
 
 def _role(options: Mapping[str, str]) -> Role:
@@ -108,8 +109,8 @@ def _role(options: Mapping[str, str]) -> Role:
     each, most = _gpus(options, "gpus-per-task"), _number(options, "ntasks-per-node", "0")
     tasks = _number(options, "ntasks", "1")
     if on_node and each:
-        raise ValueError("text: GPUs per node and GPUs per task are both there")
-    if "nodes" not in options and not on_node:
+        raise ValueError("text: asks for GPUs per node and for GPUs per task")
+    if "nodes" not in options and not on_node and ("ntasks" in options or not most):
         return Role("task", tasks, gpus=each, per_node=(most or None) if tasks > 1 else None)
     if "nodes" not in options and tasks > 1:
         raise ValueError("text: says GPUs per node, but not on how many --nodes")
@@ -127,10 +128,10 @@ def _gpus(options: Mapping[str, str], option: str) -> int:
     if option == "gres":
         parts = [part for part in parts if re.match(r"(gres[:/])?gpu\b", part)]
     pattern = _GRES if option == "gres" else _GPUS
-    found = [pattern.fullmatch(part) for part in parts if part]
-    if not all(found):
+    matches = [pattern.fullmatch(part) for part in parts if part]
+    if not all(matches):
         raise ValueError(f"--{option}={show(options[option])}: is no number of GPUs")
-    return sum(int(one[1] or 1) for one in found if one)
+    return sum(int(match[1] or 1) for match in matches if match)
 
 
 def _number(options: Mapping[str, str], option: str, otherwise: str) -> int:

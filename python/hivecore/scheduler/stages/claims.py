@@ -196,7 +196,7 @@ class ClaimStage(Stage):
             offer.refused_pod = pods[-1]
             if node not in self.known:
                 return refused(self.name, "devices", f"node {node!r} has no devices", _ANY)
-            own = [one for i in pods for one in claims[i]]
+            own = [claim for i in pods for claim in claims[i]]
             decision = self.part.allocate(own, node, self.mode)
             if decision.outcome != "allocated":
                 able = offer.able.get(pods[-1], ())
