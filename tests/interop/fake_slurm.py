@@ -88,13 +88,21 @@ class FakeSlurm:
             return "".join(f"{n}|{kind}|gpu:{self.total}|64\n" for n, kind in kinds.items())
         if "-d" in command:
             return "".join(self._details(line.split()[-1]) for line in text.splitlines())
-        for line in text.splitlines():
+        for line in self._commands(text):
             if self.crash_after is not None:
                 self.crash_after -= 1
                 if self.crash_after < 0:
                     raise KeyboardInterrupt
             self._obey(line)
         return text
+
+    def _commands(self, text):
+        for line in text.splitlines():
+            word, _, jobs = line.partition(" ")
+            if word == "release":
+                yield from (f"release {job}" for job in jobs.split(","))
+            else:
+                yield line
 
     def _row(self, job):
         state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")

@@ -110,7 +110,7 @@ class Broker:
 
     def _send(self, lines: list[str]) -> None:
         try:
-            self._run(("scontrol",), "\n".join(lines) + "\n")
+            self._run(("scontrol",), "\n".join(_with_releases_joined(lines)) + "\n")
         except OSError:
             return  # the next round finds what was not done
 
@@ -340,6 +340,13 @@ class Broker:
         if isinstance(action, Start):
             self._told[job.id] = self._now, job.restarts
         return lines
+
+
+def _with_releases_joined(lines: list[str]) -> list[str]:
+    """One command releases all jobs at last: Slurm takes half the time that it takes for each."""
+    jobs = [line.partition(" ")[2] for line in lines if line.startswith("release ")]
+    rest = [line for line in lines if not line.startswith("release ")]
+    return [*rest, f"release {','.join(jobs)}"] if jobs else rest
 
 
 def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
