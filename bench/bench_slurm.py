@@ -36,6 +36,13 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 
+# Who decides -> the queues of hivecore's scheduler; None: Slurm itself, by sched/backfill.
+DECIDES = {
+    "Slurm": None,
+    "hivecore, backfill": " {order: priority}\nscheduler: {backfill: 1}\n",
+    "hivecore, in order": " {order: weighted, blocking: fifo}\n",
+}
+
 
 class Commands:
     """Runs Slurm's commands, and counts the seconds that each takes."""
@@ -52,8 +59,10 @@ class Commands:
             self.seconds[command[0]] = spent
 
 
-def broker_of(run: Callable[..., str]) -> Broker:
-    return Broker(SchedulerSpec.of_yaml(cluster_file(run)).scheduler(), run)
+def broker_of(run: Callable[..., str], queues: str = "") -> Broker:
+    text, _, default = cluster_file(run).partition("queues:")
+    spec = SchedulerSpec.of_yaml(text + "queues:" + (queues or default))
+    return Broker(spec.scheduler(), run)
 
 
 def submit(*options: str, command: str = "true") -> str:
@@ -142,14 +151,15 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
     rng = Random(seed)
     sizes = (1, 1, 2, 2, 3, 4, 6)
     return [
-        (rng.uniform(0.1, 0.4), rng.choice(sizes), round(rng.uniform(0.5, 4.0), 1))
+        (rng.uniform(0.2, 0.8), rng.choice(sizes), round(rng.uniform(1.0, 8.0), 1))
         for _ in range(count)
     ]
 
 
-def placed(jobs: list[tuple[float, int, float]], held: bool) -> dict[str, float]:
+def placed(jobs: list[tuple[float, int, float]], queues: str | None) -> dict[str, float]:
     """Submit all, and measure by what each job wrote as it started and as it ended."""
     asked: dict[str, tuple[float, int]] = {}
+    held = queues is not None
     with TemporaryDirectory() as folder:
 
         def users() -> None:
@@ -163,10 +173,10 @@ def placed(jobs: list[tuple[float, int, float]], held: bool) -> dict[str, float]
                 asked[name] = time(), nodes
 
         thread = Thread(target=users)
-        broker = broker_of(run_command) if held else None
+        broker = broker_of(run_command, queues) if queues else None
         thread.start()
         step = (lambda: broker.step(time())) if broker else lambda: None
-        until(lambda: not (thread.is_alive() or jobs_left()), step, 0.1)
+        until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
         extra, waits, ends = 0, [], []
         for name, (submitted, nodes) in asked.items():
             where, began, ended = (Path(folder) / name).read_text().split()
@@ -181,8 +191,8 @@ def placed(jobs: list[tuple[float, int, float]], held: bool) -> dict[str, float]
 def placement(jobs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
     rows = []
     for seed in seeds:
-        for name in ("Slurm", "hivecore") if seed % 2 else ("hivecore", "Slurm"):
-            figures = placed(mix(seed, jobs), name == "hivecore")
+        for name in DECIDES if seed % 2 else reversed(DECIDES):
+            figures = placed(mix(seed, jobs), DECIDES[name])
             rows.append({"seed": seed, "jobs": jobs, "decides": name, **figures})
             print(rows[-1], flush=True)
     return rows
@@ -198,7 +208,7 @@ def main() -> int:
         slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
         os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
         try:
-            save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(4)))))
+            save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(3)))))
             save(arguments, "slurm_throughput", throughput(*((20, 1) if small else (300, 6))))
         finally:
             slurm.close()

@@ -3,7 +3,7 @@
 import argparse
 import errno
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,8 +18,10 @@ from hivecore.interop.slurm.live.command import add_slurm_command
 from hivecore.interop.slurm.topology_command import add_topology_command
 from hivecore.interop.validate_command import add_validate_command
 from hivecore.interop.what_if_command import add_what_if_command
+from hivecore.sim.console import picture, say_written, try_outputs
 from hivecore.sim.demo.command import add_demo_command
 from hivecore.sim.logs.command import add_log_command
+from hivecore.sim.pictures import save_figure, waits_picture
 from hivecore.sim.quotas.command import add_quota_command
 from hivecore.sim.replay_command import add_replay_command, kind_of
 from hivecore.sim.tenants.sweep_command import add_sweep_command
@@ -122,6 +124,12 @@ def _read(path: Path) -> SchedulerSpec:
     return spec
 
 
+def _plot_waits(path: Path) -> Callable[[Mapping[str, Sequence[float]], int], None]:
+    """Find out that a picture can be written, and return what draws it."""
+    try_outputs(path, None)
+    return lambda waits, jobs: say_written(save_figure(waits_picture(waits, jobs), path))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
@@ -144,6 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     add_explain_command(commands)
     add_what_if_command(commands)
     add_topology_command(commands)
-    add_slurm_command(commands)
+    add_slurm_command(commands, picture(".svg", ".png"), _plot_waits)
     add_serve_command(commands)
     return parser

@@ -34,6 +34,7 @@ __all__ = [
     "panels",
     "rising",
     "save_figure",
+    "waits_picture",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -98,6 +99,23 @@ def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]])
         xlabel="completion time, from submission to end (hours)",
         ylabel="jobs that are done by then (%)",
     )
+    return figure
+
+
+def waits_picture(waits: Mapping[str, Sequence[float]], jobs: int) -> "Figure":
+    """Draw how many of some jobs have started after so many seconds, a line for each scheduler.
+
+    :param waits: by scheduler the seconds that the jobs waited which it has started.
+    """
+    figure, (axes,) = panels()
+    longest = max((max(each, default=0.0) for each in waits.values()), default=0.0)
+    for (name, each), colour in zip(waits.items(), (GREY, VERMILION, BLUE, GREEN), strict=False):
+        times, started = rising(np.array(each), longest)
+        mean = f"mean {np.mean(each):,.1f} s" if each else "none yet"
+        label = literal(f"{name}: {len(each)} of {jobs} ({mean})")
+        axes.step([0.0, *times], [0.0, *started], where="post", color=colour, label=label)
+    labels = {"xlabel": "seconds since a job was seen first", "ylabel": "jobs that have started"}
+    frame(axes, "How long jobs wait", "lower right", ylim=(0, max(jobs, 1)), **labels)
     return figure
 
 

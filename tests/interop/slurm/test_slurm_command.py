@@ -68,6 +68,18 @@ def test_run_and_shadow_go_on_for_some_rounds(slurm, capsys):
     assert "hivecore" in capsys.readouterr().out
 
 
+def test_a_shadow_draws_how_long_jobs_wait_in_both(slurm, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    slurm.submit(1, 8)
+    picture = tmp_path / "waits.svg"
+    assert cli.main(["slurm", "shadow", "--rounds", "1", "--plot", str(picture)]) == 0
+    text = picture.read_text()
+    assert "Slurm: 0 of 1 (none yet)" in text and "hivecore: 1 of 1 (mean 0.0 s)" in text
+    with pytest.raises(SystemExit):
+        cli.main(["slurm", "shadow", "--rounds", "1", "--plot", str(tmp_path / "none" / "a.svg")])
+    assert str(tmp_path / "none" / "a.svg") in capsys.readouterr().err
+
+
 def test_lua_is_the_submit_plugin(capsys):
     assert cli.main(["slurm", "lua", "--uid", "0", "--uid", "64030"]) == 0
     text = capsys.readouterr().out

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,18 @@ __all__ = ["add_slurm_command"]
 _SETTING = re.compile(r"^(\w+)\s*= (.*?)\s*$", re.MULTILINE)
 
 
-def add_slurm_command(commands: Any) -> None:
+_Draw = Callable[[Mapping[str, Sequence[float]], int], None]
+
+
+def add_slurm_command(
+    commands: Any, picture: Callable[[str], Path], plot: Callable[[Path], _Draw]
+) -> None:
     """Add the command to the subparsers of a parser.
 
     :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param picture: reads the path of a picture.
+    :param plot: finds out that a picture can be written to a path, and returns what draws it of
+        the seconds that jobs waited by who started them, and of the number of jobs.
     """
     parser = commands.add_parser(
         "slurm",
@@ -35,7 +43,9 @@ def add_slurm_command(commands: Any) -> None:
     ways = parser.add_subparsers(dest="way", required=True, metavar="WAY")
     _add(ways, "spec", _spec, "print the file of a scheduler for this Slurm")
     _add(ways, "check", _check, "what this Slurm lacks; the exit status is 1 then")
-    shadow = _add(ways, "shadow", _shadow, "when hivecore would start the jobs that Slurm starts")
+    shadow = _add(ways, "shadow", _shadow(plot), "when hivecore would start what Slurm starts")
+    what = "draw how long jobs wait in both: a .svg or .png file"
+    shadow.add_argument("--plot", type=picture, metavar="PICTURE", help=what)
     explain = _add(ways, "explain", _explain, "why a job waits, and what would let it start")
     explain.add_argument("job", metavar="JOBID", help="such as 12 or 12_3")
     run = _add(ways, "run", _run, "release held jobs to the nodes that hivecore decides")
@@ -175,9 +185,20 @@ def _line(action: Any) -> str:
     return f"{type(action).__name__} {getattr(action, 'job', '')}"
 
 
-def _shadow(arguments: argparse.Namespace) -> None:
+def _shadow(plot: Callable[[Path], _Draw]) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        draw = plot(arguments.plot) if arguments.plot else None
+        shadow = _follow(arguments)
+        print(shadow.table, end="")
+        if draw:
+            draw(shadow.waits, len(shadow.rows))
+
+    return run
+
+
+def _follow(arguments: argparse.Namespace) -> Shadow:
     given = {"tenant": arguments.tenant, "spare": arguments.spare}
-    shadow = Shadow(_scheduler(arguments, immediate=True), **given)
+    shadow = Shadow(_scheduler(arguments, immediate=True), run_command, **given)
     try:
         for now in _rounds(arguments):
             try:
@@ -186,4 +207,4 @@ def _shadow(arguments: argparse.Namespace) -> None:
                 print(f"{now:.1f} {error}", file=sys.stderr)
     except KeyboardInterrupt:
         pass  # the table is what was asked for
-    print(shadow.table, end="")
+    return shadow

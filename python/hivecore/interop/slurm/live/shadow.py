@@ -87,6 +87,17 @@ class Shadow:
             lines.append(_line("mean", f"of {len(both)}", "", *means))
         return "".join(lines)
 
+    @property
+    def waits(self) -> dict[str, list[float]]:
+        """The seconds that jobs waited which have started, in "Slurm" and in "hivecore"."""
+        rows = self._rows.values()
+        starts = {"Slurm": [(row.first, row.slurm) for row in rows]}
+        starts["hivecore"] = [(row.first, row.shadow) for row in rows]
+        return {
+            name: [max(0.0, start - first) for first, start in each if start is not None]
+            for name, each in starts.items()
+        }
+
     def step(self, now: float) -> None:
         """One round.
 
