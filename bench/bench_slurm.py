@@ -36,11 +36,12 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 
-# Who decides -> the queues of hivecore's scheduler; None: Slurm itself, by sched/backfill.
-DECIDES = {
-    "Slurm": None,
-    "hivecore, backfill": " {order: priority}\nscheduler: {backfill: 1}\n",
-    "hivecore, in order": " {order: weighted, blocking: fifo}\n",
+# Who decides -> the queues of hivecore's scheduler, and the seconds between two decisions.
+DECIDES: dict[str, tuple[str, float]] = {
+    "Slurm": ("", 0.2),  # by sched/backfill
+    "hivecore, backfill": (" {order: priority}\nscheduler: {backfill: 1}\n", 0.2),
+    "hivecore, in order": (" {order: weighted, blocking: fifo}\n", 0.2),
+    "hivecore, in order, each second": (" {order: weighted, blocking: fifo}\n", 1.0),
 }
 
 
@@ -156,14 +157,13 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
     ]
 
 
-def placed(jobs: list[tuple[float, int, float]], queues: str | None) -> dict[str, float]:
+def placed(jobs: list[tuple[float, int, float]], queues: str, interval: float) -> dict[str, float]:
     """Submit all, and measure by what each job wrote as it started and as it ended."""
     asked: dict[str, tuple[float, int]] = {}
-    held = queues is not None
     with TemporaryDirectory() as folder:
 
         def users() -> None:
-            options = ["-t", "1", "-o", f"{folder}/%j", "--gres=gpu:8", *(["-H"] if held else [])]
+            options = ["-t", "1", "-o", f"{folder}/%j", "--gres=gpu:8", *(["-H"] if queues else [])]
             begin = time()
             for gap, nodes, seconds in jobs:
                 begin += gap
@@ -176,7 +176,7 @@ def placed(jobs: list[tuple[float, int, float]], queues: str | None) -> dict[str
         broker = broker_of(run_command, queues) if queues else None
         thread.start()
         step = (lambda: broker.step(time())) if broker else lambda: None
-        until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
+        until(lambda: not (thread.is_alive() or jobs_left()), step, interval)
         extra, waits, ends = 0, [], []
         for name, (submitted, nodes) in asked.items():
             where, began, ended = (Path(folder) / name).read_text().split()
@@ -192,7 +192,7 @@ def placement(jobs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
     rows = []
     for seed in seeds:
         for name in DECIDES if seed % 2 else reversed(DECIDES):
-            figures = placed(mix(seed, jobs), DECIDES[name])
+            figures = placed(mix(seed, jobs), *DECIDES[name])
             rows.append({"seed": seed, "jobs": jobs, "decides": name, **figures})
             print(rows[-1], flush=True)
     return rows
