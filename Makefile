@@ -3,6 +3,7 @@
 #   make demo        build, then simulate and plot a small cluster below demo/
 #   make test        build, then run all tests and the examples of the documentation
 #   make test-slurm  the broker in front of a real Slurm, if slurmctld, slurmd and munge are installed
+#   make test-ray    gangs on a real Ray, in a network of its own
 #   make docs        the documentation into build/docs; fails for broken links and examples
 #   make fuzz        matchings of 100,000 graphs against brute force and peers, some minutes
 #   make check       formatting, lint, types, stubs against the native modules
@@ -22,7 +23,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test test-slurm docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
+.PHONY: demo test test-slurm test-ray docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -43,6 +44,10 @@ test: build
 
 test-slurm: build
 	$(BIN)/python -m pytest -v -rs --durations=5 tests/interop/slurm/test_real_slurm.py
+
+# Ray listens on all addresses of the machine.
+test-ray: build
+	unshare -rn sh -c 'ip link set lo up && exec $(BIN)/python -m pytest -v -rs --durations=5 tests/interop/test_real_ray.py'
 
 # So many times the 3,000 graphs that `make test` tries.
 FUZZ ?= 34

@@ -3,9 +3,11 @@
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -126,6 +128,20 @@ class EmulatedSlurm:
             self._end_jobs()
         for name in reversed(list(self.processes)):
             self.end(name)
+        for process in self._left():
+            os.kill(process, signal.SIGKILL)
+
+    def _left(self):
+        """Processes of jobs whose slurmd was ended, which have no parent any more."""
+        own = f"SLURM_CONF={self.environment['SLURM_CONF']}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                name = (folder / "cmdline").read_bytes()
+                given = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it has ended
+            if name.startswith(b"slurmstepd") and own in given:
+                yield int(folder.name)
 
     def _end_jobs(self, seconds=10):
         """A job that is left would wait for its node for ever, as a process without a parent."""
