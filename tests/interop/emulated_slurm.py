@@ -45,9 +45,14 @@ PartitionName=spare Nodes={nodes} MaxTime=60 State=UP
 
 
 class EmulatedSlurm:
-    """Starts all of it in a folder; `close` ends each process that it has started."""
+    """Starts all of it in a folder; `close` ends each process that it has started.
 
-    def __init__(self, folder, *, count=16, gpus=8, typed=True, scheduling="builtin", plugin=""):
+    Lines that slurm.conf is to have at its end are in ``more``.
+    """
+
+    def __init__(
+        self, folder, *, count=16, gpus=8, typed=True, scheduling="builtin", plugin="", more=""
+    ):
         self.folder, self.processes = folder, {}
         self.nodes = [f"n{number:02}" for number in range(1, count + 1)]
         ports = iter(_free_ports(count + 1))
@@ -79,7 +84,7 @@ class EmulatedSlurm:
             lines="\n".join(lines),
             nodes=f"n[01-{count:02}]",
         )
-        (folder / "slurm.conf").write_text(text)
+        (folder / "slurm.conf").write_text(text + more)
         if plugin:
             (folder / "job_submit.lua").write_text(plugin)
             with (folder / "slurm.conf").open("a") as file:
@@ -118,9 +123,9 @@ class EmulatedSlurm:
             process = subprocess.Popen(command, env=self.environment, stdout=out, stderr=out)
         self.processes[name] = process
 
-    def end(self, name):
+    def end(self, name, by=signal.SIGKILL):
         process = self.processes.pop(name)
-        process.kill()
+        process.send_signal(by)
         process.wait()
 
     def close(self):
@@ -150,7 +155,7 @@ class EmulatedSlurm:
             self.run("scancel", "-u", getpass.getuser())
             time.sleep(0.5)
 
-    def run(self, *command, check=False, text=None):
+    def run(self, *command, check=False, text=None, user=None):
         done = subprocess.run(
             command,
             env=self.environment,
@@ -159,6 +164,10 @@ class EmulatedSlurm:
             text=True,
             timeout=60,
             check=False,
+            cwd="/",
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
         )
         if check and done.returncode:
             raise OSError(done.stderr)

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from interop.emulated_slurm import MISSING, EmulatedSlurm
@@ -23,32 +25,39 @@ pytestmark = [
 ]
 
 
+USER = 65534  # one without rights
+
+
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    made = EmulatedSlurm(tmp_path_factory.mktemp("slurm"), plugin=submit_plugin(typed=True))
+def slurm():
     before = os.environ.get("SLURM_CONF")
-    os.environ["SLURM_CONF"] = made.environment["SLURM_CONF"]
-    try:
-        yield made
-    finally:
-        made.close()
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # users read the configuration
+        # Slurm sees only now and then that a held job depends on nothing any more.
+        often = "SchedulerParameters=sched_interval=2\n"
+        made = EmulatedSlurm(Path(folder), plugin=submit_plugin(typed=True), more=often)
+        os.environ["SLURM_CONF"] = made.environment["SLURM_CONF"]
+        try:
+            yield made
+        finally:
+            made.close()
         os.environ.pop("SLURM_CONF")
         if before is not None:
             os.environ["SLURM_CONF"] = before
 
 
-def submit(slurm, *options, seconds=1):
+def submit(slurm, *options, seconds=1, **more):
     given = ["sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", f"sleep {seconds}"]
-    return slurm.run(*given, check=True).strip()
+    return slurm.run(*given, check=True, **more).strip()
 
 
-def broker_for(quota=False):
+def broker_for(quota=False, **more):
     text = cluster_file(run_command, typed=True)
     if quota:
         text += "tenants:\n  main: {quota: {max: {gpu: 128}, min: {gpu: 128}}}\n"
         text += "  spare: {quota: {max: {gpu: 128}}}\n"
     scheduler = SchedulerSpec.of_yaml(text).scheduler()
-    return Broker(scheduler, typed=True, tenant="partition", patience=8)
+    return Broker(scheduler, typed=True, tenant="partition", patience=8, **more)
 
 
 def steps(broker, until, seconds=90):
@@ -125,14 +134,16 @@ def test_a_lost_node_and_a_controller_that_restarts(slurm):
     slurm.end(node)
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=lost", check=True)
     steps(broker, lambda: node not in running(slurm).get(jobs[0], {node: ()}))
-    slurm.end("slurmctld")
+    slurm.end("slurmctld", signal.SIGTERM)
     assert broker.step(time.time()) == []
     slurm.start_controller()
     late = submit(slurm, "-N2", "--gres=gpu:8", seconds=60)
-    steps(broker, lambda: late in running(slurm))
-    assert {name: {*gpus} for name, gpus in running(slurm).items()} == {
-        name: {*gpus} for name, gpus in books(broker).items()
-    }
+
+    def until():
+        now = {name: {*gpus} for name, gpus in running(slurm).items()}
+        return late in now and now == {name: {*gpus} for name, gpus in books(broker).items()}
+
+    steps(broker, until)
     slurm.start_node(node)
     slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
     slurm.run("scancel", *jobs, late)
@@ -156,3 +167,31 @@ def test_a_broker_is_killed_in_mid_round_and_another_goes_on(slurm):
     steps(broker, until)
     broker.step(time.time())
     assert len(jobs) == 30 and len(broker.scheduler) == 0
+
+
+def test_elements_of_arrays_and_jobs_that_depend_run_where_all_others_are_excluded(slurm):
+    broker = broker_for(how="exclude")
+    array = submit(slurm, "--array=1-6", "-N2", "--gres=gpu:8", seconds=2)
+    last = submit(slurm, "-d", f"afterany:{array}", "--gres=gpu:3", seconds=2)
+    names, seen = {*(f"{array}_{number}" for number in range(1, 7)), last}, {}
+
+    def until():
+        now = running(slurm)
+        assert last not in now or now.keys() == {last}
+        for name in now.keys() & books(broker).keys():
+            seen[name] = now[name]
+            assert {*now[name]} == {*books(broker)[name]}
+        return is_empty(slurm)
+
+    steps(broker, until)
+    assert seen.keys() == names and not broker.problems
+
+
+def test_users_release_no_job_themselves(slurm):
+    broker = broker_for()
+    job = submit(slurm, "--gres=gpu:8", seconds=1, user=USER)
+    for command in (f"release {job}", f"update jobid={job} priority=5"):
+        slurm.run("scontrol", *command.split(), user=USER)
+    assert slurm.run("squeue", "-h", "-o", "%i %t %Q").split() == [job, "PD", "0"]
+    steps(broker, lambda: job in running(slurm))
+    steps(broker, lambda: is_empty(slurm))
