@@ -36,13 +36,8 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 
-# Who decides -> the queues of hivecore's scheduler, and the seconds between two decisions.
-DECIDES: dict[str, tuple[str, float]] = {
-    "Slurm": ("", 0.2),  # by sched/backfill
-    "hivecore, backfill": (" {order: priority}\nscheduler: {backfill: 1}\n", 0.2),
-    "hivecore, in order": (" {order: weighted, blocking: fifo}\n", 0.2),
-    "hivecore, in order, each second": (" {order: weighted, blocking: fifo}\n", 1.0),
-}
+# Who decides -> how long hivecore's jobs wait for fewer switches; Slurm has sched/backfill.
+DECIDES = {"Slurm": None, "hivecore": 0.0, "hivecore, 4 s for fewer switches": 4.0}
 
 
 class Commands:
@@ -60,10 +55,9 @@ class Commands:
             self.seconds[command[0]] = spent
 
 
-def broker_of(run: Callable[..., str], queues: str = "") -> Broker:
-    text, _, default = cluster_file(run).partition("queues:")
-    spec = SchedulerSpec.of_yaml(text + "queues:" + (queues or default))
-    return Broker(spec.scheduler(), run)
+def broker_of(run: Callable[..., str], switch_wait: float = 0.0) -> Broker:
+    scheduler = SchedulerSpec.of_yaml(cluster_file(run)).scheduler()
+    return Broker(scheduler, run, switch_wait=switch_wait)
 
 
 def submit(*options: str, command: str = "true") -> str:
@@ -157,13 +151,20 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
     ]
 
 
-def placed(jobs: list[tuple[float, int, float]], queues: str, interval: float) -> dict[str, float]:
+def placed(jobs: list[tuple[float, int, float]], switch_wait: float | None) -> dict[str, float]:
     """Submit all, and measure by what each job wrote as it started and as it ended."""
     asked: dict[str, tuple[float, int]] = {}
     with TemporaryDirectory() as folder:
 
         def users() -> None:
-            options = ["-t", "1", "-o", f"{folder}/%j", "--gres=gpu:8", *(["-H"] if queues else [])]
+            options = [
+                "-t",
+                "1",
+                "-o",
+                f"{folder}/%j",
+                "--gres=gpu:8",
+                *([] if switch_wait is None else ["-H"]),
+            ]
             begin = time()
             for gap, nodes, seconds in jobs:
                 begin += gap
@@ -173,10 +174,10 @@ def placed(jobs: list[tuple[float, int, float]], queues: str, interval: float) -
                 asked[name] = time(), nodes
 
         thread = Thread(target=users)
-        broker = broker_of(run_command, queues) if queues else None
+        broker = None if switch_wait is None else broker_of(run_command, switch_wait)
         thread.start()
         step = (lambda: broker.step(time())) if broker else lambda: None
-        until(lambda: not (thread.is_alive() or jobs_left()), step, interval)
+        until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
         extra, waits, ends = 0, [], []
         for name, (submitted, nodes) in asked.items():
             where, began, ended = (Path(folder) / name).read_text().split()
@@ -192,7 +193,7 @@ def placement(jobs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
     rows = []
     for seed in seeds:
         for name in DECIDES if seed % 2 else reversed(DECIDES):
-            figures = placed(mix(seed, jobs), *DECIDES[name])
+            figures = placed(mix(seed, jobs), DECIDES[name])
             rows.append({"seed": seed, "jobs": jobs, "decides": name, **figures})
             print(rows[-1], flush=True)
     return rows

@@ -12,8 +12,9 @@ from hivecore.scheduler import Preempt, Scheduler, Start
 from hivecore.topology import NetworkTopology
 
 
-def scheduler_for(slurm, **options):
-    network = NetworkTopology(["leaf"], {node: {"leaf": "l"} for node in slurm.free})
+def scheduler_for(slurm, leaf=100, **options):
+    leaves = {node: {"leaf": f"l{number // leaf}"} for number, node in enumerate(slurm.free)}
+    network = NetworkTopology(["leaf"], leaves)
     for node in slurm.free:
         network.set_free(node, {"gpu": slurm.total})
     return Scheduler(topology=network, **options)
@@ -25,8 +26,8 @@ class World:
         self.now = 0.0
         self.begin()
 
-    def begin(self, **more):
-        self.broker = Broker(scheduler_for(self.slurm), self.slurm, patience=3, **more)
+    def begin(self, leaf=100, **more):
+        self.broker = Broker(scheduler_for(self.slurm, leaf), self.slurm, patience=3, **more)
 
     def step(self, count=1):
         actions = []
@@ -131,6 +132,41 @@ def test_a_job_whose_nodes_are_busy_is_placed_again():
     assert [x for x in world.slurm.obeyed if x.startswith("hold")] == [f"hold {job}"]
 
 
+def a_node_of_each_leaf_gets_idle():
+    world = World()
+    world.begin(leaf=2, switch_wait=5)
+    for _ in range(4):
+        world.slurm.submit(1, 8)
+    world.step(2)
+    by_node = {node: name for name, (node,) in world.runs().items()}
+    for node in ("n1", "n3"):
+        world.slurm.end(by_node.pop(node))
+    return world, by_node
+
+
+def test_a_job_waits_a_while_for_a_place_under_fewer_switches():
+    world, singles = a_node_of_each_leaf_gets_idle()
+    job = world.slurm.submit(2, 8)
+    world.step(2)
+    assert job not in world.runs()
+    world.slurm.end(singles["n4"])
+    world.step()
+    assert world.runs()[job] == {"n3", "n4"} and world.books() == world.runs()
+
+
+def test_a_job_starts_under_more_switches_when_it_has_waited():
+    world, singles = a_node_of_each_leaf_gets_idle()
+    job, large = world.slurm.submit(2, 8), world.slurm.submit(3, 8)
+    world.step(5)
+    assert job not in world.runs()
+    world.step(1)
+    assert world.runs()[job] == {"n1", "n3"}
+    for name in (job, *singles.values()):
+        world.slurm.end(name)
+    world.step(2)
+    assert large in world.runs() and world.books() == world.runs()  # no leaf could hold it
+
+
 def test_victims_stop_before_the_other_starts():
     world = World(nodes=1)
     quotas = QuotaTree(
@@ -190,9 +226,10 @@ EVENTS = st.one_of(
 
 
 @examples(100)
-@given(st.lists(EVENTS, max_size=40))
-def test_whatever_happens_the_books_end_as_what_runs(events):
+@given(st.lists(EVENTS, max_size=40), st.sampled_from([{}, {"leaf": 2, "switch_wait": 2}]))
+def test_whatever_happens_the_books_end_as_what_runs(events, options):
     world = World()
+    world.begin(**options)
     slurm = world.slurm
     for kind, *values in events:
         numbers = list(slurm.jobs)
@@ -217,7 +254,7 @@ def test_whatever_happens_the_books_end_as_what_runs(events):
             try:
                 world.step()
             except KeyboardInterrupt:
-                world.begin()
+                world.begin(**options)
             slurm.crash_after = None
         elif kind == "step":
             world.step()

@@ -8,6 +8,7 @@ shows in the next round. A job that runs elsewhere than decided is adopted where
 
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
+from math import inf
 from typing import Any, Self
 
 from hivecore._arguments import as_choice, as_float
@@ -23,7 +24,17 @@ from hivecore.interop.slurm.live.queue import (
     read_nodes,
     read_queue,
 )
-from hivecore.scheduler import Action, Job, PlacedPod, Preempt, Reject, Role, Scheduler, Start
+from hivecore.scheduler import (
+    Action,
+    Job,
+    PlacedPod,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    Start,
+    Where,
+)
 
 __all__ = ["Broker"]
 
@@ -45,6 +56,8 @@ class Broker:
         Slurm is told again.
     :param node_interval: seconds after which Slurm is asked for its nodes again; it is asked at
         once when a job does not start, or has to be started again.
+    :param switch_wait: seconds that a job waits, from when it could start, for a place under fewer
+        switches: where one domain of a layer could hold it, and its nodes would be in several.
     :raises ValueError: the scheduler's victims stop at once, or a value is out of range.
 
     ``problems`` has by job why hivecore cannot place it or account for it, in words.
@@ -61,6 +74,7 @@ class Broker:
         typed: bool = False,
         patience: float = 10.0,
         node_interval: float = 5.0,
+        switch_wait: float = 0.0,
     ) -> None:
         if scheduler.immediate:
             raise ValueError("scheduler: its victims stop at once, those of Slurm take time")
@@ -70,6 +84,9 @@ class Broker:
         self._how, self._typed = as_choice(how, "how", HOW), typed
         self._patience = as_float(patience, "patience")
         self._node_interval = as_float(node_interval, "node_interval")
+        self._switch_wait = as_float(switch_wait, "switch_wait")
+        #: by job until when it waits for fewer switches; infinite: it waits for them no more
+        self._close: dict[str, float] = {}
         self._next_nodes = -1e18  # when Slurm is asked for its nodes again
         self._jobs: dict[str, SlurmJob] = {}
         self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
@@ -101,12 +118,54 @@ class Broker:
             raise
         except OSError:
             return []
-        actions = self.scheduler.decide(self._now)
+        actions = self._decide()
         for action in actions:
             lines += self._carry_out(action)
         if lines:
             self._send(lines)
         return actions
+
+    def _decide(self) -> list[Action]:
+        self._wait_no_longer()
+        actions = self.scheduler.decide(self._now)
+        while back := [action for action in actions if self._holds_back(action)]:
+            actions = [action for action in actions if action not in back]
+            actions += self.scheduler.decide(self._now)
+        return actions
+
+    def _holds_back(self, action: Action) -> bool:
+        """Whether a start is undone, as it would be under too many switches."""
+        if isinstance(action, Preempt):
+            self._close.setdefault(action.for_job, inf)
+        if not (self._switch_wait and isinstance(action, Start)) or action.job in self._close:
+            return False
+        layer = self._layer_for(action)
+        if layer:
+            self._close[action.job] = self._now + self._switch_wait
+            self.scheduler.fail(action.job, self._now)
+            self.scheduler.amend(action.job, self._now, where=Where(must=layer))
+        return bool(layer)
+
+    def _layer_for(self, start: Start) -> str:
+        """The narrowest layer of which one domain could hold a job whose nodes are in several."""
+        topology, job = self.scheduler.topology, self._jobs.get(start.job)
+        if topology is None or job is None:
+            return ""
+        paths = {topology.domain(pod.node)[:-1] for pod in start.pods}
+        fit = {name for name, node in self._nodes.items() if node.gpus >= job.each}
+        for at, layer in reversed([*enumerate(topology.layers)]):
+            if len({path[: at + 1] for path in paths}) == 1:
+                return ""
+            if any(len(fit & {*domain}) >= job.count for domain in topology.domains(layer)):
+                return layer
+        return ""
+
+    def _wait_no_longer(self) -> None:
+        late = [name for name, end in self._close.items() if end <= self._now]
+        for name in late:
+            if name in self.scheduler and self.scheduler.state(name) == "pending":
+                self._close[name] = inf
+                self.scheduler.amend(name, self._now, where=Where())
 
     def _send(self, lines: list[str]) -> None:
         try:
@@ -180,7 +239,7 @@ class Broker:
     def _forget_ended(self) -> None:
         for name in [name for name in self.scheduler if name not in self._jobs]:
             self._end(name)
-        for known in (self.problems, self._told, self._asked, self._right):
+        for known in (self.problems, self._told, self._asked, self._right, self._close):
             for name in known.keys() - self._jobs.keys():
                 del known[name]
         self._refused &= self._jobs.keys()
@@ -323,7 +382,9 @@ class Broker:
     # --- what was decided
 
     def _carry_out(self, action: Action) -> list[str]:
-        if isinstance(action, Reject):
+        if isinstance(action, Reject) and self._close.get(action.job, inf) < inf:
+            self._close[action.job] = inf  # it may fit elsewhere: the next round submits it
+        elif isinstance(action, Reject):
             self._refuse(action.job, action.reason)
         job = self._jobs.get(getattr(action, "job", ""))
         if job is None or isinstance(action, Reject):

@@ -60,6 +60,8 @@ def add_slurm_command(
         what = "stop after so many looks (default: at Ctrl-C)"
         one.add_argument("--rounds", type=int, metavar="N", help=what)
     run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
+    what = "seconds that a job waits for a place under fewer switches (default 0)"
+    run.add_argument("--switch-wait", type=float, default=0.0, metavar="S", help=what)
     what = "name the nodes of a job, or exclude all others (default require)"
     run.add_argument("--how", choices=HOW, default=HOW[0], help=what)
 
@@ -163,7 +165,7 @@ def _rounds(arguments: argparse.Namespace) -> Iterator[float]:
 def _run(arguments: argparse.Namespace) -> None:
     written: list[str] = []
     run = _read_only(written) if arguments.dry_run else run_command
-    broker = _broker(arguments, run, how=arguments.how)
+    broker = _broker(arguments, run, how=arguments.how, switch_wait=arguments.switch_wait)
     if arguments.dry_run:
         broker.step(time.time())
         print("".join(written), end="")
