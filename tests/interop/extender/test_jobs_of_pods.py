@@ -141,6 +141,24 @@ def test_pods_that_ask_for_different_things_are_roles_and_all_of_them_start():
     assert job_of_koordinator_pods(pods) == Job("x/g", "q", roles)
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (("worker", "launcher", "worker"), ["worker", "launcher"]),
+        (("worker", "launcher", "chief"), ["pod-0", "pod-1"]),
+        (("worker", "worker", "worker"), ["pod-0", "pod-1"]),
+        (("worker", "", "worker"), ["pod-0", "pod-1"]),
+    ],
+)
+def test_a_role_is_called_as_the_labels_of_its_pods_alone_say(labels, names):
+    pods = [koordinator_pod(f"p{i}", "q", (i + 1) % 2, "g", 3) for i in range(3)]
+    for pod, label in zip(pods, labels, strict=True):
+        pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = label
+    roles = job_of_koordinator_pods(pods).roles
+    assert [(role.name, role.gpus) for role in roles] == list(zip(names, (1, 0), strict=True))
+    assert [role.name for role in job_of_koordinator_pods(pods[:1] * 3).roles] == ["worker"]
+
+
 def test_devices_and_resources_are_those_of_a_pod():
     pod = koordinator_pod("p", "q", 0)
     pod["spec"]["containers"][0]["resources"] = {

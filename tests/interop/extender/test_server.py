@@ -228,6 +228,31 @@ def test_the_gangs_of_kubernetes_itself_are_followed(tmp_path, kind, spec):
         assert job == ("pods:x/g" if kind == "k8s-podgroups" else "pods:x/g/workers")
 
 
+@pytest.mark.parametrize("minimum", [None, "2"])
+def test_a_gang_is_known_by_the_labels_of_its_controller(tmp_path, minimum):
+    group = "leaderworkerset.sigs.k8s.io"
+    labels = {f"{group}/name": "llm", f"{group}/group-index": "0"}
+    notes = {f"{group}/size": "2"}
+    if minimum is not None:  # a JobSet does not say it on its pods
+        labels = {"jobset.sigs.k8s.io/jobset-name": "llm"}
+        labels |= {"jobset.sigs.k8s.io/replicatedjob-name": "node"}
+        notes = {"gang.scheduling.koordinator.sh/min-available": minimum}
+    with served(tmp_path) as (api, server, scheduler):
+        for i in range(2):
+            pod = koordinator_pod(f"p{i}", "b", 2, **labels)
+            pod["metadata"]["annotations"] = dict(notes)
+            api._put("pods", pod)
+            until(lambda i=i: i or "1 of the 2 pods" in str(scheduler.failures.get("p0")))
+        until(lambda: set(bound(api)) == {"p0", "p1"})
+        kind = "leaderworkerset:llm-0" if minimum is None else "jobset:llm"
+        assert server.jobs() == {f"pods:x/{kind}": "running"}
+        place = api.pod("p0")["metadata"]["annotations"]["hivecore.io/place"]
+        assert place == ("pod/0" if minimum is None else "node/0")
+        server.end()
+        server.start().listening()
+        assert server.jobs() == {f"pods:x/{kind}": "running"}
+
+
 def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
     def refuse(request):
         return 403 if "scheduling.x-k8s.io" in request.path else 0

@@ -76,6 +76,47 @@ def test_kubernetes_names_a_pod_group_or_the_group_of_a_workload():
     assert read_gang_pod({**pod(), "spec": {"workloadRef": workload}}).gang == "ai/w/workers/7"
 
 
+LWS, JOBSET, RAY = "leaderworkerset.sigs.k8s.io", "jobset.sigs.k8s.io", "ray.io"
+TRAINING = "training.kubeflow.org"
+WORKLOADS = {
+    "jobset:train": {f"{JOBSET}/jobset-name": "train", f"{JOBSET}/replicatedjob-name": "node"},
+    "training:train": {f"{TRAINING}/job-name": "train", f"{TRAINING}/replica-type": "master"},
+    "raycluster:train": {f"{RAY}/cluster": "train", f"{RAY}/group": "gpus"},
+}
+
+
+@pytest.mark.parametrize("gang", WORKLOADS)
+def test_the_labels_of_a_workload_name_its_gang_where_its_minimum_is_known(gang):
+    labels = WORKLOADS[gang]
+    assert read_gang_pod(pod(labels=labels), strict=True) is None
+    for member in (
+        read_gang_pod(pod({"min-available": "3"}, labels), strict=True),
+        read_gang_pod(pod(labels={**labels, f"{LABEL}/min-available": "3"}), strict=True),
+    ):
+        assert (member.gang, member.spec.min_members) == (f"ai/{gang}", 3)
+    assert read_gang_pod(pod(labels={**labels, LABEL: "group"})).gang == "ai/group"
+    named = pod({"name": "own", "min-available": "2"}, labels)
+    assert read_gang_pod(named, strict=True).gang == "ai/own"
+
+
+def test_a_group_of_a_leader_and_workers_says_its_size_itself():
+    labels = {f"{LWS}/name": "llm", f"{LWS}/group-index": "4", f"{LWS}/worker-index": "0"}
+    one = pod(labels=labels)
+    assert read_gang_pod(one) is None
+    one["metadata"]["annotations"][f"{LWS}/size"] = "8"
+    member = read_gang_pod(one, strict=True)
+    assert (member.gang, member.spec.min_members) == ("ai/leaderworkerset:llm-4", 8)
+    one["metadata"]["annotations"][f"{G}/min-available"] = "1"
+    assert read_gang_pod(one, strict=True).spec.min_members == 1
+    del one["metadata"]["annotations"][f"{G}/min-available"], labels[f"{LWS}/group-index"]
+    assert read_gang_pod(one, strict=True) is None
+    labels[f"{LWS}/group-index"] = "4"
+    one["metadata"]["annotations"][f"{LWS}/size"] = "many"
+    assert read_gang_pod(one) is None
+    with pytest.raises(ValueError, match=r"size'\]: must be an integer from 0 to .*, not 'many'"):
+        read_gang_pod(one, strict=True)
+
+
 def test_the_older_label_has_its_own_minimum():
     labels = {f"{LABEL}/name": "g", f"{LABEL}/min-available": "3"}
     assert read_gang_pod(pod({"min-available": "2"}, labels)).spec.min_members == 3

@@ -35,6 +35,7 @@ from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_pod_spread
 from hivecore.interop.kubernetes.pods import owner_name, pod_requests, pods_of, priority_of
+from hivecore.interop.kubernetes.workloads import role_of
 from hivecore.scheduler import Job, Role, Where
 from hivecore.topology import NetworkTopology
 
@@ -81,6 +82,7 @@ class JobPod:
     :param rank: its place among the pods of its gang; ``None``: by its name.
     :param claims: templates of its device claims, as of `hivecore.scheduler.Role`.
     :param spread: how far apart the pods of its shape have to be.
+    :param role: how the controller of its job calls its role; "": it does not.
     """
 
     name: str
@@ -96,6 +98,7 @@ class JobPod:
     rank: int | None
     claims: tuple[ResourceClaim, ...] = ()
     spread: PodSpread = NO_SPREAD
+    role: str = ""
 
     @property
     def is_alone(self) -> bool:
@@ -209,6 +212,7 @@ def read_job_pod(
             ),
             None if index.absent else index.integer_text(0, 2**31 - 1),
             spread=_spread(document, strict=strict),
+            role=role_of(metadata["labels"]),
         )
 
 
@@ -318,18 +322,23 @@ def job_of_job_pods(
 
 
 def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
-    kinds = Counter((pod.gpus, pod.devices, pod.resources, pod.claims, pod.spread) for pod in pods)
+    """Pods that ask for the same are a role, which their labels name if each role has its own."""
+    shapes = [(pod.gpus, pod.devices, pod.resources, pod.claims, pod.spread) for pod in pods]
+    kinds = Counter(shapes)
     only = len(kinds) == 1
+    said = {(shape, pod.role) for shape, pod in zip(shapes, pods, strict=True)}
+    is_named = len(said) == len({role for _, role in said if role}) == len(kinds)
+    names = dict(said) if is_named else {}
     return [
         Role(
-            "pod" if only else f"pod-{number}",
+            names.get(kind, "pod" if only else f"pod-{number}"),
             total if only else count,
-            gpus,
+            kind[0],
             min_pods=least if only else count,
-            devices=devices,
-            resources=resources,
-            claims=claims,
-            per_node=spread.most(total if only else count),
+            devices=kind[1],
+            resources=kind[2],
+            claims=kind[3],
+            per_node=kind[4].most(total if only else count),
         )
-        for number, ((gpus, devices, resources, claims, spread), count) in enumerate(kinds.items())
+        for number, (kind, count) in enumerate(kinds.items())
     ]

@@ -37,6 +37,7 @@ from hivecore.interop.kubernetes.documents import check_kind, named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of, owner_name
+from hivecore.interop.kubernetes.workloads import workload_of
 
 __all__ = [
     "GangPod",
@@ -94,11 +95,12 @@ def read_gang_pod(
     The name is that of the first of these: the label of PodGroups,
     "pod-group.scheduling.sigs.k8s.io" or "scheduling.x-k8s.io/pod-group" by the group of their API,
     ``spec.schedulingGroup`` or ``spec.workloadRef`` of Kubernetes ("workload/group", and the key of
-    its replica), the label "pod-group.scheduling.sigs.k8s.io/name", the annotation. With one of the
-    first four the object that it names defines the gang. Without a minimum that can be read there
-    is no definition. All else has defaults, and takes them where it cannot be read: as many pods in
-    total as the minimum, strict, once-satisfied, ``default_wait_time``, a group of its own.
-    Durations are rounded up.
+    its replica), the label "pod-group.scheduling.sigs.k8s.io/name", the annotation, the labels of
+    JobSet, Kubeflow, KubeRay and LeaderWorkerSet if there is a minimum. With one of the first four
+    the object that it names defines the gang. Without a minimum that can be read there is no
+    definition. All else has defaults, and takes them where it cannot be read: as many pods in total
+    as the minimum, strict, once-satisfied, ``default_wait_time``, a group of its own. Durations are
+    rounded up.
     Source: Koordinator, ``tryInitByPodConfig``; a negative minimum cannot be read here.
 
     >>> from hivecore.interop.koordinator import read_gang_pod
@@ -124,6 +126,9 @@ def read_gang_pod(
         labels, annotations = metadata["labels"], metadata["annotations"]
         by_object = _pod_group(labels, document["spec"])
         local = by_object or labels[LIGHT_NAME].text() or annotations[GANG_NAME].text()
+        workload = None if local else workload_of(labels, annotations)
+        if workload is not None:
+            local = workload.gang
         if strict:
             _check_names(labels, annotations, local)
         if not local:
@@ -131,6 +136,10 @@ def read_gang_pod(
         name, node = owner_name(document), node_of(document)
         gang = f"{metadata['namespace'].text() or 'default'}/{local}"
         minimum = reader.minimum(labels[LIGHT_MINIMUM], annotations[MINIMUM])
+        if workload is not None and minimum is None:
+            minimum = None if workload.size is None else reader.number(workload.size)
+            if minimum is None:
+                return None  # it starts by itself, as nobody says which others it needs
         if by_object or minimum is None:
             return GangPod(name, gang, None, node)
         wait = _units(reader.seconds(annotations[WAIT_TIME]), units) or default
@@ -288,7 +297,10 @@ class _Reader:
 
     def minimum(self, label: Field, annotation: Field) -> int | None:
         """The first of both that is there; ``None``: neither can be read."""
-        field = annotation if label.absent else label
+        return self.number(annotation if label.absent else label)
+
+    def number(self, field: Field) -> int | None:
+        """A number of pods; ``None``: it cannot be read."""
         number = _integer(field.text())
         if number is not None and number >= 0:
             return number
