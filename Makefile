@@ -32,7 +32,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Most modules of what is installed are never imported.
 export PIP_COMPILE := 0
 
-demo: modules $(VENV)/installed
+# What the library needs is fetched while the compiler works.
+demo:
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/installed
 	$(BIN)/hivecore demo --out demo
 
 # So many processes; a debugger needs WORKERS=0.
@@ -71,8 +73,15 @@ modules: $(VENV)/tools
 
 # The library in editable form, with what the demo needs.
 INSTALL = $(BIN)/python -m pip install -qq --no-build-isolation --editable
-$(VENV)/installed: pyproject.toml | modules
+$(VENV)/installed: pyproject.toml | modules $(VENV)/sim
 	$(INSTALL) '.[sim]'
+	@touch $@
+
+SIM = import tomllib; of = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+      print(*of["dependencies"], *of["optional-dependencies"]["sim"], sep="\n")
+$(VENV)/sim: pyproject.toml | $(VENV)/tools
+	$(BIN)/python -c '$(SIM)' >$@.txt
+	$(BIN)/python -m pip install -qq --requirement $@.txt
 	@touch $@
 
 # What tests and checks need as well.
