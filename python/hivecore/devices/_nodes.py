@@ -5,7 +5,6 @@ was given back. Nodes of equal inventory, apart from health, share a shape of th
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from operator import setitem
 from typing import Any
@@ -25,6 +24,9 @@ __all__ = ["Nodes"]
 
 _SPARE_SHAPES = 64  # inventories that are remembered though no node has them
 _MOST_INVENTORIES = 1024  # that are known by their identity
+_MOST_CHOICES = 256  # of GPUs, of each of them
+#: An inventory, the mask of each type, the bit of each GPU, and the masks with choices of GPUs.
+_Bits = tuple[NodeDevices, list[int], dict[int, int], dict[tuple[int, ...], Masks]]
 
 
 class Nodes:
@@ -49,7 +51,7 @@ class Nodes:
         self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
         self._in_order: tuple[str, ...] | None = None
         #: inventory by identity -> the masks of all devices by type, the bit of each GPU by minor
-        self._gpu_bits: dict[int, tuple[NodeDevices, list[int], dict[int, int]]] = {}
+        self._gpu_bits: dict[int, _Bits] = {}
 
     @property
     def in_order(self) -> tuple[str, ...]:
@@ -89,7 +91,7 @@ class Nodes:
                 sums[device.type] += nodes
         return {type: sums[type] for type in TYPES if sums[type]}
 
-    def visible_with(self, number: int, gpus: Iterable[int]) -> Masks:
+    def visible_with(self, number: int, gpus: tuple[int, ...]) -> Masks:
         """The devices of each type on a node, of GPUs these only.
 
         :raises KeyError: it has no such GPU.
@@ -102,13 +104,17 @@ class Nodes:
                 self._gpu_bits.clear()
             masks = [(1 << len(inventory.of_type(type))) - 1 for type in TYPES]
             bits = {gpu.minor: 1 << i for i, gpu in enumerate(inventory.of_type("gpu"))}
-            known = self._gpu_bits[id(inventory)] = inventory, masks, bits
-        _, masks, bits = known
+            known = self._gpu_bits[id(inventory)] = inventory, masks, bits, {}
+        _, masks, bits, seen = known
+        if gpus in seen:
+            return seen[gpus]
         mask = 0
         for minor in gpus:
             if minor not in bits:
                 raise KeyError(f"gpus: node {self.names[number]!r} has no GPU {minor}")
             mask |= bits[minor]
+        if len(seen) < _MOST_CHOICES:
+            seen[gpus] = (mask, *masks[1:])
         return (mask, *masks[1:])
 
     def named(self, number: int, charges: Charges) -> tuple[DeviceAllocation, ...]:

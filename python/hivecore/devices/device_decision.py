@@ -83,7 +83,7 @@ class DeviceDecision:
         """
         plan = self._plan
         if isinstance(plan, Plan):
-            return tuple([(TYPES[type], minors) for type, minors in plan.minors])
+            return plan.minors(TYPES)
         by_type: dict[str, list[int]] = {}
         for allocation in self.placement:
             by_type.setdefault(allocation.type, []).append(allocation.minor)

@@ -207,9 +207,11 @@ cdef class Plan:
         """A (type, minor, amounts, function or -1, exclusive, template or -1) for each device."""
         return describe_charges(self.charged)
 
-    @property
-    def minors(self):
-        """A (type, minors, ascending) for each type, in the order of its first charge."""
+    def minors(self, tuple types not None):
+        """A (name, minors, ascending) for each type, in the order of its first charge.
+
+        :param types: the name of each type.
+        """
         cdef size_t i
         cdef int type_
         cdef int last = -1
@@ -218,10 +220,12 @@ cdef class Plan:
         for i in range(self.charged.size()):
             type_ = <int> self.charged[i].type
             if type_ != last:
-                of = found.setdefault(type_, [])
+                of = found.setdefault(types[type_], [])
                 last = type_
             of.append(self.charged[i].minor)
-        return [(key, tuple(sorted(of))) for key, of in found.items()]
+        for of in found.values():
+            of.sort()
+        return tuple([(name, tuple(of)) for name, of in found.items()])
 
 
 cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
