@@ -60,7 +60,8 @@ class QuotaAdmission(QuotaLedger):
         alone would do.
         """
         with self._lock:
-            if members is None and (number := self._plain(request)) is not None:
+            number = self._owners.get(request) if type(request) is str else self._plain(request)
+            if members is None and number is not None:
                 alone = self._core.schedule_one(number, 0, True)
                 mine = self._known(number)
                 if alone is None:

@@ -172,8 +172,9 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
         give_back(state, live.lent, end=end, reclaimed=live.is_reclaimed)
         take_off(state, live.units[0])
         return
-    expect_no_more(state, live)
     first = live.units[0]
+    if live.extras or len(live.units) > 1:
+        expect_no_more(state, live)
     if len(live.units) > 1:
         for unit in reversed(live.units[1:]):
             give_back(state, unit, end=True)
@@ -193,8 +194,9 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
     :param end: it requests nothing any more; otherwise it waits.
     :param reclaimed: if it waits: another quota reclaims its resources.
     """
-    state.note_change(unit.owner)
-    state.count_again()
+    if state.relief is not None or state.losses is not None:
+        state.note_change(unit.owner)
+        state.count_again()
     if state.promised and _ends_early(state, state.jobs[unit.owner]):
         state.log.set(state, "are_promises_new", False)
     heir = state.stages.give_back(unit, end=end, reclaimed=reclaimed)

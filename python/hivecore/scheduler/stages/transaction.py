@@ -348,7 +348,7 @@ class Stages(Composed):
             if end:
                 self.withdraw(unit)
         else:
-            self._vacate(unit, is_placed)
+            self._each("vacate", unit, is_placed)
             if end:
                 self._each("withdraw", unit)
             else:
@@ -365,11 +365,8 @@ class Stages(Composed):
 
     def vacate(self, unit: Unit) -> None:
         """Free the place of a unit that does not share; its quota still counts it."""
-        self._vacate(unit, unit.is_placed)
+        self._each("vacate", unit, unit.is_placed)
         self._tell(unit.kind)
-
-    def _vacate(self, unit: Unit, is_placed: bool) -> None:
-        self._each("vacate", unit, is_placed)
 
     def rebook(
         self,
@@ -502,7 +499,7 @@ class Stages(Composed):
         for group, names in changes:
             holder = next(iter(group.jobs))
             if not names:
-                self._vacate(units[holder], group.is_placed)
+                self._each("vacate", units[holder], group.is_placed)
                 self._each("evict", units[holder], False)
             elif holder != names[0]:
                 passed.append((holder, names[0], group.is_placed))
