@@ -259,3 +259,40 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
     after = again(worlds, world, parts)
     assert after.cluster.listed() == (200, {})
     assert after.states() == {"pods:x/g": "running"}
+
+
+@pytest.mark.parametrize("parts", [one for one in PARTS if one != "queues"])
+@pytest.mark.parametrize("kind", [hived_gang, koordinator_gang])
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(
+    worlds, parts, kind, is_lost_first
+):
+    def gang():
+        more = {"priority": -1} if kind is hived_gang else {}
+        return {pod["metadata"]["name"]: pod for pod in kind("train", 2, **more)}
+
+    world = worlds(parts)
+    world.cluster.run(*gang().values())
+    (job,) = world.states()
+    before, bound = places(world)[job], world.cluster.bound()
+    name, lost = list(bound.items())[1]
+    assert set(bound) == set(gang())
+    world.cluster.delete(name)
+    if is_lost_first:
+        world.cluster.set_ready(lost, False)
+    world.cluster.create(gang()[name])
+    world.cluster.set_ready(lost, False)
+    world.cluster.nodes = [node for node in NODES if node != lost]
+    world.cluster.pump()
+    after = world.cluster.bound()
+    if "cells" in parts and kind is koordinator_gang:  # its tenant owns these nodes alone
+        assert set(after) == set(bound) - {name}
+        return
+    assert set(after) == set(bound)
+    assert after[name] != lost
+    assert world.states() == {job: "running"}
+    stays = {slot: place for slot, place in before.items() if place[0] != lost}
+    assert stays.items() <= places(world)[job].items()
+    world.cluster.set_ready(lost, True)
+    world.cluster.delete(*after)
+    assert world.states() == {}

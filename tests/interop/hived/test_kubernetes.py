@@ -384,3 +384,22 @@ def test_two_replicas_share_a_lease(tmp_path):
                 .endswith("error: the lease is lost: another replica leads")
             )
         first.start().listening()
+
+
+def test_pods_that_were_asked_about_while_nobody_answered_are_touched(tmp_path):
+    with FakeApiServer() as api:
+        for i in range(4):
+            api.add_node(f"n{i}")
+        old = add_pod(api, "old")
+        api.add_pod("other")
+        with Extender(api, tmp_path) as extender:
+            extender.listening()
+            until(lambda: api.touches)
+            new = add_pod(api, "new")  # kube-scheduler does not know the new address yet
+            until(lambda: len(api.touches) >= 3)
+            assert set(api.touches) == {"old", "new"}
+            for pod in (old, new):
+                assert extender.filter(pod)["NodeNames"]
+            before = len(api.touches)
+            time.sleep(2.5)
+            assert len(api.touches) == before

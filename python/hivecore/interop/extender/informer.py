@@ -47,7 +47,8 @@ class JobInformer(ClusterInformer):
         """Apply a watch event, or a list of objects, as `ClusterInformer.apply`."""
         return super().apply(called_by_api(events))
 
-    def _is_ours(self, pod: Mapping[str, Any]) -> bool:
+    def is_ours(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the scheduler has to know of this pod."""
         try:
             is_theirs = is_of_others(pod, self.scheduler_names) and not node_of(Field(pod))
             return not is_theirs and self._jobs.request_of(pod) is not None

@@ -80,5 +80,4 @@ class PodLink(ClusterLink):
         self._touched[pod.identity] = time.monotonic()
         namespace, _, name = pod.name.partition("/")
         uid = "" if pod.identity == pod.name else pod.identity
-        async with self._touching:
-            await self._touch_one(PodId(name, namespace, uid))
+        await self._touch_in_turn(PodId(name, namespace, uid))

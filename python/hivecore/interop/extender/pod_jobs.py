@@ -229,6 +229,7 @@ class PodJobs(RunningPods):
             if not events:
                 return
             found = self._tell(events)
+            self._note_lost(events)
             for error in found.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
@@ -296,7 +297,9 @@ class PodJobs(RunningPods):
             if gang.is_returned and gang.members and not gang.is_bound:
                 self._unsettled[name] = None
                 return [_of("cancel", name), *self._submission(gang)]
-            return self._growth(gang) if gang.members else [_of("finish", name)]
+            if not gang.members:
+                return [_of("finish", name)]
+            return self._replacement(gang) or self._growth(gang)
         if gang.is_bound:
             return []
         events = [] if status.has_stopped else [_of("stopped", name)]

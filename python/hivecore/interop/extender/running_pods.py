@@ -12,7 +12,7 @@ from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import Adopter, event_of, lone_name
 from hivecore.interop.extender.claimed_pods import ClaimedPods
 from hivecore.interop.extender.gang_objects import owner_of, renamed
-from hivecore.interop.extender.gangs import Gang, Member
+from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     Request,
     completed,
@@ -44,6 +44,7 @@ class RunningPods(ClaimedPods):
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
         self._new_others: dict[str, Member] = {}  # they are not counted yet
+        self._lost = set(scheduler.summary().unhealthy)  # nodes
 
     def see(self, actions: Iterable[Action]) -> None:
         """The scheduler has said something."""
@@ -97,6 +98,47 @@ class RunningPods(ClaimedPods):
         if self._scheduler.spreads(job):
             return job
         return job.replace(roles=[role.replace(per_node=None) for role in job.roles])
+
+    # --- pods in the place of those on lost nodes
+
+    def _note_lost(self, events: Iterable[SchedulerEvent]) -> None:
+        """The scheduler knows which nodes are lost, or back: pods must not wait for those."""
+        changes = [dict(event.arguments) for event in events if event.name == "set_node"]
+        if not changes:
+            return
+        for change in changes:
+            (self._lost.discard if change["healthy"] else self._lost.add)(change["node"])
+        for gang in self._gangs.values():
+            if self._waits_for_lost(gang):
+                self._unsettled[gang.name] = None
+
+    def _waits_for_lost(self, gang: Gang) -> list[Slot]:
+        """The places of pods that wait, on nodes that are lost."""
+        places = gang.places(self._scheduler)
+        slots = [one.slot for one in gang.unbound if one.slot is not None]
+        return [slot for slot in slots if slot in places and places[slot].node in self._lost]
+
+    def _replacement(self, gang: Gang) -> list[SchedulerEvent]:
+        """Pods that wait for places on lost nodes get others, near those that run on."""
+        if not self._lost or not gang.unbound:
+            return []
+        gang.assign(self._scheduler)
+        slots = self._waits_for_lost(gang)
+        status = self._scheduler.status(gang.name)
+        if not slots or status.since is None:
+            return []
+        try:
+            job = self._scheduler.job(gang.name).replace(on_failure="pod")
+        except ValueError:
+            return []  # its pods cannot be placed one by one
+        with self._scheduler.what_if() as branch:
+            adopter = Adopter(branch)
+            if not adopter.readopt(job, status.pods, status.since):
+                return []
+            for role, number in slots:
+                adopter.events.append(event_of("fail", job=job.name, pod=f"{role}/{number}"))
+        gang.changed()
+        return adopter.told()
 
     # --- pods beyond those that a job has places for
 

@@ -36,6 +36,5 @@ class GpushareLink(ClusterLink):
             await asyncio.sleep(_LEAST)
 
     async def _touch_waiting(self, pod: PodId) -> None:
-        async with self._touching:
-            if not await self._touch_one(pod):
-                self._service.waiting.pop(pod.full, None)
+        if not await self._touch_in_turn(pod):
+            self._service.waiting.pop(pod.full, None)

@@ -7,6 +7,8 @@ from typing import Any
 from hivecore.devices import DeviceCluster
 from hivecore.interop.gpushare.extender import Extender
 from hivecore.interop.gpushare.names import Unit
+from hivecore.interop.gpushare.pods import container_amounts
+from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.extenders import ExtenderService
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -58,6 +60,13 @@ class GpushareService(ExtenderService):
             await self._look_up()
         self._learnt()
         return mistakes
+
+    def is_ours(self, pod: dict[str, Any]) -> bool:
+        """Whether kube-scheduler should ask about a pod."""
+        try:
+            return bool(container_amounts(Field(pod)))
+        except (TypeError, ValueError):
+            return True
 
     async def _look_up(self) -> None:
         """Ask for the pods with cards that a list has left out, if there is somebody to ask."""

@@ -65,7 +65,7 @@ class ClusterInformer(ABC):
     # --- what a subclass does
 
     @abstractmethod
-    def _is_ours(self, pod: Mapping[str, Any]) -> bool:
+    def is_ours(self, pod: Mapping[str, Any]) -> bool:
         """Whether the scheduler has to know of this pod."""
 
     @abstractmethod
@@ -231,7 +231,7 @@ class ClusterInformer(ABC):
             return
         known = self.pods.get(identity)
         if type_ == "DELETED" or mapping_in(pod, "status").get("phase") in ("Succeeded", "Failed"):
-            if self._is_ours(pod):
+            if self.is_ours(pod):
                 self.note(identity, name)
             self.forget(identity)
             return
@@ -240,7 +240,7 @@ class ClusterInformer(ABC):
             if version and version < known.version:
                 return
             known.version = version or known.version
-        elif self._is_ours(pod):
+        elif self.is_ours(pod):
             known = self.pods[identity] = KnownPod(name, version)
         self._see_pod(identity, pod, known)
 

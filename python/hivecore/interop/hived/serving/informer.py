@@ -44,7 +44,8 @@ class Informer(ClusterInformer):
         self._strangers: dict[str, tuple[str, int]] = {}
         self._crowds: dict[str, int] = {}
 
-    def _is_ours(self, pod: Mapping[str, Any]) -> bool:
+    def is_ours(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the scheduler has to know of this pod."""
         return isinstance(_annotations(pod).get(SPEC), str)
 
     def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:

@@ -2,7 +2,8 @@
 
 kube-scheduler tries a pod again when a node or pod has changed, often before the service has heard
 of it. So pods for which there may be something are touched: an annotation of theirs is changed, and
-kube-scheduler asks for them.
+kube-scheduler asks for them. A pod about which it asked while no service answered may be tried
+again after a minute or more: after a start pods are touched until they are asked about.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any
 
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.reflector import Reflector
+from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.extenders import ExtenderService
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -21,6 +23,8 @@ __all__ = ["RETRY", "ClusterLink"]
 RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
 _AT_ONCE = 16
+_UNASKED_AFTER = 0.0, 1.0, 2.0, 4.0, 8.0  # seconds between touches
+_MOST_UNASKED = 1000  # pods that are touched then
 
 
 class ClusterLink:
@@ -42,7 +46,7 @@ class ClusterLink:
         self._service, self._api = service, api
         self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._touching = asyncio.Semaphore(_AT_ONCE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         put = self._news.put_nowait
         self.reflectors = [
             Reflector(api, path, kind, put, LOG.warning, is_optional=kind in optional)
@@ -74,7 +78,7 @@ class ClusterLink:
                 for reflector in self.reflectors[:-1]:
                     group.create_task(reflector.run())
                 group.create_task(self._follow_last())
-                for work in (self._follow(), self._touch(), *self._more()):
+                for work in (self._follow(), self._touch(), self._touch_unasked(), *self._more()):
                     group.create_task(work)
         finally:
             # Touches that are under way need the connection, which is closed next.
@@ -86,6 +90,29 @@ class ClusterLink:
         for reflector in self.reflectors[:-1]:
             await reflector.listed.wait()
         await self.reflectors[-1].run()
+
+    def _note_unasked(self, news: dict[str, Any]) -> None:
+        """Note pods that wait: kube-scheduler may have asked about them before."""
+        unasked = self._service.unasked
+        if unasked is None:
+            return
+        for pod in _waiting_pods(news):
+            if len(unasked) < _MOST_UNASKED and self._service.is_ours(pod):
+                found = PodId.read(pod)
+                unasked[found.full] = found
+
+    async def _touch_unasked(self) -> None:
+        self._service.unasked = unasked = dict[str, PodId]()
+        await self.listed()
+        for pause in _UNASKED_AFTER:
+            await asyncio.sleep(pause)
+            for pod in list(unasked.values()):
+                self._meanwhile(self._touch_in_turn(pod))
+        self._service.unasked = None
+
+    async def _touch_in_turn(self, pod: PodId) -> bool:
+        async with self._touching:
+            return await self._touch_one(pod)
 
     async def _touch(self) -> None:
         """Have pods tried again for which there may be something, for ever."""
@@ -103,10 +130,11 @@ class ClusterLink:
             news = await self._news.get()
             for mistake in await self._service.apply(news):
                 LOG.warning("not taken up: %s", mistake)
+            self._note_unasked(news)
             self._seen(news)
             self._news.task_done()
 
-    def _meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
+    def _meanwhile(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -122,3 +150,16 @@ class ClusterLink:
                 return False
             LOG.warning("pod %s is not tried again: %s", pod.full, error)
         return True
+
+
+def _waiting_pods(news: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pods of a list, or of the event that there is a new one, which are not bound."""
+    pods = news["items"] if news.get("kind") == "PodList" else []
+    if news.get("type") == "ADDED" and news["object"]["kind"] == "Pod":
+        pods = [news["object"]]
+    return [
+        pod
+        for pod in pods
+        if not mapping_in(pod, "spec").get("nodeName")
+        if mapping_in(pod, "status").get("phase") not in ("Succeeded", "Failed")
+    ]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.kubernetes.calls import BadCall, BindReply
 from hivecore.interop.kubernetes.json_text import read_json
-from hivecore.interop.kubernetes.pods import RequestError
+from hivecore.interop.kubernetes.pods import PodId, RequestError
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.replies import Reply, fields_of, log_reply
 from hivecore.interop.kubernetes.serving.routes import Routes
@@ -139,6 +139,8 @@ class ExtenderService(Service):
     ) -> None:
         self.extender = extender
         self._binder, self._find_pod = binder, find_pod
+        self.unasked: dict[str, PodId] | None = None
+        """By name the new pods that nobody has asked about; ``None``: it does not matter."""
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         started = time.perf_counter()
@@ -154,6 +156,8 @@ class ExtenderService(Service):
         if route.verb:
             self.metrics.decided(route.verb, reply.outcome)
             log_reply(route.verb, reply, time.perf_counter() - started)
+        if self.unasked is not None and reply.pod is not None:
+            self.unasked.pop(reply.pod.full, None)
         self._answered(reply)
         if reply.pause:
             await asyncio.sleep(reply.pause)
@@ -163,6 +167,10 @@ class ExtenderService(Service):
         """Apply a watch event or a list; returns what could not be applied."""
         found: list[str] = self.extender.apply(events)
         return found
+
+    def is_ours(self, pod: dict[str, Any]) -> bool:
+        """Whether kube-scheduler should ask about a pod."""
+        return bool(self.extender.informer.is_ours(pod))
 
     async def _begin(self, path: str, body: bytes) -> Reply:
         begin: Callable[[str, bytes], Reply] = self.extender.begin
