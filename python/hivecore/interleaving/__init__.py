@@ -1,4 +1,4 @@
-"""Interleaving: which jobs share GPUs, each on another resource at a time (Muri, SIGCOMM'22)."""
+"""Jobs that share GPUs, each on another resource at a time (Muri, SIGCOMM'22)."""
 
 from hivecore.interleaving.exact import GroupingCache
 from hivecore.interleaving.grouper import Group, Grouper

@@ -1,4 +1,4 @@
-"""Method "auto": the best groups where there are few kinds of groups, else good ones."""
+"""Method "auto": optimal groups if there are few kinds of groups, else good ones."""
 
 import math
 from collections import Counter
@@ -13,13 +13,13 @@ from hivecore.interleaving.in_rounds import NO_SEARCH, group_in_rounds
 __all__ = ["SHORT_SEARCH", "count_kinds", "group_automatically"]
 
 SHORT_SEARCH = 2**20
-"""Orders of jobs that a local search may try: some hundredths of a second."""
+"""How many orders of jobs a local search may try: some hundredths of a second."""
 
 # Kinds of groups, of all jobs: 16 different rows of four resources, some hundredths of a second.
 _MAX_KINDS = 5000
-# Programs, after which a proof is given up: some hundredths of a second.
+# Programs after which a proof is not tried further: some hundredths of a second.
 _NODES = 200
-# Numbers of GPUs times jobs, or buckets, that are gone through to share GPUs out among buckets.
+# Limits of dividing GPUs among buckets: numbers of GPUs times jobs, and times buckets.
 _MAX_STEPS = 2**26
 _MAX_PLACES = 2**20
 # Rounding of values.
@@ -35,9 +35,9 @@ def group_automatically(
     start: Groups,
     cache: GroupingCache | None,
 ) -> _Found:
-    """The groups, their value if it is known, and what no groups exceed.
+    """The groups, their value if it is known, and an upper bound of the value.
 
-    Arguments are those of `group_jobs`, checked. Which method is used depends on counts alone.
+    Arguments are the checked ones of `group_jobs`. The method depends on counts alone.
     """
     grown = len(start.members) > 0
     if not grown and capacity >= int(jobs.gpus.sum()):
@@ -47,7 +47,7 @@ def group_automatically(
         return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
     try:
         groups, value, bound = group_exactly(jobs, None, gain, capacity, _NODES, cache)
-    except ValueError:  # jobs are worth so little or so much that its arithmetic would not do
+    except ValueError:  # values too small or too large for its arithmetic
         return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
     if gain and _merges_at_a_loss(jobs, groups):
         return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
@@ -66,19 +66,19 @@ def _in_rounds(jobs: Candidates, gain: bool, capacity: int, start: Groups, effor
 
 
 def _is_small(jobs: Candidates, capacity: int) -> bool:
-    """Whether the exact program has few columns, and few ways to share GPUs out among buckets."""
+    """Whether the exact program has few columns, and few ways to divide GPUs among buckets."""
     sizes = np.unique(jobs.gpus)
     demand = int(jobs.gpus.sum())
     fewest = -(-demand // len(jobs.factors))
     steps = min(max(capacity, fewest), demand) // int(np.gcd.reduce(sizes))
-    # The last bucket gets what the others leave.
+    # The last bucket gets the rest.
     if steps * len(sizes) > _MAX_PLACES or steps * len(jobs) * (len(sizes) > 1) > _MAX_STEPS:
         return False
     return count_kinds(jobs, _MAX_KINDS) <= _MAX_KINDS
 
 
 def count_kinds(jobs: Candidates, enough: int) -> int:
-    """How many kinds of groups there may be but for memory, or a number above `enough`.
+    """How many kinds of groups there may be, ignoring memory; may stop above ``enough``.
 
     With ``max_slowdown`` priorities matter, so that each job is a type of its own.
     """
@@ -104,7 +104,7 @@ def count_kinds(jobs: Candidates, enough: int) -> int:
 
 
 def _merges_at_a_loss(jobs: Candidates, groups: list[list[int]]) -> bool:
-    """Whether a group would get ahead faster as two in turns: a merge that "gain" does not make."""
+    """Whether a group would progress faster as two groups in turns: "gain" does not merge these."""
     alike = {
         (*jobs.durations[group].ravel().tolist(), *jobs.solo[group].tolist()): group
         for group in groups

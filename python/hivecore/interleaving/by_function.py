@@ -1,4 +1,4 @@
-"""Muri's rounds with a caller's own weights: in Python, one call of it per bucket and round."""
+"""Muri's rounds with a weight function of the caller, one call per bucket and round."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ from hivecore.matching import max_weight_matching
 
 __all__ = ["WeightFunction", "group_by_function"]
 
-#: From groups of rows to what each is worth.
+#: From groups of rows to their weights.
 WeightFunction = Callable[[list[list[int]]], Sequence[float]]
 
 _Group = list[int]
-_Merge = tuple[float, int, int, int]  # what it wastes, its bucket, and the places of both groups
+_Merge = tuple[float, int, int, int]  # waste, bucket, and the places of both groups
 
 
 def group_by_function(
     jobs: Candidates, weight: WeightFunction, capacity: int, start: list[_Group]
 ) -> list[_Group]:
-    """The groups; arguments are those of `group_jobs`, checked."""
+    """The groups; arguments are the checked ones of `group_jobs`."""
     begun = {min(group): group for group in start}
     elsewhere = {job for group in start for job in group} - begun.keys()
     buckets: dict[int, list[_Group]] = {}
@@ -52,7 +52,7 @@ def group_by_function(
 def _matched(
     jobs: Candidates, weight: WeightFunction, gpus: int, groups: list[_Group]
 ) -> list[_Merge]:
-    """The groups of one bucket that are matched, in the order of the later ones."""
+    """The matched groups of a bucket, in the order of their later parts."""
     largest = len(jobs.factors)
     places = [
         (u, v)
@@ -85,11 +85,11 @@ def _allowed(jobs: Candidates, groups: list[_Group]) -> list[bool]:
     urgent = [min(group, key=rank.__getitem__) for group in groups]
     limits = jobs.max_slowdown * jobs.solo[urgent]
     soon = _times(jobs, groups) <= limits
-    return [one and bool(other) for one, other in zip(fits, soon, strict=True)]
+    return [fit and bool(early) for fit, early in zip(fits, soon, strict=True)]
 
 
 def _times(jobs: Candidates, groups: list[_Group]) -> Float64:
-    """Of rounds; those of equal rows in any order are equal to the last bit."""
+    """Durations of rounds; equal for equal rows in any order, to the last bit."""
     by_row = np.empty(len(jobs), dtype=np.int64)
     by_row[np.lexsort(jobs.durations.T[::-1])] = np.arange(len(jobs))
     return jobs.rounds([sorted(group, key=by_row.__getitem__) for group in groups])[0]
@@ -105,5 +105,5 @@ def _worth(weight: WeightFunction, groups: list[_Group]) -> list[float]:
         raise ValueError(f"weight(groups) has shape {worth.shape}: there are {len(groups)} groups")
     if not np.isfinite(worth).all():
         raise ValueError("weight(groups) must be finite")
-    found: list[float] = np.maximum(worth, 0.0).tolist()
-    return found
+    weights: list[float] = np.maximum(worth, 0.0).tolist()
+    return weights

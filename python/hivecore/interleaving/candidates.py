@@ -1,4 +1,4 @@
-"""Jobs that may share GPUs, checked, as arrays for the kernel."""
+"""Jobs that may share GPUs, as checked arrays for the kernel."""
 
 import math
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _MAX_FACTOR = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The jobs, and the terms on which they form groups."""
+    """The jobs, and the settings by which they form groups."""
 
     durations: Float64
     gpus: Int64
@@ -44,7 +44,7 @@ class Candidates:
     model: KernelModel
     best: bool
     factors: Float64
-    """By jobs of a group less one; as many as a group may have."""
+    """Interference by the number of jobs in a group, from 1 on."""
     gpu_memory: int
     max_slowdown: float
 
@@ -66,8 +66,8 @@ class Candidates:
     ) -> Self:
         """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one.
 
-        :param model: has been checked.
-        :param order: which of its orders a group takes.
+        :param model: checked already.
+        :param order: which order of a group is taken.
         :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
         """
         rows = as_durations(durations, model)
@@ -94,7 +94,7 @@ class Candidates:
         return len(self.durations)
 
     def start_of(self, groups: Any) -> Groups:
-        """The groups to begin with, or a TypeError or ValueError that names what is wrong."""
+        """The checked groups to begin with; an error names what is wrong."""
         start = as_groups([] if groups is None else groups, len(self), len(self.factors), "start")
         jobs, places = np.unique(start.members, return_index=True)
         if len(jobs) < len(start.members):
@@ -118,7 +118,7 @@ class Candidates:
         return times, self._shares(starts, members, times)
 
     def efficiencies(self, groups: list[list[int]], times: Float64) -> Float64:
-        """The share of time that the resources are busy in each group, if its rounds take so long.
+        """The part of the time that the resources are busy, of each group with these times.
 
         Rounds by "artifact" may be too short, so that it can exceed 1.
         """
@@ -132,13 +132,13 @@ class Candidates:
         return share if self.model == "artifact" else np.minimum(share, 1.0)
 
     def progress(self, groups: list[list[int]], times: Float64) -> Float64:
-        """The progress of each group, in jobs that run alone, if its rounds take these times."""
+        """The progress of each group, in jobs that run alone, by the times of its rounds."""
         return np.array([self.solo[group].sum() for group in groups], dtype=np.float64) / times
 
     def values(
         self, groups: list[list[int]], gain: bool, times: Float64, efficiencies: Float64
     ) -> Float64:
-        """GPUs times efficiency, or times progress, of groups of which this is known."""
+        """GPUs times efficiency, or times progress, of each group."""
         return self.gpus_of(groups) * (self.progress(groups, times) if gain else efficiencies)
 
     def gpus_of(self, groups: list[list[int]]) -> Int64:
@@ -178,7 +178,7 @@ def _times(values: Any, name: str, jobs: int) -> Float64:
 
 
 def _rank(priorities: Any, jobs: int) -> Int64:
-    """The place of each job in order of priority; of equal priority the first row comes first."""
+    """The place of each job in the order of priority; ties: the first row."""
     rank = np.arange(jobs)
     if priorities is not None:
         order = _one_per_job(priorities, "priorities", jobs)
@@ -202,7 +202,7 @@ def _factors(interference: Any, largest: int) -> Float64:
 def _slowdown(factor: Any) -> float:
     if factor is None:
         return math.inf
-    found = as_float(factor, "max_slowdown")
-    if not found >= 1:
-        raise ValueError(f"max_slowdown={found}: must be at least 1")
-    return found
+    number = as_float(factor, "max_slowdown")
+    if not number >= 1:
+        raise ValueError(f"max_slowdown={number}: must be at least 1")
+    return number

@@ -34,13 +34,13 @@ Model = Literal["barrier", "data2"]
 Order = Literal["best", "worst"]
 
 KernelModel = Literal["barrier", "data2", "artifact"]
-"""The kernel also knows the recurrence of the simulator that Muri's authors published. It ends
-before the steady state, so that times may be too short: it only serves to repeat their figures."""
+"""The kernel also has the recurrence of the simulator of Muri's authors, to repeat their figures.
+It ends before the steady state, so times may be too short."""
 
 MODELS: tuple[str, ...] = ("barrier", "data2")
-"""What a caller may ask for."""
+"""The models that a caller may name."""
 ORDERS: tuple[str, ...] = ("best", "worst")
-"""Which of its orders a group takes."""
+"""Which order of a group is taken."""
 MAX_DURATION = 1e300
 """The longest stage, so that no sum overflows."""
 
@@ -99,7 +99,7 @@ def as_durations(values: Any, model: str, name: str = "durations") -> Float64:
 
 
 def slots_of(rows: Float64, model: str) -> int:
-    """How many jobs a group has at most, each in a slot of its own."""
+    """The most jobs of a group, each in a slot of its own."""
     return rows.shape[1] if model == "barrier" else _FOUR_SLOTS
 
 

@@ -1,4 +1,4 @@
-"""The best groups of all, and the cache of what was computed for them."""
+"""The optimal groups, and a cache of what was computed for them."""
 
 from typing import Any
 
@@ -18,16 +18,16 @@ NODE_LIMIT = 20_000
 class GroupingCache:
     """Results of `group_jobs` with method "auto" or "exact", for later calls.
 
-    Calls on equal terms (model, limits, weight) with jobs of the same profiles get faster, as in
-    a scheduler in which one job at a time comes or goes. Answers do not depend on it. Threads may
-    share it; they wait for each other. It holds up to a million times of groups, and the programs
-    of 20,000 buckets.
+    Calls with the same settings (model, limits, weight) and jobs of the same profiles get faster,
+    as in a scheduler where one job at a time comes or ends. Results do not depend on it. Threads
+    may share it; they wait for each other. It holds up to a million times of groups, and the
+    programs of 20,000 buckets.
 
     >>> from hivecore.interleaving import group_jobs
     >>> cache = GroupingCache()
     >>> for gpus in (1, 2):
-    ...     found = group_jobs([[2, 1], [3, 1]], [1, 1], gpus, method="exact", cache=cache)
-    ...     print(found.groups, found.value, found.gap)
+    ...     result = group_jobs([[2, 1], [3, 1]], [1, 1], gpus, method="exact", cache=cache)
+    ...     print(result.groups, result.value, result.gap)
     [[0, 1]] 0.7 0.0
     [[0], [1]] 1.0 0.0
     """
@@ -39,7 +39,7 @@ class GroupingCache:
         return shown(self, counted(len(self._groupers), "set") + " of terms")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()  # a copy computes again what it needs
+        return type(self), ()  # a copy begins empty
 
     def _grouper(self, jobs: Candidates, gain: bool) -> object:
         terms = (
@@ -72,7 +72,7 @@ def group_exactly(
     node_limit: int,
     cache: GroupingCache | None,
 ) -> tuple[list[list[int]], float, float]:
-    """The groups, their value, and what no groups exceed."""
+    """The groups, their value, and an upper bound of the value."""
     if cache is not None and not isinstance(cache, GroupingCache):
         raise TypeError(f"cache must be a GroupingCache, not {type(cache).__name__}")
     may_wait = np.zeros(len(jobs), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Groups of jobs that come, go and change, kept together unless a change is worth a restart."""
+"""Groups of a changing set of jobs; a group stays unless a change is worth the restarts."""
 
 from collections.abc import Hashable, Iterable
 from threading import RLock
@@ -30,13 +30,13 @@ class Group(Record, frozen=True):
     jobs: tuple[Hashable, ...]
     """The jobs, the most urgent first."""
     gpus: int
-    """The number of GPUs of the group, which is that of each of its jobs."""
+    """The number of GPUs that each of its jobs needs, and the group has."""
     iteration_time: float
     """The duration of a round."""
     efficiency: float
-    """The share of time that the resources are busy."""
+    """The part of the time that the resources are busy."""
     kept: bool
-    """Whether these jobs were in one group before, perhaps with jobs that have ended since."""
+    """Whether these jobs were in one group before, perhaps with jobs that have ended."""
 
 
 class _Job(Record, frozen=True):
@@ -45,24 +45,23 @@ class _Job(Record, frozen=True):
     memory: int
     priority: float
     number: int
-    """In order of arrival."""
+    """The place in the order of arrival."""
 
 
 class Grouper(Branching):
-    """Groups for a scheduler that asks again whenever a job comes, ends or gets another priority.
+    """Groups for a scheduler that calls `groups` after each change of its jobs.
 
-    :param resources: k, the columns of stage durations.
+    :param resources: k, the number of stage durations of a job.
     :param capacity: GPUs of the cluster.
-    :param restart_cost: what a job loses when its group changes, as a share of the time until
-        groups are asked for again: restart seconds over expected seconds, 0 to 1e9.
-    :param max_group, method, weight, model, interference, max_slowdown, gpu_memory: as for
-        `group_jobs`; ``weight`` is no function.
-    :raises ValueError, TypeError: as `group_jobs`, or another ``restart_cost``.
+    :param restart_cost: what a job loses when its group changes: seconds of a restart over the
+        expected seconds until the next change, 0 to 1e9.
+    :param max_group, method, weight, model, interference, max_slowdown, gpu_memory: as in
+        `group_jobs`, but ``weight`` is no function.
+    :raises ValueError, TypeError: as `group_jobs` does, or ``restart_cost`` is wrong.
 
-    May be used by several threads: calls take turns. Cost: that of two `group_jobs` for each
-    call of `groups`, O(jobs that run) for `remove`, O(jobs) for `copy` and `check`, O(1) for the
-    others; nothing is computed twice while no job has changed.
-    Source: Muri (SIGCOMM'22), section 4.2; what is kept, Tesserae (arXiv 2508.04953).
+    May be used by several threads: calls take turns. Cost: two `group_jobs` for a call of `groups`
+    after a change, O(running jobs) for `remove`, O(jobs) for `copy` and `check`, O(1) for the
+    others. Source: Muri (SIGCOMM'22), section 4.2; keeping groups: Tesserae (arXiv 2508.04953).
 
     >>> grouper = Grouper(2, capacity=4)
     >>> grouper.add("train", [1.0, 3.0], gpus=4, priority=1.0)
@@ -110,10 +109,10 @@ class Grouper(Branching):
         self._next = 0
         self._groups: list[Group] | None = []
         self._running: list[tuple[Hashable, ...]] = []
-        # Without jobs, so that wrong arguments are refused now.
+        # A call without jobs, to check the arguments now.
         rows = np.empty((0, self._resources))
         memory = None if gpu_memory is None else np.empty(0, dtype=np.int64)
-        found = group_jobs(
+        empty = group_jobs(
             rows,
             [],
             self._capacity,
@@ -122,8 +121,8 @@ class Grouper(Branching):
             memory=memory,
             **self._terms,
         )
-        assert not found.groups
-        # Its own copy: the caller may change an array later.
+        assert not empty.groups
+        # A copy: the caller may change an array later.
         self._terms["interference"] = self._candidates([]).factors
         self._largest = len(self._terms["interference"])
 
@@ -154,10 +153,10 @@ class Grouper(Branching):
         :param job: a name that no other job has.
         :param durations: (k,) stage durations.
         :param gpus: at most the capacity.
-        :param priority: small numbers are urgent; of equal ones the job that came first.
+        :param priority: the lowest is the most urgent; ties: the earlier job.
         :param memory: what it needs on each GPU.
-        :raises ValueError: a name that is taken, or a number that is not allowed.
-        :raises TypeError: an argument that is not a number, or a name that cannot be hashed.
+        :raises ValueError: the name is taken, or a number is not allowed.
+        :raises TypeError: an argument is no number, or the name is not hashable.
         """
         if job in self._jobs:
             raise ValueError(f"job {job!r} was added before")
@@ -165,18 +164,18 @@ class Grouper(Branching):
             raise ValueError("memory is known, but gpu_memory was not given")
         as_int(gpus, "gpus", 1, self._capacity)
         number = _as_priority(priority)
-        one = Candidates.of(
+        checked = Candidates.of(
             [durations],
             [gpus],
             memory=None if self._terms["gpu_memory"] is None else [memory],
             **self._terms,
         )
-        if one.durations.shape[1] != self._resources:
+        if checked.durations.shape[1] != self._resources:
             raise ValueError(f"durations must have {self._resources} entries, one per resource")
         self._jobs[job] = _Job(
-            durations=tuple(one.durations[0].tolist()),
-            gpus=int(one.gpus[0]),
-            memory=int(one.memory[0]),
+            durations=tuple(checked.durations[0].tolist()),
+            gpus=int(checked.gpus[0]),
+            memory=int(checked.memory[0]),
             priority=number,
             number=self._next,
         )
@@ -185,15 +184,15 @@ class Grouper(Branching):
 
     @in_turn
     def remove(self, job: Hashable) -> None:
-        """Remove a job that has ended; those that it shared GPUs with stay a group.
+        """Remove a job that has ended; the jobs of its group stay together.
 
-        :raises KeyError: there is no such job.
+        :raises KeyError: the job is unknown.
         """
-        gone = {job}  # compares names as the dict does
+        ended = {job}  # compares names as the dict does
         running = [
             left
             for group in self._running
-            if (left := tuple([other for other in group if other not in gone]))
+            if (left := tuple([other for other in group if other not in ended]))
         ]
         del self._jobs[job]
         self._running = running
@@ -201,25 +200,24 @@ class Grouper(Branching):
 
     @in_turn
     def set_priority(self, job: Hashable, priority: float) -> None:
-        """Give a job another priority.
+        """Change the priority of a job.
 
-        :raises KeyError: there is no such job.
-        :raises ValueError, TypeError: no priority.
+        :raises KeyError: the job is unknown.
+        :raises ValueError, TypeError: ``priority`` is no number.
         """
         self._jobs[job] = self._jobs[job].replace(priority=_as_priority(priority))
         self._groups = None
 
     @in_turn
     def groups(self) -> list[Group]:
-        """Return the groups that run now, in the order of their most urgent jobs.
+        """The groups that run now, in the order of their most urgent jobs.
 
-        Candidates are the most urgent jobs: in order of priority, each job that finds as many GPUs
-        free takes them, and it and the next jobs that need equally many become candidates, together
-        as many as a group may have. They are grouped as by `group_jobs`. Wherever the groups that
-        ran before differ from these, they stay if the change would bring less than it costs, in
-        GPUs times efficiency (or progress, if that is the weight), and if there are enough GPUs;
-        they also stay where the change would need GPUs that are not there.
-        Groups that then find their GPUs free, in order of priority, run until the next call.
+        The most urgent jobs are candidates: in order of priority, a job that fits into the free
+        GPUs takes them, and it and the next jobs with the same number of GPUs become candidates, as
+        many as a group may have. `group_jobs` groups them. Where these groups differ from the
+        running ones, the running ones stay if the change gains less GPUs times efficiency (or
+        progress, by ``weight``) than the restarts cost, or if it needs more GPUs than there are. In
+        order of priority, the groups that fit into the free GPUs run until the next call.
         """
         if self._groups is None:
             decided = self._decide()
@@ -270,13 +268,13 @@ class Grouper(Branching):
         chosen = self._better(jobs, before, grown, fresh)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
-        found = []
+        groups = []
         free = self._capacity
         for number in sorted(range(len(chosen)), key=lambda number: min(chosen[number])):
             gpus = int(jobs.gpus[chosen[number][0]])
             if gpus <= free:
                 free -= gpus
-                found.append(
+                groups.append(
                     Group(
                         jobs=tuple([names[job] for job in sorted(chosen[number])]),
                         gpus=gpus,
@@ -285,10 +283,10 @@ class Grouper(Branching):
                         kept=frozenset(chosen[number]) in known,
                     )
                 )
-        return found
+        return groups
 
     def _urgent(self) -> list[Hashable]:
-        """The candidates, the most urgent one first."""
+        """The candidates, the most urgent first."""
         order = sorted(
             self._jobs, key=lambda name: (self._jobs[name].priority, self._jobs[name].number)
         )
@@ -329,7 +327,7 @@ class Grouper(Branching):
         return group_in_rounds(jobs, self._capacity, self._gain, effort, flat(start))
 
     def _still_allowed(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
-        """The groups that do not slow their most urgent job too much, as priorities are now."""
+        """The groups within ``max_slowdown``, by the current priorities."""
         times, _ = jobs.rounds(groups)
         limits = jobs.max_slowdown * jobs.solo[[min(group) for group in groups]]
         return [
@@ -343,17 +341,17 @@ class Grouper(Branching):
         grown: list[list[int]],
         fresh: list[list[int]],
     ) -> list[list[int]]:
-        """Of the groups grown from those before and the fresh ones, part by part the better ones.
+        """The better of the running groups (grown by new jobs) and the fresh groups, part by part.
 
-        A part is made of groups, grown and fresh, that have jobs in common, directly or through
-        others. The fresh ones are taken where they bring more than the restarts cost, unless they
-        need GPUs that are not there: what does not run brings nothing.
+        A part is a set of groups that are connected by jobs in common. Fresh groups are taken where
+        they gain more than the restarts cost, unless they need more GPUs than there are: jobs that
+        do not run gain nothing.
         """
         known = {frozenset(group) for group in before}
         ran = {job for group in before for job in group}
 
         def worth(groups: list[list[int]]) -> list[float]:
-            """Values, less what restarts cost."""
+            """Values minus the cost of restarts."""
             return [
                 value - self._restart_cost * int(jobs.gpus[group[0]]) * len(ran.intersection(group))
                 if frozenset(group) not in known
@@ -371,14 +369,14 @@ class Grouper(Branching):
             stays = value >= other - _ROUNDING * abs(other)
             parts.append((more, other - value, stays, olds, news))
         slack = self._capacity - _gpus(jobs, fresh)
-        # What frees GPUs first, then what is worth most.
+        # Parts that free GPUs first, then by value.
         for more, _, stays, olds, news in sorted(parts, key=lambda part: (part[0] > 0, part[1])):
             if (stays and more <= max(slack, 0)) or more < 0 > slack:
                 slack -= more
                 chosen += [grown[number] for number in olds]
             else:
                 chosen += [fresh[number] for number in news]
-        # A part that loses may free the GPUs that others need to stay: all of them then stay.
+        # Keeping all groups may be better: a part that loses may free GPUs that other parts need.
         enough = _gpus(jobs, grown) <= max(self._capacity, _gpus(jobs, chosen))
         return grown if enough and sum(grown_worth) > sum(worth(chosen)) else chosen
 
@@ -401,7 +399,7 @@ def _gpus(jobs: Candidates, groups: list[list[int]]) -> int:
 def _parts(
     jobs: int, old: list[list[int]], fresh: list[list[int]]
 ) -> list[tuple[list[int], list[int]]]:
-    """Numbers of the old and of the fresh groups of each part, in the order of fresh groups."""
+    """The numbers of the old and the fresh groups of each part, in the order of fresh groups."""
     old_of = [0] * jobs
     fresh_of = [0] * jobs
     for numbers, groups in ((old_of, old), (fresh_of, fresh)):

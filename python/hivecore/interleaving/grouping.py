@@ -1,4 +1,4 @@
-"""Which jobs share GPUs: the call `group_jobs` and its result."""
+"""`group_jobs`: which jobs share GPUs."""
 
 import math
 from collections import Counter
@@ -24,35 +24,35 @@ _WEIGHTS = ("efficiency", "gain")
 class Grouping:
     """Groups of jobs that share GPUs.
 
-    >>> found = group_jobs([[2, 1], [2, 1], [1, 2]], gpus=[4, 4, 4], capacity=8)
-    >>> found.groups, found.gpus, found.iteration_times.tolist(), found.gap
+    >>> result = group_jobs([[2, 1], [2, 1], [1, 2]], gpus=[4, 4, 4], capacity=8)
+    >>> result.groups, result.gpus, result.iteration_times.tolist(), result.gap
     ([[0, 2], [1]], 8, [3.0, 3.0], 0.0)
-    >>> found = group_jobs([[2, 1], [1, 2], [2, 1]], gpus=[4, 8, 16], capacity=24)
-    >>> found.excess, found.reason
+    >>> result = group_jobs([[2, 1], [1, 2], [2, 1]], gpus=[4, 8, 16], capacity=24)
+    >>> result.excess, result.reason
     (4, '3 of 3 groups: no other has their number of GPUs')
     """
 
     groups: list[list[int]]
-    """The jobs of each group; every job is in one, but for optional ones."""
+    """The jobs of each group; every job that is not optional is in one."""
     gpus: int
-    """How many GPUs all groups need together; see `excess`."""
+    """The GPUs that all groups need together; see `excess`."""
     iteration_times: Float64
-    """float64[groups], how long a round of each takes."""
+    """float64[groups], the duration of a round."""
     efficiencies: Float64
-    """float64[groups], the share of time that its resources are busy."""
+    """float64[groups], the part of the time that the resources are busy."""
     value: float
     """The sum over groups of GPUs times efficiency, or times progress if ``weight`` is "gain"."""
     bound: float
-    """No groups within the capacity have a greater value, but for rounding (1e-10 of the value);
-    equal to the value where these are the best, infinite where nothing was proved."""
+    """An upper bound of the value of any groups within the capacity, up to rounding (1e-10 of the
+    value); equal to ``value`` if these are the best, infinite if nothing was proved."""
     excess: int = 0
-    """How many GPUs the groups need beyond the capacity: so many have to wait. 0: they fit."""
+    """How many GPUs the groups need beyond the capacity; 0: they fit."""
     reason: str = ""
-    """Why no fewer GPUs do, where there is an excess."""
+    """Why fewer GPUs are not enough, if there is an excess."""
 
     @property
     def gap(self) -> float:
-        """How much better, relatively, other groups may be; 0.0 where these are the best."""
+        """By how much, relatively, other groups may be better; 0.0 if these are the best."""
         return max(0.0, self.bound - self.value) / abs(self.value) if self.groups else 0.0
 
 
@@ -75,67 +75,70 @@ def group_jobs(
     node_limit: int = NODE_LIMIT,
     cache: GroupingCache | None = None,
 ) -> Grouping:
-    """Return groups of jobs that share GPUs, each on another resource at a time.
+    """Groups of jobs that share GPUs, each on another resource at a time.
 
-    :param durations: (n, k) stage durations of n jobs, as for `interleave`; n may be 0.
-    :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
-    :param capacity: GPUs of the cluster. Jobs are merged only while all groups together need more
-        than that ("exact" also merges where the value rises); by default as long as any merge is
-        possible. Where the groups need more GPUs when no merge is left, the result says so:
-        `Grouping.excess`, `Grouping.reason`. Which of them wait is for the caller to decide.
-    :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
-        the default.
-    :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
-        at first single jobs, are matched, and matched groups merge: first those that waste least,
-        (1 - efficiency) * GPUs, of equal ones the first bucket and then the matched group whose
-        later part comes first. "local": the groups of "muri",
-        made better by small steps until none is left: two groups share their jobs out anew, or one
-        splits while GPUs are left or two others merge. What rises is the sum over groups of GPUs
-        times efficiency, or of GPUs times progress (how many jobs' worth a group makes) if
-        ``weight`` is "gain"; it cannot be a function then. "exact": the groups for which that sum
-        is the greatest, with a proof; where even the tightest groups need more GPUs than there
-        are, among those that need as few as possible (matchings may stop short of that: three pairs
-        do not make two groups of three). It is quick for up to about ten different
-        rows per number of GPUs, and refuses more than 50,000 kinds of groups.
-        "auto": "exact" up to 5,000 kinds of groups in all (about 16 different rows of four stages),
-        with a low limit of programs; else "local" with limited effort. So it exceeds the capacity
-        by no more than "muri", and the sum is no less unless more of the capacity is kept. Jobs
-        that find GPUs enough stay alone; with "gain", groups that would get ahead faster in turns
-        are not made, so that they may need more than the capacity; and where ``weight`` is a
-        function, it is "muri".
-    :param weight: of a merge. "efficiency": that of the merged group. "gain": the progress of the
-        merged group, in jobs that run alone, less that of the two groups in turns;
-        merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
-        groups, each a list of rows, to their weights, of which those above 0 count; it is called
-        once per bucket and round, and the rounds then run in Python.
-    :param model: as for `interleave`.
-    :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
-        the first one is 1, the others 1 to 1e6.
-    :param priorities: (n,) small numbers are urgent, of equal ones the first row; by default the
-        order of the rows. Only ``max_slowdown`` needs them.
-    :param max_slowdown: of the most urgent job of each group: no round takes longer than this
-        factor times the sum of its stages.
+    :param durations: (n, k) stage durations of n jobs, as in `interleave`; n may be 0.
+    :param gpus: int[n], the GPUs that each job needs. Only jobs with equal numbers (a *bucket*)
+        share.
+    :param capacity: GPUs of the cluster. Jobs merge only while all groups together need more
+        ("exact" also merges where the value grows); ``None``: as long as a merge is possible. If
+        the groups still need more, `Grouping.excess` and `Grouping.reason` say so, and the caller
+        decides which of them wait.
+    :param max_group: the most jobs in a group, 1 to k (4 for models with three columns); by default
+        that maximum.
+    :param method: "muri", "local", "exact" or "auto", see below.
+    :param weight: the weight of a merge. "efficiency": that of the merged group. "gain": the
+        progress of the merged group, in jobs that run alone, minus that of both groups in turns;
+        merges without a gain are not made, and gains above 8 count as 8. Or a function from a list
+        of groups (lists of rows) to their weights, of which positive ones count: it is called once
+        per bucket and round, and the rounds run in Python.
+    :param model: as in `interleave`.
+    :param interference: factors by which rounds of 1, 2, ... jobs take longer; the first is 1, the
+        others 1 to 1e6.
+    :param priorities: (n,), the lowest is the most urgent, ties: the first row; by default the
+        order of the rows. Only used with ``max_slowdown``.
+    :param max_slowdown: no round takes longer than this factor times the stages of the most urgent
+        job of the group.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
-        of a group fit into it together. Integers in any unit, up to 2^59.
-    :param start: groups of rows to begin with, of equal GPUs each, not for "exact". They merge, but
-        only "local" and "auto" part them; limits hold for merges, not for them.
+        of a group fit together. Integers in any unit, up to 2^59.
+    :param start: groups of rows to begin with, each of equal GPUs; not for "exact". They merge, but
+        only "local" and "auto" split them; limits apply to merges, not to them.
     :param optional: bool[n], rows that "exact" may leave without a group.
-    :param node_limit: programs that "exact" solves per bucket and number of groups, large ones
-        counting as several, before it takes the best groups that were found; ``bound`` then says
-        how much better others may be. The default is a second or two.
+    :param node_limit: how many programs "exact" solves per bucket and number of groups (large ones
+        count as several) before it returns the best groups so far; ``bound`` then says how much
+        better other groups may be. The default takes a second or two.
     :param cache: results of earlier calls of "auto" and "exact".
-    :returns: the groups, bucket after bucket in the order of their first rows.
-    :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
-        unknown name.
-    :raises TypeError: an argument that is not a number, or not an integer where one is needed.
+    :returns: the groups, bucket by bucket in the order of their first rows.
+    :raises ValueError: as `interleave` does; an argument of another length, a number out of range,
+        or an unknown name.
+    :raises TypeError: an argument is no number, or no integer where one is needed.
 
-    Equal rows are computed once. Every matching is of maximum weight, efficiencies counted in
-    units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
-    most max_group rounds, each O(b^3) at the worst for buckets of b groups. Memory is O(b^2) up to
-    4,096 groups, and beyond O(b) with barriers unless very many rows are nearly equal; there
-    another of equally heavy matchings may be taken. What
-    "auto" adds to that is some hundredths of a second at most for up to four jobs in a group.
-    Source: Muri (SIGCOMM'22), section 4.2.
+    "muri": rounds of maximum-weight matchings. In each round the groups of a bucket, at first
+    single jobs, are matched, and matched groups merge: first those that waste least, (1 -
+    efficiency) * GPUs; ties: the first bucket, then the matched group whose later part comes first.
+
+    "local": the groups of "muri", improved by small steps until no step helps: two groups exchange
+    jobs, or one splits while GPUs are left or two others merge. A step raises the sum over groups
+    of GPUs times efficiency, or with ``weight="gain"`` of GPUs times progress (the work of a group,
+    in jobs that run alone). ``weight`` cannot be a function.
+
+    "exact": the groups with the greatest such sum, with a proof; if even the tightest groups need
+    more GPUs than there are, among groups that need the fewest (matchings may need more: three
+    pairs do not become two groups of three). Quick for up to about ten different rows per bucket;
+    refuses more than 50,000 kinds of groups.
+
+    "auto": "exact" for up to 5,000 kinds of groups in all (about 16 different rows of four stages),
+    with a low limit of programs; else "local" with a limit. It exceeds the capacity by no more than
+    "muri", and its sum is at least as great unless it uses less of the capacity. If there are
+    enough GPUs, jobs stay alone. With "gain" it makes no groups that progress faster in turns, so
+    they may need more than the capacity. With a function as ``weight`` it is "muri".
+
+    Equal rows are computed once. Matchings are of maximum weight, with efficiencies in units of
+    2^-56 and gains of 2^-54; ties are broken in a fixed way. Cost: at most max_group rounds of
+    O(b^3) each for buckets of b groups. Memory: O(b^2) up to 4,096 groups; beyond, O(b) with
+    "barrier" unless very many rows are nearly equal, where another matching of equal weight may be
+    taken. "auto" adds at most some hundredths of a second for up to four jobs in a group. Source:
+    Muri (SIGCOMM'22), section 4.2.
 
     >>> busy = [[2, 1], [2, 1], [1, 2], [1, 2]]
     >>> group_jobs(busy, gpus=[1, 1, 1, 1]).groups
@@ -179,9 +182,9 @@ def group_candidates(
     cache: GroupingCache | None = None,
     least_waste_first: bool = True,
 ) -> Grouping:
-    """`group_jobs` of jobs that have been checked, whatever their model and times alone.
+    """`group_jobs` of checked jobs, for any model and any times alone.
 
-    :param least_waste_first: for "muri" and "local"; otherwise groups merge bucket after bucket.
+    :param least_waste_first: for "muri" and "local"; if not, groups merge bucket after bucket.
     """
     as_choice(method, "method", _METHODS)
     if not callable(weight):
@@ -228,7 +231,7 @@ def _grouping(
 
 
 def _why_no_fewer(jobs: Candidates, groups: list[list[int]]) -> str:
-    """Why these groups do not merge, by how many of them each reason holds for."""
+    """Why these groups do not merge: each reason with the number of its groups."""
     largest = len(jobs.factors)
     sizes = jobs.gpus_of(groups).tolist()
     alike = Counter(sizes)

@@ -1,4 +1,4 @@
-"""Groups by rounds of matchings, and by a local search after them: one call of the kernel."""
+"""Groups by rounds of matchings and a local search: one call of the kernel."""
 
 from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
@@ -9,7 +9,7 @@ __all__ = ["FULL_SEARCH", "MOST_IN_MATRIX", "NO_SEARCH", "group_in_rounds"]
 NO_SEARCH = 0
 FULL_SEARCH = 2**63 - 1
 MOST_IN_MATRIX = 4096
-"""Groups of a bucket; of more, no weights are stored where another way is quick."""
+"""Groups of a bucket; for more, weights are not stored where they can be computed quickly."""
 
 
 def group_in_rounds(
@@ -21,10 +21,10 @@ def group_in_rounds(
     *,
     least_waste_first: bool = True,
 ) -> list[list[int]]:
-    """The groups; arguments are those of `group_jobs`, checked.
+    """The groups; arguments are the checked ones of `group_jobs`.
 
     :param effort: how many orders of jobs a local search after the rounds may try.
-    :param least_waste_first: which matched groups merge first; otherwise those of the first bucket.
+    :param least_waste_first: which matched groups merge first; if not, those of the first bucket.
     """
     starts, members = _interleaving.group(
         jobs.durations,

@@ -1,4 +1,4 @@
-"""Priorities of jobs from what they need or have had; small numbers go first."""
+"""Priorities of jobs by the service that they need or have had; the lowest goes first."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ __all__ = ["srsf", "two_d_las"]
 
 
 def srsf(remaining: Any, gpus: Any) -> Float64:
-    """Return the remaining service of each job: shortest remaining service first (Muri-S).
+    """The remaining service of each job, for shortest remaining service first (Muri-S).
 
     :param remaining: (n,) seconds that each job would still run alone.
     :param gpus: (n,) GPUs that it needs.
     :returns: float64[n], GPU seconds.
-    :raises ValueError: shapes that differ, or a number that is negative, NaN or infinite.
-    :raises TypeError: an argument that is not a number.
+    :raises ValueError: shapes differ, or a number is negative, NaN or infinite.
+    :raises TypeError: an argument is no number.
 
-    Jobs of equal priority are for the caller to order, as by submission. Cost: O(n).
+    The caller breaks ties, such as by submission. Cost: O(n).
 
     >>> srsf([100.0, 30.0], [1, 8]).tolist()
     [100.0, 240.0]
@@ -27,17 +27,17 @@ def srsf(remaining: Any, gpus: Any) -> Float64:
 
 
 def two_d_las(attained: Any, gpus: Any, thresholds: Any = None) -> Float64:
-    """Return the attained service of each job, or its queue: least attained service first.
+    """The attained service of each job, or its queue, for least attained service first.
 
     :param attained: (n,) seconds that each job has run.
     :param gpus: (n,) GPUs that it needs.
-    :param thresholds: ascending GPU seconds at which a job sinks to the next queue, as in Tiresias
+    :param thresholds: ascending GPU seconds at which a job moves to the next queue, as in Tiresias
         (NSDI'19); by default there are no queues, as in Muri-L.
     :returns: float64[n], GPU seconds, or the number of the queue from 0 on.
-    :raises ValueError: as `srsf`, or thresholds that do not rise.
-    :raises TypeError: an argument that is not a number.
+    :raises ValueError: as `srsf` does, or thresholds do not rise.
+    :raises TypeError: an argument is no number.
 
-    Within a queue the caller orders jobs, as by submission. Cost: O(n log queues).
+    The caller orders the jobs of a queue, such as by submission. Cost: O(n log queues).
 
     >>> two_d_las([100.0, 500.0, 4000.0], [1, 8, 1]).tolist()
     [100.0, 4000.0, 4000.0]

@@ -1,4 +1,4 @@
-"""Stage durations from utilisation that was measured over some iterations of a job alone."""
+"""Stage durations from the utilisation of resources by a job that runs alone."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ __all__ = ["stage_durations"]
 def stage_durations(
     samples: Any, threshold: Any, interval: float = 1.0, iterations: int = 1
 ) -> Float64:
-    """Return how long an iteration keeps each resource busy.
+    """How long an iteration keeps each resource busy.
 
     :param samples: (t, k) utilisation of k resources at t instants, in comparable units such as
-        shares of the peak.
-    :param threshold: utilisation below it counts as none; a number, or one for each resource.
-    :param interval: time between two instants, in the unit that the durations shall have.
-    :param iterations: how many iterations the samples cover.
-    :returns: float64[k]. Instants at which nothing is used belong to no resource.
-    :raises ValueError: a wrong shape, or a number that is negative, NaN or infinite; ``interval``
-        or ``iterations`` that are not positive.
-    :raises TypeError: an argument that is not a number.
+        parts of the peak.
+    :param threshold: lower utilisation counts as none; a number, or one for each resource.
+    :param interval: time between two instants, in the unit of the result.
+    :param iterations: the number of iterations in the samples.
+    :returns: float64[k]. Instants without use belong to no resource.
+    :raises ValueError: a wrong shape, a negative, infinite or NaN number, or ``interval`` or
+        ``iterations`` that are not positive.
+    :raises TypeError: an argument is no number.
 
-    Stages overlap at their ends; each instant belongs to the resource used most, of equal ones to
-    the first. Cost: O(t k). Source: Muri (SIGCOMM'22), profiling.
+    Stages overlap at their ends; an instant belongs to the most used resource (ties: the first).
+    Cost: O(t k). Source: Muri (SIGCOMM'22), profiling.
 
     >>> used = [[0.9, 0.1, 0.0], [0.6, 0.5, 0.0], [0.1, 0.8, 0.0], [0.0, 0.02, 0.0]]
     >>> stage_durations(used, threshold=0.05, interval=10.0).tolist()

@@ -1,4 +1,4 @@
-"""How long a round of a group takes, in which order, and how busy the resources are."""
+"""The best order of the jobs of a group, the duration of a round, and its efficiency."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,36 +25,36 @@ __all__ = ["Interleaving", "efficiencies", "interleave", "interleave_as"]
 
 
 class Interleaving(Record, frozen=True):
-    """The order in which the jobs of a group take their turns.
+    """The order in which the jobs of a group use the resources.
 
     >>> interleave([[2.0, 1.0], [3.0, 1.0]])
     Interleaving(offsets=(0, 1), iteration_time=5.0, efficiency=0.7)
     """
 
     offsets: tuple[int, ...]
-    """The number of slots by which each job is behind the first one."""
+    """How many slots each job is behind the first one."""
     iteration_time: float
-    """The duration of a round, in which every job does one iteration; in the unit of durations."""
+    """The duration of a round, in which every job does one iteration, in the unit of durations."""
     efficiency: float
-    """The share of time that the resources are busy, from 0 to 1."""
+    """The part of the time that the resources are busy, from 0 to 1."""
 
 
 def interleave(durations: Any, *, model: Model = "barrier", order: Order = "best") -> Interleaving:
-    """Return the best order of the jobs of one group.
+    """The best order of the jobs of one group.
 
-    :param durations: (p, k) stage durations in any unit, 0 to 1e300: how long one iteration of each
-        of p jobs keeps each of k resources busy, in the cyclic order in which it takes them.
+    :param durations: (p, k) stage durations in any unit, 0 to 1e300: how long an iteration of each
+        of p jobs keeps each of k resources busy, in the cyclic order of use.
     :param model: "barrier": k = 2 to 8 and p <= k; in each of k slots all jobs wait for the longest
-        stage. "data2": three columns (storage and CPU, GPU, network) and p <= 4; a data stage spans
+        stage. "data2": three columns (storage and CPU, GPU, network) and p <= 4; a data stage takes
         two of four slots, and the time is that of the steady state.
-    :param order: "worst" for the worst order, to see what order is worth.
-    :raises ValueError: a shape or a duration that is not allowed, a job without any stage, or an
-        unknown name.
-    :raises TypeError: durations that are not numbers.
+    :param order: "worst": the worst order, for comparison.
+    :raises ValueError: a shape or a duration is not allowed, a job has no stage, or a name is
+        unknown.
+    :raises TypeError: durations are no numbers.
 
-    All (k-1)! / (k-p)! orders are tried, but for those that cannot be the best. Of orders whose
-    times differ by less than 1e-12, relatively, the one of lexicographically smallest offsets is
-    taken. Source: Muri (SIGCOMM'22), equations 1 to 4.
+    All (k-1)! / (k-p)! orders are tried, except those that cannot be the best. Of orders whose
+    times differ by less than 1e-12, relatively, the one with the lexicographically smallest offsets
+    is taken. Source: Muri (SIGCOMM'22), equations 1 to 4.
 
     >>> four = [[4, 3, 2, 1], [1, 4, 3, 2], [2, 1, 4, 3], [3, 2, 1, 4]]
     >>> interleave(four)
@@ -67,7 +67,7 @@ def interleave(durations: Any, *, model: Model = "barrier", order: Order = "best
 
 
 def interleave_as(durations: Any, model: KernelModel, order: Order) -> Interleaving:
-    """`interleave` by any model of the kernel."""
+    """`interleave` for any model of the kernel."""
     rows = as_durations(durations, model)
     as_choice(order, "order", ORDERS)
     slots = slots_of(rows, model)
@@ -87,18 +87,18 @@ def efficiencies(
     model: Model = "barrier",
     order: Order = "best",
 ) -> Float64:
-    """Return how efficient groups of jobs are in their best order.
+    """The efficiencies of groups of jobs in their best order.
 
-    :param durations: (n, k) stage durations of n jobs, as for `interleave`.
+    :param durations: (n, k) stage durations of n jobs, as in `interleave`.
     :param groups: lists of 1 to k different rows, or an integer array with a group in each row; by
         default all pairs.
-    :param model, order: as for `interleave`.
-    :returns: float64[len(groups)], or float64[n, n] of all pairs: symmetric, each job alone on the
+    :param model, order: as in `interleave`.
+    :returns: float64[len(groups)], or float64[n, n] for all pairs: symmetric, each job alone on the
         diagonal.
-    :raises ValueError, TypeError: as `interleave`, or a group that is empty, too large, or names a
-        job that does not exist, or one twice.
+    :raises ValueError, TypeError: as `interleave` does, or a group is empty or too large, or names
+        an unknown job or a job twice.
 
-    Cost: O(n^2 k^2) for pairs; O((k-1)! / (k-p)!) at the worst for a group of p jobs.
+    Cost: O(n^2 k^2) for pairs; at worst O((k-1)! / (k-p)!) for a group of p jobs.
 
     >>> efficiencies([[2, 1], [1, 2], [3, 0]]).tolist()
     [[0.5, 1.0, 0.6], [1.0, 0.5, 0.75], [0.6, 0.75, 0.5]]

@@ -1,4 +1,4 @@
-"""Queues: which job is next, between tenants and within one."""
+"""Queues of tenants: which job is next."""
 
 from hivecore.queues.namespace_quota import NamespaceQuota
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing

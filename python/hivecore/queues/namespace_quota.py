@@ -1,4 +1,4 @@
-"""What namespaces may still ask for, as a filter: hard limits less what is used and assumed."""
+"""A plug-in that keeps jobs within the resource quota of their namespace."""
 
 from collections.abc import Mapping
 from threading import RLock
@@ -19,17 +19,17 @@ _MOST = 2**63 - 1
 class NamespaceQuota(PlainState):
     """A plug-in for `TenantQueues`: jobs wait for the resource quota of their namespace.
 
-    :param keep: how long a job that has left its queue is counted before it is seen in what is
-        used, in the caller's unit of time, 1 to 2**60.
+    :param keep: how long a job that left its queue is assumed to use its resources, until they
+        appear in what is used; in the caller's unit of time, 1 to 2**60.
 
-    A job passes when, of each resource that its namespace limits, it asks for no more than hard -
-    used - assumed. It waits as well while more of any resource is used than its limit. Resources
-    and namespaces without a limit are free. Amounts are integers: 500m is 500 of a thousandth.
+    A job passes if it requests no more than hard - used - assumed of each limited resource. It also
+    waits while a resource is used above its limit. Resources and namespaces without a limit are
+    free. Amounts are integers: 500m is 500, in thousandths.
 
     Cost: O(resources) per call. Calls of several threads take turns.
 
-    Source: KubeDL's quota plug-in, which counts what it assumes per tenant while it checks per
-    namespace, and rounds a pod's request up before it multiplies.
+    Source: KubeDL's quota plug-in. It counts assumed resources per tenant but checks them per
+    namespace, and rounds up the request of a pod before it multiplies.
 
     >>> from hivecore.queues import NamespaceQuota, QueuedJob
     >>> quota = NamespaceQuota()
@@ -63,7 +63,7 @@ class NamespaceQuota(PlainState):
     def set_quota(
         self, namespace: str, hard: Mapping[str, int], used: Mapping[str, int] | None = None
     ) -> None:
-        """Set a namespace's limits and what is used; without limits it has none any more."""
+        """Set the limits of a namespace and what is used; empty limits remove them."""
         name = as_name(namespace, "namespace")
         limits = as_amounts(hard, "hard", 0, _MOST)
         taken = dict(as_amounts(() if used is None else used, "used", 0, _MOST))
@@ -74,7 +74,7 @@ class NamespaceQuota(PlainState):
 
     @in_turn
     def advance(self, now: int) -> None:
-        """Tell the time, which never goes back; what was assumed for too long is forgotten."""
+        """Set the time, which never goes back; jobs assumed for ``keep`` or longer are dropped."""
         self._now = moment = as_int(now, "now", self._now, _LATEST)
         while self._assumed:
             name, (until, _, _) = next(iter(self._assumed.items()))
@@ -84,7 +84,7 @@ class NamespaceQuota(PlainState):
 
     @in_turn
     def filter(self, job: QueuedJob) -> str:
-        """Why a job waits; "": it passes."""
+        """The reason why a job waits; "": it passes."""
         quota = self._quotas.get(job.namespace)
         if quota is None:
             return ""
@@ -103,34 +103,34 @@ class NamespaceQuota(PlainState):
 
     @in_turn
     def pre_dequeue(self, job: QueuedJob) -> None:
-        """Count a job as using what it asks for, until it is seen, ends, or time has passed."""
+        """Assume that a job uses its request, until ``forget`` or the end of ``keep``."""
         self.forget(job.name)
         self._assume(job.name, self._now + self._keep, job.namespace, job.resources)
 
     @in_turn
     def forget(self, name: str) -> None:
-        """A job runs, has ended or could not be started; one that is not assumed is no error."""
-        found = self._assumed.pop(as_text(name, "name"), None)
-        if found is not None:
-            for key, amount in found[2]:
-                rest = self._sums[found[1], key] - amount
+        """Drop a job that runs, has ended or could not start; an unknown job is no error."""
+        entry = self._assumed.pop(as_text(name, "name"), None)
+        if entry is not None:
+            for key, amount in entry[2]:
+                rest = self._sums[entry[1], key] - amount
                 if rest:
-                    self._sums[found[1], key] = rest
+                    self._sums[entry[1], key] = rest
                 else:
-                    del self._sums[found[1], key]
+                    del self._sums[entry[1], key]
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The jobs that are counted beside what is used."""
+        """The jobs that are assumed to use their requests."""
         with self._lock:
             return tuple(self._assumed)
 
     def _assume(
         self, name: str, until: int, namespace: str, resources: tuple[tuple[str, int], ...]
     ) -> None:
-        asked = tuple([pair for pair in resources if pair[1]])
-        self._assumed[name] = until, namespace, asked
-        for key, amount in asked:
+        requested = tuple([pair for pair in resources if pair[1]])
+        self._assumed[name] = until, namespace, requested
+        for key, amount in requested:
             self._sums[namespace, key] = self._sums.get((namespace, key), 0) + amount
 
     @in_turn
@@ -160,14 +160,14 @@ class NamespaceQuota(PlainState):
 
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
-        made = cls(state["keep"])
-        made._now = as_int(state["now"], "now", 0, _LATEST)
+        quota = cls(state["keep"])
+        quota._now = as_int(state["now"], "now", 0, _LATEST)
         for name, (hard, used) in state["quotas"].items():
-            made.set_quota(name, hard, used)
+            quota.set_quota(name, hard, used)
         for name, until, namespace, resources in state["assumed"]:
-            if name in made._assumed:
+            if name in quota._assumed:
                 raise ValueError(f"job {name!r} is there twice")
-            asked = as_amounts(dict(resources), "resources", 0, _MOST)
+            requested = as_amounts(dict(resources), "resources", 0, _MOST)
             when = as_int(until, "until", 0, 2 * _LATEST)
-            made._assume(as_name(name, "name"), when, as_name(namespace, "namespace"), asked)
-        return made
+            quota._assume(as_name(name, "name"), when, as_name(namespace, "namespace"), requested)
+        return quota

@@ -1,23 +1,22 @@
-"""The tenants of queues and their jobs, in the order in which they are next.
+"""Tenants and their jobs, in the order in which they are next.
 
-Each tenant's jobs are in a line by a key that does not change with time: under ageing all jobs of a
-line gain the same in the same time. A rank, such as the run time, counts among jobs of one
-priority. Tenants whose lines offer a job are in a heap by a tag:
+The jobs of a tenant are in a line, ordered by a key that does not change with time: ageing adds the
+same to all of them. Jobs of one priority are ordered by a rank, such as the run time. Tenants whose
+line offers a job are in a heap, ordered by a tag:
 
-    weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
-                  on by size / weight. Virtual time, V, is the tag of the tenant served last, if
-                  that is later; a tenant that becomes busy starts at max(its own, V).
-    round-robin   the round in which it is next: of the last tenant's round for those behind it
-    key           the caller's
-    gpu-time      as "weighted", but jobs move it on by size * time / weight; see `_running`
-    by job        the place of its first job that is not parked, among all jobs: "arrival", "sjf",
-                  "srsf" and "2d-las", which differ in the keys of jobs
+    weighted      start-time fair queueing: the virtual time of the tenant, which grows by size /
+                  weight with each job. The virtual time V is the largest tag served so far; a
+                  tenant that becomes busy starts at max(its own tag, V).
+    round-robin   the number of the round in which the tenant is next
+    key           the caller's key
+    gpu-time      as "weighted", but growing by size * time / weight; see `_running`
+    by job        "arrival", "sjf", "srsf" and "2d-las": the key of its first job that is not parked
 
-Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
-2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
+Tags are in units of 2**-72, and the remainder is carried over. Amounts per weight are multiples of
+at least 2**-62, so rounding never breaks the bound of exact tags.
 
-A tenant all of whose jobs are parked leaves the heap and keeps its tag, as if none of them could
-leave.
+A tenant whose jobs are all parked leaves the heap and keeps its tag, like a tenant without a job
+that can leave.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,10 +52,10 @@ __all__ = [
 TenantOrder = Literal[
     "weighted", "gpu-time", "round-robin", "key", "arrival", "sjf", "srsf", "2d-las"
 ]
-#: What a job that cannot leave means to those behind it: see `TenantQueues`.
+#: What happens behind a job that cannot leave: see `TenantQueues`.
 Blocking = Literal["fifo", "best-effort", "backfill"]
 
-#: The ranks of jobs of one priority, the lowest first, by the order that goes by them.
+#: By order: the rank of a job among jobs of its priority, the lowest first.
 _RANKS: dict[str, Callable[[QueuedJob], int]] = {
     "sjf": lambda job: _UNKNOWN if job.run_time is None else job.run_time,
     "srsf": lambda job: _UNKNOWN if job.run_time is None else job.size * job.run_time,
@@ -76,8 +75,8 @@ _PRIORITY = 100  # bits of a rank
 
 
 class QueueLedger(LoggedTrials, PlainState):
-    """The part of `TenantQueues` that no job enters or leaves: tenants and their settings, the
-    order of both, trials and saved states.
+    """The part of `TenantQueues` without push and next: tenants, their settings, the order of
+    tenants and jobs, trials and saved states.
     """
 
     __slots__ = (
@@ -137,7 +136,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def __iter__(self) -> Iterator[QueuedJob]:
-        """A snapshot: tenants in the order in which they came up, each one's jobs in order."""
+        """A snapshot: tenants in the order of their first naming, the jobs of each in order."""
         tenants = self._tenants.values()
         return iter([entry.job for tenant in tenants for entry in self._in_order(tenant)])
 
@@ -145,13 +144,13 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @property
     def tenants(self) -> tuple[str, ...]:
-        """All tenants that ever were named, in the order in which they came up."""
+        """All tenants that were ever named, in the order of their first naming."""
         with self._lock:
             return tuple(self._tenants)
 
     @in_turn
     def set_weight(self, tenant: str, weight: int) -> None:
-        """Say how much a tenant gets, by "weighted": 1 to 2**31 - 1, from now on; at first 1."""
+        """Set the weight of a tenant for "weighted" and "gpu-time": 1 to 2**31 - 1, at first 1."""
         name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, MOST_WEIGHT)
         known = self._tenant(name)
         if number != known.weight:
@@ -161,7 +160,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def set_key(self, tenant: str, value: int | float) -> None:
-        """Set a tenant's key, by "key": the lowest is next; at first 0. O(log tenants)."""
+        """Set the key of a tenant for "key": the lowest is next; at first 0. O(log tenants)."""
         name = as_name(tenant, "tenant")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"value must be an int or a float, not {type(value).__name__}")
@@ -178,26 +177,26 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @property
     def offers(self) -> bool:
-        """Whether some tenant offers a job: `next` has one, if it asks nothing but the queues."""
+        """Whether a tenant offers a job: `next` returns one if there are no plug-ins and limits."""
         with self._lock:
             return bool(self._ring)
 
     @property
     def charges_time(self) -> bool:
-        """Whether tenants are charged for the time that their jobs run: by "gpu-time"."""
+        """Whether tenants are charged for the run time of their jobs: "gpu-time"."""
         with self._lock:
             return self._order == "gpu-time"
 
     @property
     def backfills(self) -> bool:
-        """Whether jobs backfill, be it in the queue of one tenant or in new ones."""
+        """Whether any queue, or that of a new tenant, backfills."""
         with self._lock:
-            modes = {self._blocking, *(one.mode for one in self._tenants.values())}
+            modes = {self._blocking, *(tenant.mode for tenant in self._tenants.values())}
             return "backfill" in modes
 
     @in_turn
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
-        """Set what a job that cannot leave means to those behind it in a tenant's queue."""
+        """Set what happens behind a job that cannot leave, in the queue of a tenant."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
         known = self._tenant(name)
         if self._undo.is_on:
@@ -207,7 +206,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def parked(self, tenant: str) -> tuple[int, ...]:
-        """The kinds of a tenant that are parked, in ascending order."""
+        """The parked kinds of a tenant, ascending."""
         return tuple(sorted(self._named(tenant).line.parked))
 
     # --- state
@@ -226,13 +225,16 @@ class QueueLedger(LoggedTrials, PlainState):
         ring = [entry[2] for entry in self._ring if self._in_ring(entry)]
         offering = [tenant.index for tenant in self._tenants.values() if tenant.offers]
         _require({tenant.index for tenant in ring} == set(offering), "the ring lacks tenants")
-        _require(not self._ring or self._in_ring(self._ring[0]), "the ring begins with nobody")
+        _require(
+            not self._ring or self._in_ring(self._ring[0]),
+            "the ring begins with a tenant that offers nothing",
+        )
         for i, (name, tenant) in enumerate(self._tenants.items()):
             _require(tenant.name == name and tenant.index == i, f"tenant {name!r} is lost")
             _require(tenant.size == sizes[name], f"tenant {name!r}: size")
             queue = self._in_order(tenant)
             _require(len(queue) == tenant.size, f"tenant {name!r}: lost jobs")
-            free = [one.job.kind not in tenant.line.parked for one in queue]
+            free = [entry.job.kind not in tenant.line.parked for entry in queue]
             offers = any(free[:1] if tenant.mode == "fifo" else free)
             _require(tenant.offers == offers, f"tenant {name!r}: what it offers")
             _require(0 <= tenant.rest < tenant.weight, f"tenant {name!r}: remainder")
@@ -248,22 +250,22 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def copy(self) -> Self:
-        """An independent what-if branch. Cost: O(jobs), of which all is shared but the order."""
-        made = type(self)(ageing=self._ageing)
-        made._order, made._rank, made._blocking = self._order, self._rank, self._blocking
-        made._entries = self._entries.copy()
+        """An independent branch for what-if questions. Cost: O(jobs), of which the order is copied."""
+        branch = type(self)(ageing=self._ageing)
+        branch._order, branch._rank, branch._blocking = self._order, self._rank, self._blocking
+        branch._entries = self._entries.copy()
         for name, tenant in self._tenants.items():
-            line = tenant.line.copy(made._undo, made._is_spare)
-            made._tenants[name] = tenant.copy(line)
-        made._running = self._running.copy(made._undo)
-        made._gather_ring()
-        made._clock, made._now = self._clock, self._now
-        made._numbered, made._stamped = self._numbered, self._stamped
-        return made
+            line = tenant.line.copy(branch._undo, branch._is_spare)
+            branch._tenants[name] = tenant.copy(line)
+        branch._running = self._running.copy(branch._undo)
+        branch._gather_ring()
+        branch._clock, branch._now = self._clock, self._now
+        branch._numbered, branch._stamped = self._numbered, self._stamped
+        return branch
 
     def _gather_ring(self) -> None:
         tenants = self._tenants.values()
-        self._ring = [(one.tag, one.index, one) for one in tenants if one.offers]
+        self._ring = [(tenant.tag, tenant.index, tenant) for tenant in tenants if tenant.offers]
         heapify(self._ring)
 
     def _plain(self) -> dict[str, Any]:
@@ -271,16 +273,26 @@ class QueueLedger(LoggedTrials, PlainState):
         tenants = self._tenants.values()
         times: dict[str, Any] = {}
         if self._order == "gpu-time":
-            times["times"] = [(one.ran, one.runs) for one in tenants], self._running.plain()
+            times["times"] = (
+                [(tenant.ran, tenant.runs) for tenant in tenants],
+                self._running.plain(),
+            )
         return times | {
             "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
             "counts": (self._now, self._numbered, self._stamped, self._clock),
             "tenants": [
                 (
-                    *(one.name, one.mode, one.weight, one.tag, one.rest, one.value),
-                    *sorted(one.line.parked),
+                    *(
+                        tenant.name,
+                        tenant.mode,
+                        tenant.weight,
+                        tenant.tag,
+                        tenant.rest,
+                        tenant.value,
+                    ),
+                    *sorted(tenant.line.parked),
                 )
-                for one in tenants
+                for tenant in tenants
             ],
             "jobs": [
                 (
@@ -294,7 +306,7 @@ class QueueLedger(LoggedTrials, PlainState):
                     entry.number,
                     entry.stamp,
                 )
-                for entry in sorted(self._entries.values(), key=lambda one: one[1:3])
+                for entry in sorted(self._entries.values(), key=lambda entry: entry[1:3])
                 for job in (entry.job,)
             ],
         }
@@ -302,46 +314,46 @@ class QueueLedger(LoggedTrials, PlainState):
     @classmethod
     def _restored(cls, state: dict[str, Any]) -> Self:
         order, numerator, denominator, blocking = state["settings"]
-        made = cls(order=order, ageing=Fraction(numerator, denominator), blocking=blocking)
+        queues = cls(order=order, ageing=Fraction(numerator, denominator), blocking=blocking)
         now, numbered, stamped, clock = state["counts"]
-        made._now = as_int(now, "now", 0, _LATEST)
-        made._numbered = as_int(numbered, "numbered", 0, 2**62)
-        made._stamped = as_int(stamped, "stamped", 0, 2**62)
-        made._clock = as_int(clock, "clock", -(2**200), 2**200)
+        queues._now = as_int(now, "now", 0, _LATEST)
+        queues._numbered = as_int(numbered, "numbered", 0, 2**62)
+        queues._stamped = as_int(stamped, "stamped", 0, 2**62)
+        queues._clock = as_int(clock, "clock", -(2**200), 2**200)
         for name, mode, weight, tag, rest, value, *parked in state["tenants"]:
-            if name in made._tenants:
+            if name in queues._tenants:
                 raise ValueError(f"tenant {name!r} is there twice")
-            tenant = made._tenant(as_name(name, "tenant"))
+            tenant = queues._tenant(as_name(name, "tenant"))
             tenant.mode = as_choice(mode, "mode", _MODES)
             tenant.weight = as_int(weight, "weight", 1, MOST_WEIGHT)
             tenant.rest = as_int(rest, "rest", 0, weight - 1)
-            made.set_key(name, value)
+            queues.set_key(name, value)
             if order != "key":
                 tenant.tag = as_int(tag, "tag", -(2**200), 2**200)
             for kind in parked:
                 tenant.line.park(as_int(kind, "kind", 1, MOST_KIND))
         if order == "gpu-time":
             times, running = state["times"]
-            for tenant, (ran, runs) in zip(made._tenants.values(), times, strict=True):
+            for tenant, (ran, runs) in zip(queues._tenants.values(), times, strict=True):
                 tenant.ran = as_int(ran, "ran", 0, 2**124)
                 tenant.runs = as_int(runs, "runs", 0, 2**62)
-            made._running.restore(running, made._tenants, made._now)
+            queues._running.restore(running, queues._tenants, queues._now)
         for fields, resources, namespace, arrived, number, stamp in state["jobs"]:
             job = QueuedJob(*fields, resources=dict(resources), namespace=namespace)
-            if job.name in made._entries:
+            if job.name in queues._entries:
                 raise ValueError(f"job {job.name!r} is there twice")
-            tenant = made._tenants[job.tenant]
-            came = as_int(arrived, "arrived", 0, made._now)
-            place = as_int(number, "number", 1, made._numbered)
-            again = as_int(stamp, "stamp", 0, made._stamped)
-            entry = Entry(made._key(job, came), place, again, came, job)
-            made._entries[job.name] = entry
+            tenant = queues._tenants[job.tenant]
+            came = as_int(arrived, "arrived", 0, queues._now)
+            place = as_int(number, "number", 1, queues._numbered)
+            again = as_int(stamp, "stamp", 0, queues._stamped)
+            entry = Entry(queues._key(job, came), place, again, came, job)
+            queues._entries[job.name] = entry
             tenant.line.insert(entry)
             tenant.size += 1
-        for tenant in made._tenants.values():
+        for tenant in queues._tenants.values():
             tenant.offers = tenant.line.offers(tenant.mode == "fifo")
-        made._gather_ring()
-        return made
+        queues._gather_ring()
+        return queues
 
     # --- trials
 
@@ -366,7 +378,7 @@ class QueueLedger(LoggedTrials, PlainState):
         self._marks.pop()
 
     def _log(self, tenant: Tenant) -> None:
-        """Let a trial restore a tenant that is about to change."""
+        """Remember for a trial a tenant that is about to change."""
         if self._undo.is_on and tenant.logged != self._marks[-1]:
             self._undo.add((self._restore, tenant, changing_values(tenant), tenant.line.state()))
             tenant.logged = self._marks[-1]
@@ -433,8 +445,9 @@ class QueueLedger(LoggedTrials, PlainState):
         return [entry for entry in tenant.line if self._lives(entry)]
 
     def _wake(self, tenant: Tenant, refunded: bool) -> None:
-        """A tenant has become busy. One that has its charge back, or whose jobs were parked, has
-        been busy all the time.
+        """Add a tenant that has become busy to the ring.
+
+        :param refunded: it was busy all the time: its charge was reversed, or its jobs were parked.
         """
         if self._order in FAIR:
             if not refunded and tenant.tag < self._clock:
@@ -449,9 +462,9 @@ class QueueLedger(LoggedTrials, PlainState):
             self._rejoin(tenant)
 
     def _update(self, tenant: Tenant) -> None:
-        """What a tenant offers may have changed: it is in the ring while that is anything.
+        """Add a tenant to the ring, or remove it, after a change of what it offers.
 
-        Meanwhile its tag stays, as if it was asked and no job could leave.
+        Its tag stays while it is not in the ring.
         """
         offers = tenant.line.offers(tenant.mode == "fifo")
         if offers and not tenant.offers:
@@ -464,7 +477,7 @@ class QueueLedger(LoggedTrials, PlainState):
             self._rejoin(tenant)
 
     def _advance(self, tenant: Tenant, amount: int, weight: int) -> None:
-        """Charge a tenant for so much, or less than nothing, at its weight of now or before."""
+        """Charge a tenant an amount, which may be negative, by a weight of now or before."""
         # With the same weight the remainder comes back as it was.
         same = weight == tenant.weight
         moved, rest = divmod((tenant.rest if same else 0) + (amount << SHIFT), weight)
@@ -473,7 +486,7 @@ class QueueLedger(LoggedTrials, PlainState):
         tenant.tag += moved
 
     def _pass_time(self, moment: int) -> None:
-        """By "gpu-time": charge tenants for jobs that have run longer than was charged."""
+        """Charge tenants for jobs that have run longer than was charged ("gpu-time")."""
         while (due := self._running.due(moment)) is not None:
             name, run = due
             tenant = self._tenants[run.tenant]
@@ -495,7 +508,7 @@ class QueueLedger(LoggedTrials, PlainState):
         while ring and not (ring[0][2].offers and ring[0][2].tag == ring[0][0]):
             heappop(ring)
         if len(ring) > 2 * len(self._tenants) + 16:
-            # A tenant that comes and goes at the same tag is in it more than once.
+            # A tenant that leaves and returns with the same tag is in it more than once.
             self._gather_ring()
 
 

@@ -1,4 +1,4 @@
-"""Jobs that wait in a queue, and how they stand there."""
+"""Jobs in a queue, their positions, and the capacity that they wait for."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -27,16 +27,16 @@ class _Queued(Record, frozen=True):
 class QueuedJob(_Queued, frozen=True, kw_only=True):
     """A job that waits to start.
 
-    :param name: the job, once in all queues.
-    :param tenant: the tenant in whose queue it is.
+    :param name: unique in all queues.
+    :param tenant: its tenant.
     :param size: how much it takes, such as GPUs: 1 to 2**31 - 1.
     :param priority: the higher, the sooner: -2**31 to 2**31 - 1.
     :param run_time: an upper estimate in the caller's unit of time, 1 to 2**61; ``None``: unknown.
-    :param kind: jobs of equal tenant, priority and kind are interchangeable: if one of them is
-        refused, the others are not offered: 1 to 2**61; 0: of no kind.
-    :param attained: for how long it has run already, in the caller's unit of time, 0 to 2**61.
+    :param kind: 1 to 2**61; jobs of the same tenant, priority and kind are interchangeable: if one
+        of them is refused, the others are not tried. 0: no kind.
+    :param attained: how long it has run already, in the caller's unit of time, 0 to 2**61.
     :param resources: what it requests by resource, 0 to 2**63 - 1 each, for quotas.
-    :param namespace: the namespace of its quota; "": the one with the tenant's name.
+    :param namespace: the namespace of its quota; "": the tenant's name.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.
 
@@ -82,7 +82,7 @@ def _ends(value: Any, name: str) -> tuple[tuple[int, int], ...]:
 
 
 class Capacity(Record, frozen=True):
-    """The capacity that is free now, and when running jobs free more.
+    """The capacity that is free now, and when running jobs release more.
 
     :param free: in the unit of `QueuedJob.size`, 0 to 2**62.
     :param running: pairs of the time by which a running job ends, and its size. A time that has
@@ -109,9 +109,9 @@ class Departure(NamedTuple):
 
     :param job: the job.
     :param arrived: its time of arrival.
-    :param number: its place among all arrivals.
-    :param charge: how much its tenant was charged; `TenantQueues.requeue` needs it and the weight.
-    :param weight: the tenant's weight then.
+    :param number: its number in the order of arrival.
+    :param charge: what its tenant was charged; `TenantQueues.requeue` reverses it.
+    :param weight: the weight of the tenant at that time.
     """
 
     job: QueuedJob
@@ -122,11 +122,11 @@ class Departure(NamedTuple):
 
 
 class Standing(Record, frozen=True):
-    """How a job stands in its queue.
+    """The position of a job in its queue.
 
     :param position: the number of jobs of its tenant in front of it.
-    :param ahead: the job just in front; "": none.
-    :param reason: why it does not leave now; "": it could leave when its tenant has its turn.
+    :param ahead: the job directly in front; "": none.
+    :param reason: why it does not leave now; "": it can leave at its tenant's turn.
     """
 
     position: int

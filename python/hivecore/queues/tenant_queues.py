@@ -1,6 +1,6 @@
-"""Jobs of many tenants, and which of them is next.
+"""The queues of tenants, and which job is next.
 
-Whether a job leaves is decided by reading only; what changes is done after all plug-ins spoke.
+Choosing a job only reads; changes are made after all plug-ins were called.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,48 +32,54 @@ __all__ = ["Blocking", "TenantOrder", "TenantQueues"]
 class TenantQueues(QueueLedger):
     """A queue of jobs for each tenant, and which job is next.
 
-    :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
-        while they have jobs; a tenant without jobs saves nothing up. For any two tenants that have
-        had jobs all the time, and could start them, size per weight since then differs by at most
-        one job of each over its weight. "gpu-time": the same for size times the time that jobs run
-        (see `ended`), charged in advance: while estimates are exact, charges per weight differ by
-        at most one job of each; else also by what those of the running jobs were wrong by.
-        "round-robin": a job per tenant in turn, in the order in
-        which tenants came up; a tenant that cannot start one loses the turn. "key": the tenant with
-        the lowest key (`set_key`). "arrival": the tenant whose first job is the most urgent of all,
-        and of equals the one that came first. Ties: the tenant that came up first. The others are
-        as "arrival", but of jobs of one priority first come those of the least ``run_time``
-        ("sjf"), of the least size times ``run_time`` ("srsf"; in both the unknown ones last), or of
-        the least size times ``attained`` ("2d-las"), and of equals the one that came first.
-    :param ageing: by how much of priority a job gains per unit of time: an int or a Fraction, 0 to
-        2**31 with a denominator of at most 2**31; 0 for "sjf", "srsf" and "2d-las". Ties: the
+    :param order: which tenant, or which job, is next; see below. Ties: the tenant that was named
+        first.
+    :param ageing: the priority that a waiting job gains per unit of time: an int or a Fraction, 0
+        to 2**31 with a denominator of at most 2**31; 0 for "sjf", "srsf" and "2d-las". Ties: the
         earlier arrival.
-    :param blocking: of new tenants' queues. "fifo": a job that cannot leave holds up those behind.
-        "best-effort": they go past it. "backfill": they go past it if that does not delay the first
-        that lacks capacity (EASY: it is reserved when running jobs will have left enough).
-        Jobs of tenants that are asked after it keep to the reservation, too. It needs a `Capacity`,
-        without which it is "fifo".
+    :param blocking: what happens behind a job that cannot leave, in queues of new tenants. "fifo":
+        the jobs behind it wait. "best-effort": they pass it. "backfill": they pass it if that does
+        not delay the first job that lacks capacity (EASY: it gets a reservation for when running
+        jobs have released enough). Jobs of tenants that are tried later keep the reservation as
+        well. Without a `Capacity` "backfill" is "fifo".
     :raises ValueError: a value is not allowed.
-    :raises KeyError: a method is given a name that is not known.
-    :raises TypeError: something is of a wrong type.
+    :raises KeyError: a method is given an unknown name.
+    :raises TypeError: an argument is of a wrong type.
 
-    A tenant of which no job can leave does not block the others: it is charged nothing and, unless
-    by round robin, is asked first until it has caught up. Times are in the caller's unit, 0 to
-    2**61, and never go back. After an error, that of a plug-in included, nothing has changed.
+    Orders by tenant:
+
+    - "weighted": sizes in proportion to weights, among tenants with jobs; a tenant without jobs
+      saves nothing. For any two tenants that always had jobs that could start, size per weight
+      differs by at most one job of each over its weight.
+    - "gpu-time": the same for size times run time (see `ended`), charged in advance by estimates.
+      Charges per weight differ by at most one job of each, plus the errors of the estimates of
+      running jobs.
+    - "round-robin": a job of each tenant in turn; a tenant that cannot start a job loses its turn.
+    - "key": the tenant with the lowest key (`set_key`).
+
+    Orders by job, of all tenants: "arrival": the highest priority, then the earlier arrival. "sjf",
+    "srsf" and "2d-las": the highest priority, then the least ``run_time``, the least size times
+    ``run_time`` (unknown ones last in both), or the least size times ``attained``; then the earlier
+    arrival.
+
+    A tenant without a job that can leave does not block other tenants: it is not charged, and
+    (except by "round-robin") is tried first until it has caught up. Times are in the caller's unit,
+    0 to 2**61, and never go back. An error, also of a plug-in, changes nothing.
 
     Plug-ins are objects with any of ``filter(job)``, ``score(job)`` and ``pre_dequeue(job)``. A
-    filter passes with ``True``, ``None``, "" or "Skip"; ``False`` or a text, the reason, waits.
-    The highest sum of scores leaves a queue, among equals the first. ``pre_dequeue`` is called when
-    a job is about to leave. Plug-ins and ``fits`` must not change the queues.
+    filter lets a job pass by ``True``, ``None``, "" or "Skip"; by ``False`` or a text, the reason,
+    it waits. The job with the highest sum of scores leaves a queue (ties: the first).
+    ``pre_dequeue`` is called just before a job leaves. Plug-ins and ``fits`` must not change the
+    queues.
 
-    Jobs of one kind (`QueuedJob.kind`) are answered alike: when a filter or ``fits`` has refused
-    one, the others of its tenant, priority and kind are not asked by this call. A kind of which no
-    job can leave may be parked until it is woken: 100,000 parked jobs cost nothing.
+    Jobs of one kind (`QueuedJob.kind`) get the same answer: if a filter or ``fits`` refuses one,
+    the call does not try others of its tenant, priority and kind. A kind that cannot leave may be
+    parked until it is woken: 100,000 parked jobs cost nothing.
 
-    Cost: push and next O(log n); by "sjf", "srsf" and "2d-las" a push O(jobs of this tenant,
-    priority and kind) if others come after it; next O(log n) more for each job and tenant that is
-    passed over, O(jobs of the tenant) with scores; O(1) where nothing is free. For n count the
-    tenants, and the priorities and kinds of one of them. Threads take turns.
+    Cost: push and next O(log n), n counting tenants, and the priorities and kinds of one tenant. By
+    "sjf", "srsf" and "2d-las" a push costs O(jobs of its tenant, priority and kind) if jobs come
+    behind it. Next costs O(log n) more for each job and tenant that is passed, O(jobs of the
+    tenant) with scores, O(1) if nothing is free. Threads take turns.
 
     Source: KubeDL's job coordinator; start-time fair queueing (Goyal, Vin and Cheng, 1996); EASY
     backfilling (Lifka, 1995).
@@ -91,9 +97,9 @@ class TenantQueues(QueueLedger):
     __slots__ = ()
 
     def push(self, job: QueuedJob, now: int) -> None:
-        """Put a job into its tenant's queue, which is made if there is none.
+        """Add a job to the queue of its tenant; a new tenant gets a queue.
 
-        :raises ValueError: there is a job of this name.
+        :raises ValueError: the name is taken.
         """
         if type(job) is not QueuedJob:
             raise TypeError(f"job must be a QueuedJob, not {type(job).__name__}")
@@ -108,7 +114,7 @@ class TenantQueues(QueueLedger):
                 self._log(tenant)
                 self._undo.add((entries.pop, name))
             key = self._key(job, moment)
-            # Entry(...) would be a call in Python more, and this is called for every job.
+            # Entry(...) would be one more call in Python, for every job.
             entries[name] = entry = tuple.__new__(Entry, (key, number, 0, moment, job))
             if self._rank is None:
                 tenant.line.push(entry)
@@ -128,10 +134,10 @@ class TenantQueues(QueueLedger):
         fits: Callable[[QueuedJob], Any] | None = None,
         capacity: Capacity | None = None,
     ) -> Departure | None:
-        """The job that starts now, taken from its queue; ``None``: none can.
+        """Take the job that starts now from its queue; ``None``: no job can start.
 
-        :param plugins: in the order in which they are asked.
-        :param fits: whether there is a place for a job; answers as a filter does.
+        :param plugins: called in this order.
+        :param fits: whether a job can be placed; returns what a filter returns.
         :param capacity: what is free; without it all sizes fit.
         """
         with self._lock:
@@ -142,7 +148,7 @@ class TenantQueues(QueueLedger):
             if self._running.jobs:
                 self._pass_time(moment)
             if plugins == () and fits is None and capacity is None:
-                # No plug-in has to be asked: the first job of the first tenant.
+                # Without plug-ins: the first job of the first tenant.
                 if not self._ring:
                     self._now = moment
                     return None
@@ -176,7 +182,7 @@ class TenantQueues(QueueLedger):
         fits: Callable[[QueuedJob], Any] | None = None,
         capacity: Capacity | None = None,
     ) -> QueuedJob | None:
-        """The job that `next` would give. Nothing changes, and no ``pre_dequeue`` is called."""
+        """The job that `next` would take. Nothing changes, and no ``pre_dequeue`` is called."""
         moment = self._moment(now)
         self._pass_time(moment)
         entry = self._choose(Question(moment, plugins, fits, capacity))[1]
@@ -184,11 +190,11 @@ class TenantQueues(QueueLedger):
 
     @in_turn
     def requeue(self, departure: Departure) -> None:
-        """A job could not be started: it has its place again, and its tenant is not charged.
+        """Put back a job that could not start: at its place, and its tenant is not charged.
 
-        :raises ValueError: its name is in a queue, or it cannot be of these queues.
+        :raises ValueError: its name is in a queue, or it did not leave these queues.
 
-        By round robin the turn is not given back.
+        By "round-robin" the turn is lost.
         """
         as_instance(departure, "departure", Departure)
         job = departure.job
@@ -402,7 +408,7 @@ class TenantQueues(QueueLedger):
             line.tidy(tenant.size, self._lives)
 
     def _start(self, tenant: Tenant, job: QueuedJob) -> int:
-        """Note that a job runs, and return for how much its tenant is charged in advance."""
+        """Note that a job runs; returns what its tenant is charged in advance."""
         of = tenant if tenant.runs else self._running
         time = job.run_time or max(1, of.ran // max(1, of.runs))
         run = Run(tenant.name, job.size, tenant.weight, self._now, time)
