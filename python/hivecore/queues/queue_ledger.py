@@ -250,7 +250,7 @@ class QueueLedger(LoggedTrials, PlainState):
 
     @in_turn
     def copy(self) -> Self:
-        """An independent branch for what-if questions. Cost: O(jobs), of which the order is copied."""
+        """An independent branch for what-if questions. Cost: O(jobs)."""
         branch = type(self)(ageing=self._ageing)
         branch._order, branch._rank, branch._blocking = self._order, self._rank, self._blocking
         branch._entries = self._entries.copy()

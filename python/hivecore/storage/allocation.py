@@ -1,4 +1,4 @@
-"""Cache and remote IO shared out among jobs like any other resource (SiloD)."""
+"""Cache and remote IO divided among jobs, like any other resource (SiloD)."""
 
 import math
 from collections.abc import Hashable
@@ -52,7 +52,7 @@ _BINDINGS: tuple[Literal["rate", "remote_io", "gpus"], ...] = ("rate", "remote_i
 
 
 class JobShare(NamedTuple):
-    """What one job has: remote IO and rate, both in MB/s."""
+    """The remote IO and the rate of a job, both in MB/s."""
 
     remote_io_mbps: float
     rate_mbps: float
@@ -60,7 +60,7 @@ class JobShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageAllocation(Shares):
-    """How cache and remote IO are shared out; arrays are in the order of jobs and datasets."""
+    """Cache and remote IO of each job; arrays are in the order of jobs and datasets."""
 
     _problem: Problem = field(repr=False)
 
@@ -71,7 +71,7 @@ class StorageAllocation(Shares):
 
     @property
     def gap(self) -> float:
-        """How much greater, relatively, a total of rates may be; 0 if this is the greatest."""
+        """By how much, relatively, the total of rates may be greater; 0 if this is the greatest."""
         if self.bound_mbps <= self.throughput_mbps:
             return 0.0
         return (
@@ -81,31 +81,31 @@ class StorageAllocation(Shares):
         )
 
     def by_dataset(self) -> dict[Hashable, float]:
-        """Return the GB to be cached by name of the dataset, or by id if they have no names."""
+        """The GB to cache of each dataset, by name, or by id if they have no names."""
         names = self._problem.dataset_names
         keys = range(len(self.cache_gb)) if names is None else names
         return dict(zip(keys, self.cache_gb.tolist(), strict=True))
 
     def by_job(self) -> dict[Hashable, JobShare]:
-        """Return what each job has, by name of the job, or by row if they have no names."""
+        """The share of each job, by name, or by row if they have no names."""
         jobs: StorageJobs = self._problem.jobs
         keys = range(len(self.rates_mbps)) if jobs.names is None else jobs.names
         shares = map(JobShare, self.remote_io_mbps.tolist(), self.rates_mbps.tolist())
         return dict(zip(keys, shares, strict=True))
 
     def verify(self) -> Literal[True]:
-        """Prove from scratch that the allocation is feasible, and the best for its objective.
+        """Prove, without the kernel and its twin, that the allocation is feasible and the best.
 
-        Feasible: within capacity and bandwidth, and the rates are those of the performance model.
+        Feasible: within capacity and bandwidth, and the rates follow from the performance model.
         Cache: complementary slackness with ``cache_multiplier``. Remote IO: duality, or the level
-        to which jobs were filled. Max-min: every stage's binding. "sjf": at no step would another
-        job have ended sooner. "throughput": ``bound`` follows from the multiplier; with ``exact``
-        the search is repeated.
+        to which jobs were filled. Max-min: the binding of every stage. "sjf": at no step another
+        job would have ended sooner. "throughput": ``bound`` follows from the multiplier; with
+        ``exact`` the search is repeated.
 
-        :raises CertificateError: something fails; it says what.
+        :raises CertificateError: a check fails; the message says which.
 
-        Shares no code with the kernel or its twin. What differs by a part in 10**9, or by 1e-9 in
-        its unit, counts as equal. O(jobs + datasets) but for "sjf" and the exact search.
+        Differences up to a part in 10**9, or 1e-9 in the unit, count as equal. Cost: O(jobs +
+        datasets), except "sjf" and the exact search.
         """
         verify_allocation(self, self._problem)
         return True
@@ -125,63 +125,59 @@ def allocate_storage(
     gpu_capacity: float | None = None,
     exact: bool = False,
 ) -> StorageAllocation:
-    """Return how much of each dataset to cache, and how much remote IO to grant each job.
+    """How much of each dataset to cache, and how much remote IO to give each job.
 
-    :param jobs: rows in order of arrival. Jobs on one dataset share what is cached of it.
-    :param datasets_gb: float64[m], the sizes, at least 1e-9; or a mapping from names to them, whose
-        order is that of the ids.
+    :param jobs: rows in order of arrival. Jobs on the same dataset share its cached part.
+    :param datasets_gb: float64[m], the sizes, at least 1e-9; or a mapping from names to sizes, in
+        the order of the ids.
     :param cache_gb: capacity of the cache in GB.
-    :param bandwidth_mbps: remote reads that all jobs may do together, in MB/s.
-    :param objective: what is wanted:
-
-        - "greedy": the least demand for remote IO. Datasets are cached by descending efficiency,
-          `cache_efficiency`, the last one in part. If the bandwidth covers that demand, every job
-          runs at its full rate, and no other objective can do better.
-        - "throughput": the greatest total of rates. By default the best of three: by efficiency, or
-          whole datasets (as they fit, by efficiency, and with or without the largest total rate
-          first) and a part of one more; ``bound_mbps`` and ``gap`` tell how far from the optimum it
-          may be. ``exact=True`` finds the optimum.
-        - "max_min": the slowest job, relative to ``weight`` times the rate that it had with an
-          equal share of everything, is as fast as possible, then the next slowest, and so on.
-          Where datasets tie for the last of the cache just when the bandwidth runs out, the lowest
-          id gets it, even if jobs on another one could have gone further with it.
-        - "finish_time": the same for the ratio of finish times, ``(elapsed + rest) / (elapsed_alone
-          + rest with an equal share)``: the greatest is as small as possible, then the next, and
-          so on. Weights do not count.
-        - "fifo": the cache as "greedy", remote IO by arrival.
-        - "sjf": first the job with the least remaining time, evaluated with the cache and the
-          remote IO that those before it have left, of which it takes what it needs. The cache is
-          then as these jobs needed it or as by "greedy", whichever makes the sum of rates over
-          what remains greater with remote IO in that order.
-
-    :param io_mode: how remote IO is shared out for the cache that was chosen: "priority", in policy
-        order up to each job's demand (default of "fifo" and "sjf"); "throughput", cheapest rates
-        first, which gives the greatest total (default of "greedy", the only one of "throughput");
-        "maxmin_io", equal shares up to the demand, as an unmanaged network does; "maxmin_rate",
-        equal rates relative to ``weight * reference`` (the only one of "max_min" and
-        "finish_time", which so hand out what ``effective_gb`` leaves); "proportional"
-        to demand.
-    :param current_gb: what is cached of each dataset now, array or mapping from names. "greedy" and
-        "fifo" then move bytes only where that saves more than ``1 + eps`` times as much; all
-        objectives leave contents without use where they are while there is room, see
-        `reclaim_order`.
-    :param eps: how much more efficient a dataset must be to displace another one's bytes.
-    :param last_use: float64[m], when each dataset was last used; only for what is left unused.
-    :param gpu_capacity: GPUs of the cluster. "fifo" runs the jobs up to the first whose GPUs are
-        not free; "sjf" passes over those. "max_min": GPUs times the share of the full rate that a
-        job has are together at most that (time-sliced GPUs of one type), and the reference has an
-        equal share of GPU time.
-    :param exact: for "throughput": search for the optimum, to 1e-12 of it. Some 20 ms for hundreds
-        of datasets, but there are hard ones.
+    :param bandwidth_mbps: remote reads of all jobs together, in MB/s.
+    :param objective: see below.
+    :param io_mode: how remote IO is divided for the chosen cache. "priority": in policy order, up
+        to each job's demand (default of "fifo" and "sjf"). "throughput": the cheapest rates first,
+        for the greatest total (default of "greedy", the only one of "throughput"). "maxmin_io":
+        equal shares up to the demand, as in an unmanaged network. "maxmin_rate": equal rates
+        relative to ``weight * reference`` (the only one of "max_min" and "finish_time", for what
+        ``effective_gb`` leaves). "proportional": by demand.
+    :param current_gb: what is cached of each dataset now, an array or a mapping from names.
+        "greedy" and "fifo" then move bytes only where that saves more than ``1 + eps`` times as
+        much. All objectives keep unused contents while there is room, see `reclaim_order`.
+    :param eps: how much more efficient a dataset must be to replace bytes of another one.
+    :param last_use: float64[m], when each dataset was last used; orders unused contents.
+    :param gpu_capacity: GPUs of the cluster. "fifo" runs jobs up to the first that lacks GPUs;
+        "sjf" skips those. "max_min": the sum of GPUs times the part of its full rate that a job has
+        is at most that (time-sliced GPUs of one type), and the reference has an equal share of GPU
+        time.
+    :param exact: for "throughput": search for the optimum, to 1e-12 of it. About 20 ms for hundreds
+        of datasets, but hard cases exist.
     :returns: the shares, with a certificate that `StorageAllocation.verify` checks.
-    :raises ValueError: a number out of range, arrays of wrong shapes, an unknown name, an option
-        that the objective does not have; ``exact`` if more than a million sets compete.
-    :raises TypeError: an argument of another type, or a column of ``jobs`` that is missing.
-    :raises KeyError: a dataset name that ``datasets_gb`` does not have.
+    :raises ValueError: a number is out of range, an array has a wrong shape, a name is unknown, the
+        objective does not have an option, or with ``exact`` more than a million sets compete.
+    :raises TypeError: an argument is of a wrong type, or a column of ``jobs`` is missing.
+    :raises KeyError: ``datasets_gb`` does not have a dataset.
+
+    - "greedy": the least demand for remote IO. Datasets are cached by descending
+      `cache_efficiency`, the last one in part. If the bandwidth covers the demand, every job runs
+      at its full rate, and no objective does better.
+    - "throughput": the greatest total of rates. By default the best of three: by efficiency, or
+      whole datasets (as they fit, by efficiency, with or without the one of the largest total rate
+      first) and a part of one more; ``bound_mbps`` and ``gap`` bound the distance from the optimum.
+    - "max_min": the slowest job, relative to ``weight`` times its rate with an equal share of
+      everything, is as fast as possible, then the next slowest, and so on. If datasets tie for the
+      last of the cache exactly when the bandwidth runs out, the lowest id gets it, even if jobs on
+      another one could use it better.
+    - "finish_time": the same for the ratio of finish times, ``(elapsed + rest) / (elapsed_alone +
+      rest with an equal share)``: the greatest is as small as possible, then the next. Ignores
+      weights.
+    - "fifo": the cache as in "greedy", remote IO by arrival.
+    - "sjf": the job with the least remaining time first, with the cache and remote IO that earlier
+      jobs leave, of which it takes what it needs. The cache is then as these jobs needed it, or as
+      in "greedy": whichever gives the greater sum of rates over remaining work with remote IO in
+      that order.
 
     Ties break by lowest id. Cost: O(jobs + datasets log datasets) for "greedy" and "fifo", a few
-    such rounds for "max_min"; "sjf" computes keys again where they have changed.
-    Source: SiloD (EuroSys'23); Gavel (OSDI'20) for "max_min".
+    such rounds for "max_min"; "sjf" recomputes keys that have changed. Source: SiloD (EuroSys'23);
+    Gavel (OSDI'20) for "max_min".
 
     >>> jobs = StorageJobs(dataset=["a", "b"], rate_mbps=[100.0, 50.0])
     >>> sizes = {"a": 100.0, "b": 60.0}
@@ -232,19 +228,19 @@ def ration_remote_io(
     *,
     capacity_gb: float | None = None,
 ) -> StorageAllocation:
-    """Return how remote IO is shared out for a cache that is given.
+    """Divide remote IO among jobs, for a given cache.
 
-    :param jobs, datasets_gb, bandwidth_mbps, io_mode: as for `allocate_storage`. A job whose hit
-        ratio is h for another reason, such as a policy that is not uniform, has ``effective_gb =
-        h * size``.
-    :param cached_gb: float64[m], what is cached of each dataset, or a mapping from names; at most
-        its size.
-    :param capacity_gb: of the cache, of which "maxmin_rate" takes equal shares for the reference;
-        by default what is cached.
+    :param jobs, datasets_gb, bandwidth_mbps, io_mode: as in `allocate_storage`. A job with hit
+        ratio h for another reason, such as a policy that is not uniform, has ``effective_gb = h *
+        size``.
+    :param cached_gb: float64[m], what is cached of each dataset, at most its size; or a mapping
+        from names.
+    :param capacity_gb: the capacity of the cache, of which "maxmin_rate" takes equal shares for the
+        reference; by default what is cached.
     :returns: an allocation with that cache.
-    :raises ValueError, TypeError, KeyError: as `allocate_storage`.
+    :raises ValueError, TypeError, KeyError: as `allocate_storage` does.
 
-    O(jobs), but for "throughput" O(jobs log jobs).
+    Cost: O(jobs), but O(jobs log jobs) for "throughput".
 
     >>> jobs = StorageJobs(dataset=[0, 1], rate_mbps=[100.0, 50.0])
     >>> ration_remote_io(jobs, [100.0, 60.0], [60.0, 0.0], 10.0, "maxmin_io").rates_mbps.tolist()
@@ -260,17 +256,17 @@ def ration_remote_io(
 
 
 def reclaim_order(jobs: StorageJobs, datasets_gb: Any, last_use: Any = None) -> Int64:
-    """Return the datasets in the order in which their bytes should be given up.
+    """The datasets in the order in which their bytes should be evicted.
 
-    :param jobs: those that run and those that are queued.
-    :param datasets_gb: as for `allocate_storage`.
+    :param jobs: running and queued jobs.
+    :param datasets_gb: as in `allocate_storage`.
     :param last_use: float64[m], when each dataset was last used, in any unit; all 0 by default.
-    :returns: int64[m]: first datasets that no job reads, the longest unused one first; then by
-        ascending `cache_efficiency`, so first those of which all jobs are queued. Ties break by
+    :returns: int64[m]: first datasets that no job reads, the longest unused first; then by
+        ascending `cache_efficiency`, so datasets with only queued jobs come first. Ties break by
         lowest id.
-    :raises ValueError, TypeError, KeyError: as `allocate_storage`.
+    :raises ValueError, TypeError, KeyError: as `allocate_storage` does.
 
-    O(jobs + m log m). Source: SiloD (EuroSys'23).
+    Cost: O(jobs + m log m). Source: SiloD (EuroSys'23).
 
     >>> jobs = StorageJobs(dataset=[0, 1], rate_mbps=[114.0, 69.0])
     >>> reclaim_order(jobs, [660.0, 660.0, 143.0, 1360.0], last_use=[9.0, 9.0, 5.0, 2.0]).tolist()
@@ -303,7 +299,7 @@ def _problem(
     gpu_capacity: Any = None,
     last_use: Any = None,
 ) -> Problem:
-    """All arguments, checked and filled in; the capacity is by default what is held."""
+    """The checked arguments; the default capacity is what is cached now."""
     size, names = dataset_sizes(datasets_gb)
     ids = dataset_ids(jobs, len(size), names)
     limit = as_amount(bandwidth_mbps, "bandwidth_mbps")
@@ -324,22 +320,23 @@ def _problem(
 
 
 def _solve(
-    asked: Problem,
+    problem: Problem,
     objective: str,
     mode: str,
     searched: tuple[Float64, float] | None = None,
 ) -> StorageAllocation:
-    jobs = asked.jobs
-    chosen = asked.current if searched is None else searched[0]
+    jobs = problem.jobs
+    chosen = problem.current if searched is None else searched[0]
     alone = jobs.elapsed if jobs.elapsed_alone is None else jobs.elapsed_alone
     (
         cache, granted, rates, demand, running, order, multiplier, io_level, bound, choice,
         levels, bindings, stage, reference,
     ) = solve_storage(
-        asked.dataset, jobs.rate_mbps, jobs.weight, jobs.running, jobs.effective_gb,
-        jobs.remaining_gb, None if math.isinf(asked.gpu_capacity) else jobs.gpus,
-        jobs.elapsed, alone, asked.size, chosen, asked.cache, asked.bandwidth, asked.gpu_capacity,
-        "given" if searched else objective, mode, asked.eps,
+        problem.dataset, jobs.rate_mbps, jobs.weight, jobs.running, jobs.effective_gb,
+        jobs.remaining_gb, None if math.isinf(problem.gpu_capacity) else jobs.gpus,
+        jobs.elapsed, alone, problem.size, chosen, problem.cache, problem.bandwidth,
+        problem.gpu_capacity,
+        "given" if searched else objective, mode, problem.eps,
     )  # fmt: skip
     if objective != "sjf":
         order = np.flatnonzero(running)
@@ -351,8 +348,8 @@ def _solve(
         multiplier = 0.0
     elif objective == "sjf" and choice:
         method = "shortest"
-    if objective != "given" and asked.current is not None:
-        _keep_idle(asked, asked.current, cache)
+    if objective != "given" and problem.current is not None:
+        _keep_idle(problem, problem.current, cache)
     filled = objective in ("max_min", "finish_time")
     fair = filled or mode == "maxmin_rate"
     certificate = StorageCertificate(
@@ -377,16 +374,16 @@ def _solve(
         objective,
         mode,
         certificate,
-        asked,
+        problem,
     )
 
 
-def _keep_idle(asked: Problem, current: Float64, cache: Float64) -> None:
-    """Let what no running job reads stay where it is, while there is room."""
-    left = asked.cache - float(cache.sum())
-    read = np.bincount(asked.dataset, _rates(asked.jobs), minlength=len(cache)) > 0.0
+def _keep_idle(problem: Problem, current: Float64, cache: Float64) -> None:
+    """Keep data that no running job reads, while there is room."""
+    left = problem.cache - float(cache.sum())
+    read = np.bincount(problem.dataset, _rates(problem.jobs), minlength=len(cache)) > 0.0
     idle = np.where(read, 0.0, current)
     if left <= 0.0 or not idle.any():
         return
-    keep = _reclaim_order(asked.dataset, read.astype(np.float64), asked.last_use)[::-1]
+    keep = _reclaim_order(problem.dataset, read.astype(np.float64), problem.last_use)[::-1]
     cache[keep] += fill_in_order(idle[keep], left)
