@@ -1,4 +1,4 @@
-"""Storage: cache and remote IO shared out among jobs, a limiter, nodes near cached data."""
+"""Storage: cache and remote IO divided among jobs, a limiter, nodes near cached data."""
 
 from hivecore._storage import RemoteIOLimiter, greedy_cache
 from hivecore.storage.allocation import (

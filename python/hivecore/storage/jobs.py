@@ -1,4 +1,4 @@
-"""The jobs that cache and remote IO are shared out to, as columns."""
+"""The jobs that share cache and remote IO, as columns."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any

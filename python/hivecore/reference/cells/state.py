@@ -113,7 +113,7 @@ class State:
         return sum(leaf not in self.pair for leaf in held)
 
     def idle(self, cell: PhysicalCell) -> int:
-        """Healthy leaves that nobody holds."""
+        """Healthy leaves that no group holds."""
         free = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is None)
         return sum(leaf not in self.bad for leaf in free)
 

@@ -1,8 +1,8 @@
 """What follows from the quotas and the owners in them (sections 1.4 and 3 of the specification).
 
-Everything is worked out anew: requests and use from the leaves up, minimums and runtimes from the
-roots down. A dimension that a quota has no maximum of is none of its business: what its owners ask
-of it does not count there. A dimension of which there were fractions is shared out in thousandths.
+Everything is computed from scratch: requests and usage from the leaves up, minimums and runtimes
+from the roots down. A quota ignores dimensions that it has no maximum of. A dimension with
+fractions is divided in thousandths.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,17 +58,17 @@ class Limits(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A request with what has become of it."""
+    """An owner: its request, and how many of its members run."""
 
     request: Any
     members: int = 0
-    """How many of them run; 0: it is pending."""
+    """How many run; 0: it waits."""
     start: int = 0
-    """Owners that run were admitted in this order."""
+    """The place in the order of admission."""
     may_borrow: bool = True
 
     def held(self, members: int | None = None) -> Vector:
-        """What so many members take; ``None``: those that run."""
+        """What this number of members takes; ``None``: the running ones."""
         count = self.members if members is None else members
         return {name: amount * count for name, amount in exactly(self.request.amounts).items()}
 
@@ -97,17 +97,17 @@ def figures_of(tree: Any, taken: Mapping[str, Vector] | None = None) -> Figures:
 
     :param taken: by tree, what is taken off its total beside what quotas outside of it use.
     """
-    found = Figures()
+    figures = Figures()
     for name in reversed(tree.in_order()):
-        _add_up(tree, name, found)
+        _add_up(tree, name, figures)
     for root in tree.roots():
-        found.totals[root] = _net_total(tree, root, found, (taken or {}).get(root, {}))
-        _settle(tree, tree.children("", root), found.totals[root], found)
-        _share_out(tree, tree.children("", root), found.totals[root], found, root)
-    return found
+        figures.totals[root] = _net_total(tree, root, figures, (taken or {}).get(root, {}))
+        _settle(tree, tree.children("", root), figures.totals[root], figures)
+        _divide(tree, tree.children("", root), figures.totals[root], figures, root)
+    return figures
 
 
-def _add_up(tree: Any, name: str, found: Figures) -> None:
+def _add_up(tree: Any, name: str, figures: Figures) -> None:
     quota = tree.quotas[name]
     owners = [owner for owner in tree.owners.values() if owner.request.quota == name]
     below = [child for child in tree.children(name) if not tree.quotas[child].outside]
@@ -116,26 +116,26 @@ def _add_up(tree: Any, name: str, found: Figures) -> None:
     request, limited, claim, used, firm, guaranteed = vectors
     for d, most in quota.max.items():
         request[d] = sum(owner.held(owner.request.count).get(d, 0) for owner in owners)
-        request[d] += sum(found.limited[child].get(d, 0) for child in below)
+        request[d] += sum(figures.limited[child].get(d, 0) for child in below)
         if not lends:
             request[d] = max(request[d], quota.min.get(d, 0))
         own = sum(owner.held().get(d, 0) for owner in owners)
-        used[d] = own + sum(found.used[child].get(d, 0) for child in below)
+        used[d] = own + sum(figures.used[child].get(d, 0) for child in below)
         # What is used beyond a maximum that was lowered meanwhile counts until it ends.
         claim[d] = min(request[d], most)
         limited[d] = min(request[d], max(most, used[d])) if tree.counts_beyond_max else claim[d]
         firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
-        firm[d] += sum(found.firm[child].get(d, 0) for child in below)
-        allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
+        firm[d] += sum(figures.firm[child].get(d, 0) for child in below)
+        allocated = own + sum(figures.guaranteed[child].get(d, 0) for child in below)
         # What runs is kept even beyond a maximum that was lowered meanwhile.
         allocated = min(allocated, tree.most(d))
         guaranteed[d] = min(max(allocated, quota.min.get(d, 0)), max(most, used[d]))
-    found.request[name], found.limited[name], found.used[name] = request, limited, used
-    found.claim[name], found.firm[name], found.guaranteed[name] = claim, firm, guaranteed
+    figures.request[name], figures.limited[name], figures.used[name] = request, limited, used
+    figures.claim[name], figures.firm[name], figures.guaranteed[name] = claim, firm, guaranteed
 
 
-def _net_total(tree: Any, root: str, found: Figures, taken: Vector) -> Vector:
-    """What is there for the quotas at the top of a tree."""
+def _net_total(tree: Any, root: str, figures: Figures, taken: Vector) -> Vector:
+    """What the quotas at the top of a tree have in all."""
     total = dict(tree.totals.get(root, {}))
     for d, amount in taken.items():
         total[d] = total.get(d, 0) - amount
@@ -145,7 +145,7 @@ def _net_total(tree: Any, root: str, found: Figures, taken: Vector) -> Vector:
                 total[d] = total.get(d, 0) - amount
     for name in tree.children("", root):
         if tree.quotas[name].outside:
-            for d, amount in found.used[name].items():
+            for d, amount in figures.used[name].items():
                 total[d] = total.get(d, 0) - amount
     return {d: max(amount, 0) for d, amount in total.items()}
 
@@ -181,49 +181,49 @@ def _minimums(tree: Any, quotas: list[Limits], d: str, amount: Any) -> Vector:
     return minimums
 
 
-def _share_out(tree: Any, children: list[str], amounts: Vector, found: Figures, key: str) -> None:
+def _divide(tree: Any, children: list[str], amounts: Vector, figures: Figures, key: str) -> None:
     for name in children:
         outside = tree.quotas[name].outside
-        found.runtime[name] = dict(tree.quotas[name].max) if outside else {}
+        figures.runtime[name] = dict(tree.quotas[name].max) if outside else {}
     inside = [name for name in children if not tree.quotas[name].outside]
     for d in sorted({d for name in inside for d in tree.quotas[name].max}):
-        _share_out_one(
+        _divide_dimension(
             tree,
             [name for name in inside if d in tree.quotas[name].max],
             d,
             amounts.get(d, 0),
-            found,
+            figures,
             key,
         )
     for name in inside:
-        _share_out(tree, tree.children(name), found.runtime[name], found, name)
+        _divide(tree, tree.children(name), figures.runtime[name], figures, name)
 
 
-def _share_out_one(
-    tree: Any, names: list[str], d: str, amount: Any, found: Figures, key: str
+def _divide_dimension(
+    tree: Any, names: list[str], d: str, amount: Any, figures: Figures, key: str
 ) -> None:
     quotas, unit = [tree.quotas[name] for name in names], tree.unit(d)
-    if sum(found.limited[name][d] for name in names) <= amount:
+    if sum(figures.limited[name][d] for name in names) <= amount:
         # Where the parent has little because little is asked for, no minimum is missing.
-        minimums = {name: found.minimum[name][d] for name in names}
+        minimums = {name: figures.minimum[name][d] for name in names}
     else:
         minimums = _minimums(tree, quotas, d, amount)
     claims = []
     for quota in quotas:
         least = minimums[quota.name]
         if tree.guarantee:
-            least = max(least, found.guaranteed[quota.name][d])
+            least = max(least, figures.guaranteed[quota.name][d])
         lends = quota.lends and not tree.guarantee
-        claim, weight = found.claim[quota.name][d], quota.weight.get(d, 0)
+        claim, weight = figures.claim[quota.name][d], quota.weight.get(d, 0)
         claims.append(Claim(claim // unit, least // unit, weight // unit, lends))
     runtimes, rounds = water_fill(int(amount // unit), claims)
     for quota, runtime in zip(quotas, runtimes, strict=True):
-        found.runtime[quota.name][d] = runtime * unit
-    found.rounds[key, d] = int(amount // unit), names, claims, rounds
+        figures.runtime[quota.name][d] = runtime * unit
+    figures.rounds[key, d] = int(amount // unit), names, claims, rounds
 
 
 def _scaled(minimums: Vector, scalable: set[str], amount: Any, unit: Fraction) -> Vector:
-    """Minimums that add up to what there is, of those that may be scaled."""
+    """Minimums scaled down to the amount, as far as they may be scaled."""
     fixed = sum(least for name, least in minimums.items() if name not in scalable)
     names = [name for name in minimums if name in scalable]
     weights = [int(minimums[name] // unit) for name in names]

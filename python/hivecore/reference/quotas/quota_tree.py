@@ -1,6 +1,6 @@
-"""Elastic quotas with owners in them, and who is admitted (sections 1, 4, 8 of the specification).
+"""Elastic quotas: which owners are admitted (sections 1, 4, 8 of the specification).
 
-Nothing is kept but the quotas, the owners and the totals; see `figures` for what follows.
+Only the quotas, the owners and the totals are stored; `figures` computes everything else.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["Answer", "QuotaTree"]
 
 
 class Answer(NamedTuple):
-    """What becomes of some owners who have to be admitted together."""
+    """The decision on owners that have to be admitted together."""
 
     outcome: str
     victims: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class QuotaTree:
     ) -> None:
         self.limit, self.check_ancestors = limit, check_ancestors
         self.scale_min, self.guarantee = scale_min, guarantee
-        #: what is used beyond a maximum counts at the parent, where that limits anything
+        #: whether usage above a maximum counts at the parent
         self.counts_beyond_max = check_ancestors
         self.quotas: dict[str, Limits] = {}
         self.owners: dict[str, Owner] = {}
         self.totals: dict[str, Vector] = {}
         self.carved: set[str] = set()
-        #: the dimensions of which there were fractions: shared out in thousandths from then on
+        #: the dimensions with fractions, which are divided in thousandths
         self.fine: set[str] = set()
         self.starts = 0
 
@@ -69,7 +69,7 @@ class QuotaTree:
     # --- the tree
 
     def children(self, name: str, root: str | None = None) -> list[str]:
-        """By name; of "" those at the top of a tree."""
+        """The children by name; of "": the quotas at the top of a tree."""
         return sorted(
             quota.name
             for quota in self.quotas.values()
@@ -81,7 +81,7 @@ class QuotaTree:
         return sorted({"", *self.totals, *(self.tree_of(name) for name in self.quotas)})
 
     def in_order(self) -> list[str]:
-        """Parents before their children, these by name, tree by tree."""
+        """All quotas tree by tree, parents before children, these by name."""
         found: list[str] = []
 
         def visit(names: list[str]) -> None:
@@ -94,7 +94,7 @@ class QuotaTree:
         return found
 
     def path(self, name: str) -> list[str]:
-        """From the quota up."""
+        """The quota and its ancestors, from the quota up."""
         found = [name]
         while self.quotas[found[-1]].parent:
             found.append(self.quotas[found[-1]].parent)
@@ -107,7 +107,7 @@ class QuotaTree:
     # --- changes
 
     def set_quota(self, quota: Any) -> None:
-        """A new quota, or another form of one, wherever it is to be."""
+        """Add or replace a quota."""
         self._look_for_fractions(quota.max, quota.min, quota.weight)
         self.quotas[quota.name] = Limits.of(quota)
         self._something_happened()
@@ -128,7 +128,7 @@ class QuotaTree:
         self._something_happened()
 
     def admit(self, name: str, members: int) -> None:
-        """So many more members run."""
+        """Admit more members."""
         owner = self.owners[name]
         start = owner.start
         if owner.members == 0:
@@ -151,7 +151,7 @@ class QuotaTree:
     # --- decisions
 
     def decide(self, asked: Mapping[str, int]) -> Answer:
-        """Whether these owners can have so many members more, all of them or none."""
+        """Whether these owners can get these members, all of them or none."""
         figures = figures_of(self, self._taken(asked))
         plain = self._admitted(asked, figures)
         if plain.outcome == "bind" or self._firm_refusal(asked, figures):
@@ -162,7 +162,7 @@ class QuotaTree:
     def preempt_within(
         self, asked: Mapping[str, int], budgets: Sequence[tuple[Iterable[str], int]] = ()
     ) -> Answer:
-        """The same at the cost of those of lower priority in the same quota."""
+        """The same if owners of lower priority in the same quota leave."""
         plain = self._admitted(asked)
         ((name, _),) = asked.items()
         mine = self.owners[name].request
@@ -197,7 +197,7 @@ class QuotaTree:
         return Answer("preempt", tuple(sorted(gone, key=self._importance)))
 
     def revocable(self, name: str) -> tuple[str, ...]:
-        """Who has to go so that a quota uses no more than its runtime (section 4.2)."""
+        """The owners to evict so that a quota uses no more than its runtime (section 4.2)."""
 
         def over(gone: set[str]) -> bool:
             figures = self._without(gone).figures()
@@ -224,7 +224,7 @@ class QuotaTree:
         return figures_of(self)
 
     def _without(self, gone: set[str]) -> "QuotaTree":
-        """The tree when these are pending."""
+        """The tree if these owners wait."""
         other = QuotaTree(
             limit=self.limit,
             check_ancestors=self.check_ancestors,
@@ -240,7 +240,7 @@ class QuotaTree:
         return other
 
     def _importance(self, name: str) -> tuple[int, int]:
-        """The most important first."""
+        """The owners, the most important first."""
         owner = self.owners[name]
         return -owner.request.priority, owner.start
 
@@ -258,14 +258,14 @@ class QuotaTree:
         return sums
 
     def _wanted(self, name: str) -> set[str]:
-        """The dimensions that an owner takes something of and that count at its quota."""
+        """The dimensions that an owner uses and that its quota counts."""
         request = self.owners[name].request
         return {
             d for d, amount in request.amounts if amount and d in self.quotas[request.quota].max
         }
 
     def _checked(self, asks: Mapping[str, int]) -> dict[str, set[str]]:
-        """By place, the dimensions in which its limit applies to an owner that asks."""
+        """By quota, the dimensions in which its limit applies to an owner."""
         checked: dict[str, set[str]] = {}
         for name in asks:
             quota = self.owners[name].request.quota
@@ -274,7 +274,7 @@ class QuotaTree:
         return checked
 
     def _taken(self, asks: Mapping[str, int]) -> dict[str, Vector]:
-        """By tree, what owners of outside quotas take off its total, if others ask beside them."""
+        """By tree, what the requests of outside quotas subtract from its total."""
         taken: dict[str, Vector] = {}
         outside = {n for n in asks if self.quotas[self.owners[n].request.quota].outside}
         for name in outside if len(outside) < len(asks) else ():
@@ -298,7 +298,7 @@ class QuotaTree:
         return "" if place.startswith("/") else place
 
     def _used(self, place: str, figures: Figures) -> Vector:
-        """Of a quota, or of all that share a tree's total."""
+        """The usage of a quota, or of all quotas that share the total of a tree."""
         if not place.startswith("/"):
             return figures.used[place]
         found: Vector = {}
@@ -381,7 +381,7 @@ class QuotaTree:
         used.update(figures.used)
 
         def lacking(place: str, gone: Iterable[str] = (), figures: Figures = figures) -> set[str]:
-            """The dimensions in which too much would be used."""
+            """The dimensions in which a limit would be exceeded."""
             freed = [self.owners[name] for name in gone]
             below = [owner for owner in freed if place in self._places(owner.request.quota)]
             runtime = self._runtime(place, figures)
@@ -395,7 +395,7 @@ class QuotaTree:
             }
 
         def over(name: str, gone: Iterable[str]) -> Vector:
-            """How much more than its runtime a quota uses, by dimension."""
+            """By how much a quota exceeds its runtime, by dimension."""
             found = {}
             for d, amount in figures.used[name].items():
                 left = amount - sum(
@@ -443,11 +443,11 @@ class QuotaTree:
         return tuple(sorted(gone, key=self._importance))
 
     def _counted(self, owner: Owner, d: str) -> int:
-        """What an owner's use counts for."""
+        """The part of an owner's usage that counts."""
         return owner.held().get(d, 0) if d in self.quotas[owner.request.quota].max else 0
 
     def _weakest(self, name: str, useful: set[str], gone: Iterable[str]) -> str | None:
-        """Who leaves first, of those in a quota who have any of this."""
+        """The owner to evict first, of those in a quota that use one of these dimensions."""
         able = [
             other
             for other, owner in self.owners.items()

@@ -1,4 +1,4 @@
-"""How a parent's amount is shared out among its children (section 2 of the specification)."""
+"""The amount of a parent divided among its children (section 2 of the specification)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,30 +7,29 @@ __all__ = ["Claim", "Round", "shares", "water_fill"]
 
 
 class Claim(NamedTuple):
-    """What a child asks of one dimension; the order of claims is that of the children's names."""
+    """The request of a child in one dimension; claims are in the order of the children's names."""
 
     request: int
     minimum: int
-    """What it has in any case while it asks for that much."""
+    """What it gets in any case, if it requests that much."""
     weight: int
     lent: bool = True
-    """Whether others may have what it does not ask for of its minimum."""
+    """Whether other children may use the part of its minimum that it does not request."""
 
 
 class Round(NamedTuple):
-    """One pass over those who still want more."""
+    """One pass over the children that still want more."""
 
     amount: int
     weight: int
-    """Of all of them together."""
+    """The sum of their weights."""
     shares: dict[int, int]
 
 
 def shares(amount: int, weights: Sequence[int]) -> list[int]:
     """The amount in proportion to the weights, to the unit.
 
-    Each part is rounded down; what is left goes, a unit each, to those with the largest remainders,
-    the first of equals.
+    Each part is rounded down; the units left over go to the largest remainders (ties: first).
     """
     total = sum(weights)
     parts = [divmod(weight * amount, total) for weight in weights]
@@ -42,7 +41,7 @@ def shares(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 def water_fill(amount: int, claims: Sequence[Claim]) -> tuple[list[int], list[Round]]:
-    """What each child may use, and the rounds in which it was found."""
+    """What each child may use, and the rounds that lead to it."""
     runtimes = []
     hungry = []
     for child, claim in enumerate(claims):

@@ -1,4 +1,4 @@
-"""Who holds which block, and who may evict: the master's side of replica-aware caching.
+"""Which worker holds and may evict which block: the master's side of replica-aware caching.
 
 The directory knows the set of holders of every block. Each change of a set has to be learnt by the
 workers that count the block's other copies:
@@ -137,7 +137,7 @@ class ReplicaDirectory:
     # Parts
 
     def _add(self, worker: int, block: int) -> list[tuple[int, int]]:
-        """Who has to add what to its count of this block."""
+        """(worker, what it has to add to its count of this block)."""
         holders = self._holders.setdefault(block, set())
         if worker in holders:
             return []

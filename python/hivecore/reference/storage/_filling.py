@@ -79,7 +79,7 @@ def curved_level(
 
 
 class Filling:
-    """Max-min filling: all active jobs rise together; who cannot rise any more is frozen.
+    """Max-min filling: all active jobs rise together; a job that cannot rise any more is frozen.
 
     At a level, T = min(rate, level * slope / (1 - sag * level)), without a sag min(rate, level *
     slope).

@@ -1,4 +1,4 @@
-"""Remote IO shared out among jobs, for a cache that is given."""
+"""Remote IO divided among jobs, for a given cache."""
 
 from collections.abc import Iterable
 from math import inf
