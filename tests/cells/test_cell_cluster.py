@@ -735,7 +735,7 @@ def test_the_life_of_a_small_group_takes_few_python_frames():
     assert 0 < len(frames) <= 12, frames
 
 
-def test_the_lightest_group_to_release_is_named_whoever_owns_it():
+def test_the_lightest_group_to_release_is_named_of_any_tenant():
     cluster = two_tenants()
     start(cluster, "large", "A", [(3, 4)], priority=-1)
     start(cluster, "small", "B", [(1, 4)], priority=-1)

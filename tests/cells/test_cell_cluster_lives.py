@@ -494,7 +494,7 @@ def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(20))
-def test_as_in_a_private_cluster_whoever_runs_on_what_is_idle(seed):
+def test_as_in_a_private_cluster_whatever_runs_on_idle_cells(seed):
     """The same with opportunistic groups in the way, and groups that have to be in one cell."""
     rng = np.random.default_rng(seed)
     spec = owned_to_the_last_leaf(rng)

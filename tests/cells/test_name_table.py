@@ -46,7 +46,7 @@ def test_a_name_is_among_others_if_a_set_has_it(known, others):
     assert found.tolist() == [name in set(others) for name in known]
 
 
-def test_many_names_are_told_apart():
+def test_many_names_are_distinguished():
     known = [f"rack{i}/{i * i}" for i in range(5000)]
     table = NameTable(tuple(known))
     assert table.among(tuple(reversed(known))).all()

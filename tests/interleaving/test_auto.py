@@ -134,7 +134,7 @@ def test_what_the_exact_program_refuses_is_grouped_by_matchings(weight):
     assert sorted(found.groups[0]) == [0, 1]
 
 
-def test_a_grouper_makes_the_groups_of_auto_unless_told_otherwise():
+def test_a_grouper_uses_method_auto_by_default():
     rng = np.random.default_rng(1)
     rows = rng.random((6, 4))[rng.integers(0, 6, 40)]
     grouper = Grouper(4, 14)

@@ -465,7 +465,7 @@ def test_backfill_never_delays_the_reservation_of_the_head(seed, exact):
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_nobody_starves_under_ageing(seed):
+def test_no_job_starves_under_ageing(seed):
     rng = Random(seed)
     queues = TenantQueues(ageing=Fraction(1, 2))
     queues.push(QueuedJob("low", "a", 1, priority=0), 0)

@@ -68,7 +68,7 @@ def test_a_filter_holds_back(answer):
     assert len(queues) == 1
 
 
-def test_pre_dequeue_is_called_for_who_leaves_alone():
+def test_pre_dequeue_is_called_only_for_jobs_that_leave():
     seen = []
     plugin = Plugin(pre_dequeue=seen.append, filter=lambda job: job.name != "a1")
     queues = filled(["a1", "a2"])
@@ -201,7 +201,7 @@ def test_what_lacks_capacity_says_nothing_of_its_kind_and_what_is_refused_does()
     assert asked_for(queues, capacity=Capacity(2)) == (None, ["small"])
 
 
-def test_nobody_is_asked_for_100000_parked_jobs():
+def test_no_plugin_is_called_for_100000_parked_jobs():
     queues = TenantQueues(order="round-robin")
     for i in range(100_000):
         queues.push(QueuedJob(f"a{i}", f"t{i % 10}", 1, kind=1 + i // 10 % 50), 0)
@@ -267,7 +267,7 @@ def test_check_sees_what_is_parked_and_offered(damage):
         queues.check()
 
 
-def test_check_sees_who_offers():
+def test_check_sees_which_tenants_offer_a_job():
     queues = kinds("a1.1 b2.1")
     queues.park("a", 1)
     queues._tenants["a"].offers = True

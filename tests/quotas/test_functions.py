@@ -52,7 +52,7 @@ def test_water_fill_names_what_is_wrong(arguments, error, match):
             water_fill_rounds(*arguments)
 
 
-def test_nobody_shares_nothing():
+def test_an_amount_without_children_has_no_shares():
     empty = np.empty((2, 0), dtype=np.int64)
     assert water_fill(5, [], [], []).tolist() == []
     assert water_fill(5, [], [], [], []).tolist() == []

@@ -155,7 +155,7 @@ def test_names_of_any_letters_are_kept():
 # --- a restart
 
 
-def test_owners_recovered_in_any_order_are_the_same_but_for_who_came_first():
+def test_the_order_of_recovery_matters_only_for_the_order_of_admission():
     tree = tree_with_owners()
     requests = [(tree.request(name), tree.members(name)) for name in tree.owners]
     empty = tree.copy()
@@ -181,7 +181,7 @@ def test_those_recovered_first_count_as_admitted_first():
         assert QuotaTree.from_bytes(tree.to_bytes()).overusers("q") == order[1:]
 
 
-def test_whatever_the_limits_say_who_runs_is_charged():
+def test_recovered_owners_count_whatever_the_limits():
     tree = QuotaTree([Quota("q", max={"x": 1})])
     tree.recover(request("large", "q", {"x": 2**61}, preemptible=False), 1)
     assert tree.status("q").used == {"x": 2**61}

@@ -106,7 +106,7 @@ def test_between_steps_usage_is_off_by_less_than_one_in_1400(changes, now, half_
 
 @examples(100)
 @given(st.lists(st.tuples(st.integers(0, 5000), USED), max_size=6), st.integers(1, 40), st.data())
-def test_in_whatever_order_it_is_told_and_whatever_is_asked_in_between(changes, half_life, data):
+def test_the_order_of_records_and_reads_in_between_do_not_matter(changes, half_life, data):
     moments = [0, 70, 2500, 5000, 5001, 9000]
     expected = [history_of(sorted(changes), half_life).usage("a", now) for now in moments]
     history = UsageHistory(half_life)

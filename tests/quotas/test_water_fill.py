@@ -132,7 +132,7 @@ def test_rounds_add_up_to_what_is_given(amount, children):
 
 @examples(300)
 @given(AMOUNTS, st.lists(CHILD, max_size=9))
-def test_nobody_gets_more_than_he_asks_for_or_less_than_his_base(amount, children):
+def test_no_child_gets_more_than_its_request_or_less_than_its_base(amount, children):
     runtimes, least = filled(amount, children), bases(children)
     for (request, minimum, weight, lends), runtime, base in zip(
         children, runtimes, least, strict=True

@@ -269,7 +269,7 @@ def test_the_proof_notices_what_is_wrong(changes, says):
         decision.verify(made)
 
 
-def test_the_proof_tells_domains_of_one_name_apart():
+def test_the_proof_distinguishes_domains_of_equal_names():
     made = NetworkTopology(["rack"], {"n1": {}, "n2": {"rack": "n1"}})
     assert made.domain("n1")[:1] == made.domain("n2")[:1]
     made.set_slots([1, 1])
@@ -288,7 +288,7 @@ def test_a_saved_state_whose_owners_take_what_there_is_not_is_refused():
         NetworkTopology.from_bytes(seal(b"HCNT", 2, json.dumps(state).encode()))
 
 
-def test_nobody_is_placed_on_an_unhealthy_node_and_owners_stay():
+def test_no_pod_is_placed_on_an_unhealthy_node_and_owners_stay():
     made = small()
     made.commit(made.schedule(TopologyRequest("g", 6)))
     before = made.placement("g")
@@ -475,7 +475,7 @@ def test_a_node_comes_as_the_last_of_its_domain_and_gangs_go_there():
     assert made.domain("lone")[-1] == "lone" and made.free("lone")["slots"] == 0
 
 
-def test_a_node_goes_with_the_owners_who_have_pods_there():
+def test_removing_a_node_releases_the_owners_with_pods_there():
     made = small()
     for name, pods in (("a", 3), ("b", 4), ("c", 2)):
         made.commit(made.schedule(TopologyRequest(name, pods)))

@@ -14,14 +14,14 @@
 // item's next use changes by an access: a hit moves it in the heap, a miss replaces the root if
 // that is used later than the newcomer, and else bypasses the newcomer.
 // The predictions depend on the jobs' clocks. A change of these (a job comes, goes, or changes its
-// rate) makes all of them stale: they are computed anew before the next access, O(residents * jobs)
-// however many changes there were. A job that runs ahead of or behind its clock is predicted as if
-// it kept its rate from its start; `set_rate` with the true time puts that right.
+// rate) makes all of them stale: they are computed again before the next access, O(residents *
+// jobs) however many changes there were. A job that runs ahead of or behind its clock is predicted
+// as if it kept its rate from its start; `set_rate` with the true time puts that right.
 //
 // Invariants: slot_[item] is the item's place in the heap plus one, 0 for absent ones; unless
 // stale, every key in the heap is next_use() of its item, given the jobs' present places. Ties are
 // broken, so the victims do not depend on how the heap lies: a saved state is the jobs and one bit
-// per item, and all else is computed anew.
+// per item, and all else is computed again.
 #pragma once
 
 #include <cstdint>

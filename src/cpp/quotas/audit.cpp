@@ -1,4 +1,4 @@
-// What the state of a tree has to be, worked out anew.
+// The state that a tree must have, computed from scratch.
 
 #include <algorithm>
 

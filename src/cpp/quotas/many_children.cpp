@@ -158,7 +158,7 @@ std::int64_t ManyChildren::runtime(std::int64_t amount, std::int32_t child) {
     return claim.minimum + given;
 }
 
-// The rounds in which an amount is shared out.
+// The rounds in which an amount is divided.
 void ManyChildren::go_through(std::int64_t amount) {
     is_known_ = true;
     is_too_large_ = is_enough_ = false;
@@ -198,7 +198,7 @@ void ManyChildren::go_through(std::int64_t amount) {
     }
 }
 
-// What each weight gets in a round, and who gets a unit more; false: the numbers are too large.
+// What each weight gets in a round, and which children get one unit more; false: overflow.
 bool ManyChildren::share(Round& round, std::vector<Class>& hungry) {
     Wide total;
     for (const auto& one : hungry) {
@@ -218,7 +218,7 @@ bool ManyChildren::share(Round& round, std::vector<Class>& hungry) {
     if (left == 0) {
         return true;
     }
-    // The remainder of the last who gets a unit more.
+    // The remainder of the last child that gets one unit more.
     std::vector<std::pair<std::int64_t, std::int64_t>> among;
     for (const auto& one : hungry) {
         among.emplace_back(one.part.remainder, one.hungry);

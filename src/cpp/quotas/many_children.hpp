@@ -1,12 +1,12 @@
-// How an amount is shared out among very many children, for the runtime of a few of them.
+// Divides an amount among very many children, for the runtime of a few of them.
 //
-// `WaterFill` goes through all children in every round. Here those who may get more than their
-// minimum, the hungry, are in blocks: children of equal weight that follow one another, their rests
-// (what they ask for beyond the minimum) sorted, with sums. In a round all hungry children of a
-// block get the same part. One weight alone may get a unit more for some of its children only, the
-// first of them; the block in which the last of these is is gone through child by child. So a round
-// costs O(blocks * log(block)), and a change of a child O(block). The rounds are those of
-// `WaterFill`, and so are the runtimes, to the unit.
+// `WaterFill` visits all children in every round. Here the hungry children, which may get more than
+// their minimum, are in blocks of consecutive children of equal weight, with their rests (what they
+// request beyond the minimum) sorted and summed up. In a round all hungry children of a block get
+// the same share. For at most one weight only the first children get one unit more; the block with
+// the last of these is visited child by child. So a round costs O(blocks * log(block)), and a
+// change of a child O(block). The rounds are those of `WaterFill`, and so are the runtimes, to the
+// unit.
 //
 // A block has about the square root of the number of children; at least one for each weight.
 #pragma once

@@ -1,4 +1,4 @@
-// Who asks for a part of a quota: what each of so many members takes, and how many of them run.
+// The owners in quotas: what each of their members takes, and how many of these run.
 #pragma once
 
 #include <cstdint>

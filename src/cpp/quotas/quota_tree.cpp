@@ -439,8 +439,8 @@ std::int64_t QuotaTree::limited_request(QuotaId quota, int dimension) const {
     return std::min(asked, std::max(max, amount(kUsed, quota, dimension)));
 }
 
-// Tells the parents what the quota asks for now; false: a sum would be too large, and what the
-// quota asks for has to be put back and told again.
+// Adds the current request of the quota to those of its ancestors; false: a sum would be too large,
+// and the caller has to restore the request and push it again.
 bool QuotaTree::push_request(QuotaId quota, int dimension) {
     while (true) {
         const auto limited = limited_request(quota, dimension);

@@ -67,7 +67,7 @@ struct Options {
     bool check_ancestors = true;
     bool scale_min = true;
     bool guarantee = false;
-    bool parity = false;  // minimums are scaled as Koordinator does, on the path of who reads
+    bool parity = false;  // minimums are scaled as Koordinator does, on the path that is read
 };
 
 enum class Code : std::uint8_t { kNone, kRuntime, kMax, kMin, kTotal, kEvicted };
@@ -96,7 +96,7 @@ class QuotaTree {
     // --- dimensions and roots
 
     int dimensions() const { return stride_; }
-    // One that nobody uses and is not kept, a new one if need be; -1: there are too many.
+    // An unused dimension that is not kept, or a new one; -1: there are too many.
     int add_dimension(Dimensions kept);
     // How many quotas, owners and totals speak of it.
     std::int64_t uses(int dimension) const { return uses_[dimension]; }
@@ -115,7 +115,7 @@ class QuotaTree {
     // --- quotas
 
     // `position`: among the children of the parent; `outside`: at the top, with its maximum as
-    // runtime, before anything is shared out.
+    // runtime; its usage is subtracted before the rest is divided.
     QuotaId add_quota(std::int32_t parent, std::int32_t position, const Limits& limits,
                       bool outside);
     // The next two change nothing and return false if a sum would be above kMost.
@@ -150,7 +150,7 @@ class QuotaTree {
                                    std::span<const std::int64_t> dimensions) const;
     // Grows whenever room() may say something else, after refresh_all().
     std::uint64_t moves() const { return moves_; }
-    // How the amount of a parent in a dimension is shared out among its children.
+    // How the amount of a parent in a dimension is divided among its children.
     struct Sharing {
         std::int64_t amount = 0;
         std::vector<QuotaId> children;
@@ -188,11 +188,11 @@ class QuotaTree {
 
     // Whether all of these can be had together now.
     Verdict decide(std::span<const Ask> asks);
-    // The same at the cost of owners who use what other quotas are entitled to.
+    // The same if owners of quotas above their runtime may be evicted.
     Verdict decide(std::span<const Ask> asks, std::vector<OwnerId>& victims);
     // The same at the cost of these, as few as can be, the first are kept if possible.
     Verdict decide_without(std::span<const Ask> asks, std::vector<OwnerId>& victims);
-    // Who has to go so that a quota uses no more than its runtime, the most important first.
+    // The owners to evict so that a quota is within its runtime, the most important first.
     std::vector<OwnerId> revocable(QuotaId quota);
     // The quotas that use more than their runtime.
     std::vector<QuotaId> overused();
@@ -277,7 +277,7 @@ class QuotaTree {
         std::vector<QuotaId> changed;  // they ask for something else than `many` says
     };
 
-    // By parent and dimension; a copy starts anew.
+    // By parent and dimension; empty in a copy.
     struct AllKept : std::unordered_map<std::int64_t, Kept> {
         AllKept() = default;
         AllKept(const AllKept&) : unordered_map() {}

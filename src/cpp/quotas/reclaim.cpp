@@ -260,8 +260,8 @@ class QuotaTree::Reclaim {
         return wanted & over;
     }
 
-    // The weakest owner of the quota that is most over its runtime; -1: there is none. What is over
-    // only becomes less, so whoever is at the top with what he has now is the first.
+    // The weakest owner of the quota that exceeds its runtime most; -1: there is none. An excess
+    // only falls, so a candidate at the top of the heap whose excess is up to date is the first.
     OwnerId next() {
         for (take_others_if_due(); !candidates_.empty(); take_others_if_due()) {
             std::ranges::pop_heap(candidates_, ComesLater{*this});

@@ -1,14 +1,13 @@
-// How a parent's amount is shared out among its children, to the unit.
+// Divides the amount of a parent among its children, exactly.
 //
-// Everybody has a base: the minimum, or less if less is asked for and the rest is lent. What is
-// left is shared out by weight among the hungry, those who ask for more than their minimum, in
-// rounds: parts are rounded down, the units that are left over go to the largest remainders (the
-// first of equals), and what somebody gets beyond his request goes into the next round. The result
-// depends on these roundings, so the rounds are gone through as they are.
+// Each child has a base: its minimum, or its request if that is less and the child lends. The rest
+// is divided by weight among the hungry children, which request more than their minimum, in rounds:
+// shares are rounded down, the units left over go to the largest remainders (ties: the first
+// child), and what exceeds a child's request is divided in the next round. The result depends on
+// these roundings, so every round is computed.
 //
-// Products of a weight and an amount are compared exactly. Where both are small enough, a quotient
-// of floats is at most a little off and its remainder, modulo 2^64, says by how much; else 128
-// bits.
+// Products of a weight and an amount are compared exactly: if both are small, by a quotient of
+// floats that its remainder modulo 2^64 corrects; else in 128 bits.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +66,7 @@ class WaterFill {
     void share(std::int64_t amount, std::span<const std::int64_t> weights,
                std::span<std::int64_t> shares);
 
-    // What each round has given, for whoever wants to be told; fill() adds to it.
+    // A round of fill(): the amount, the hungry children, and their shares.
     struct Round {
         std::int64_t amount = 0;
         std::vector<std::int32_t> children;

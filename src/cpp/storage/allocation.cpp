@@ -72,7 +72,7 @@ class Solver {
         rate_ = own_rate_;
     }
 
-    // Who runs, and in what order.
+    // The running jobs, in their order.
     void admit() {
         if (problem_.objective == Objective::sjf) {
             shortest_.emplace(problem_, rate_);

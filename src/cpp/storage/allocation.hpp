@@ -1,4 +1,4 @@
-// Cache and remote IO shared out among training jobs (SiloD, EuroSys'23).
+// Divides cache and remote IO among training jobs (SiloD, EuroSys'23).
 //
 // A job that consumes f MB/s of a dataset of d GB, c of them in a uniform cache, and has b MB/s of
 // remote IO, runs at T = min(f, b / (1 - c/d)): it reads T * (1 - c/d) remotely. The cache of a

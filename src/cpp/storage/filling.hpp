@@ -1,7 +1,7 @@
 // Max-min fairness over cache and remote IO at once, by filling in stages (SiloD; Gavel, OSDI'20).
 //
 // All jobs rise together to a level: T_j = min(rate, level * slope / (1 - sag * level)), until the
-// remote IO or the GPU time is used up; who is held by that freezes there, the others go on.
+// remote IO or the GPU time is used up; jobs that need it are frozen there, the others go on.
 //
 // For given rates the least demand for remote IO is a knapsack. As the least of sums that are
 // concave in the level (with sag = 0), one per cache, it is concave itself. So from a level below

@@ -1,4 +1,4 @@
-// Remote IO shared out among jobs, for a cache that is given.
+// Divides remote IO among jobs, for a given cache.
 //
 // Job j reads `missed[j]` of what it consumes remotely, so its demand is rate * missed. Modes that
 // fill up to a level look for the root of a sum that is concave and piecewise linear in the level.
@@ -17,7 +17,7 @@ struct IoRequest {
     std::span<const double> missed;
     std::span<const double> cap;          // `maxmin_rate`: no job needs more rate than this,
     std::span<const double> slope;        // and per unit of level it rises by this
-    std::span<const std::int64_t> order;  // `priority`: who comes first; empty: as they arrived
+    std::span<const std::int64_t> order;  // for `priority`; empty: by arrival
     double bandwidth;
 };
 

@@ -2,7 +2,7 @@
 //
 // Each step takes the job that would end first with the cache and the remote IO that are left, and
 // gives it all that it needs. What is left only shrinks, so a key that was computed earlier is
-// never too large: only the smallest key has to be computed anew before its job is taken.
+// never too large: only the smallest key has to be computed again before its job is taken.
 #pragma once
 
 #include <span>

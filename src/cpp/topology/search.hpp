@@ -1,17 +1,17 @@
-// The best way to have so many pods in a domain: a knapsack over its nodes, from the last to the
-// first, with a row of the least costs of every number of pods. A domain is left out, or is touched
-// and starts with a copy of the row, to which its own cost is added at its end.
+// The best placement of a number of pods in a domain: a knapsack over its nodes, from the last to
+// the first. A row has the least cost of every number of pods. A domain is left out, or it is used:
+// then it starts with a copy of the row, and its own cost is added at its end.
 //
-// Nodes are full but for the last one, so a row says what it costs to have room for so many pods.
-// Where a level has a multiple, or a limit, a domain of it starts with an empty row, and each
-// number of pods that it may get is tried with what is left for those behind it.
+// All nodes but the last one are filled, so a row has the costs of having room for that many pods.
+// If a level has a multiple or a limit, its domains start with an empty row, and each allowed
+// number of pods is tried with what is left for the domains behind.
 //
-// Going back from the first node on, whoever is touched in one of the best ways is, and of those
-// with a multiple the most pods are taken; so of equals the one with most pods in the first place
-// is found.
+// The placement is read from the first node on: each domain that some best placement uses is used,
+// with the most pods if there is a multiple. So among equal placements the one with the most pods
+// on the first nodes is found.
 //
-// A gang may have two roles: pods, and others that take something else. A row then has a cell for
-// every pair of numbers, and a node serves any of some pairs.
+// A gang may have two roles: pods, and others with other amounts. A row then has a cell for every
+// pair of numbers, and each node has a list of the pairs that fit.
 #pragma once
 
 #include <algorithm>

@@ -102,7 +102,7 @@ def test_a_pin_is_bound_for_ever_and_used_only_by_its_number(make):
     assert scheduler.bindings(1, LEAF).tolist() == [-1] * 4
 
 
-def test_a_chain_that_nobody_owns_a_part_of_can_still_be_scavenged(make):
+def test_opportunistic_groups_use_a_chain_without_owners(make):
     scheduler = make([(0, 0, NODE, 1)], chains=[*RACKS, ([2], 3, 1)])
     assert ask(scheduler, [1], chain=1).reason == CAPACITY
     assert pods(scheduler, run(scheduler, [2], chain=1, priority=-1)) == [[20, 21]]
@@ -233,7 +233,7 @@ def test_the_relaxed_split_counts_every_level_in_between(make):
     assert ask(scheduler, [2]).pods == [[2, 3]]
 
 
-def test_a_relaxed_split_takes_what_nobody_is_owed(make):
+def test_a_relaxed_split_takes_cells_that_no_tenant_is_owed(make):
     scheduler = make([(0, 0, NODE, 2)])
     run(scheduler, [4])  # node 0
     scheduler.set_health(4, 8, False)  # its buddy, the only listed node
@@ -333,7 +333,7 @@ def test_opportunistic_groups_go_where_guaranteed_ones_come_last(make):
     assert nodes == [5, 4, 3, 2, 1, 4]  # nobody's rack, the promised one, that in use
 
 
-def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
+def test_a_single_pod_takes_the_unit_without_evictions(make):
     # Two nodes that are used alike; on the first one opportunistic work holds the other leaves.
     scheduler = make([(0, 0, NODE, 2)])
     _, second = (run(scheduler, [3], suggested=[node]) for node in (0, 1))
@@ -356,7 +356,7 @@ def test_of_equal_evictions_those_leave_the_fewest_idle_leaves_beside_the_pod(ma
     assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[4, 5]], [2])
 
 
-def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobody_is(make_kernel):
+def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_units_go_to_idle_cells(make_kernel):
     scheduler = make_kernel([(0, 0, NODE, 2), (1, 0, NODE, 2)])
     first = run(scheduler, [3], suggested=[0])
     run(scheduler, [3], suggested=[1])
@@ -380,7 +380,7 @@ def test_as_if_alone_pods_of_a_gang_change_places_where_a_guest_is_in_the_way(ma
         assert (plan.outcome, large, small) == (BIND, [0, 1, 2, 3], [5, 6])
 
 
-def test_as_if_alone_who_is_asked_again_when_its_victims_have_gone_binds(make_kernel):
+def test_as_if_alone_a_retried_group_binds_once_its_victims_have_left(make_kernel):
     scheduler = make_kernel([(0, 0, 2, 1)], chains=[([2, 2], 1, 1)])
     run(scheduler, [1], priority=-1, suggested=[0])
     run(scheduler, [2], priority=-1, suggested=[1])
@@ -764,7 +764,7 @@ def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(m
     assert (plan.outcome, plan.downgrades, plan.pods) == (BIND, [lazy], [[8, 9, 10, 11]])
 
 
-def test_nobody_is_evicted_for_cells_to_which_a_more_important_group_is_promoted(make_kernel):
+def test_no_group_is_evicted_for_cells_to_which_a_more_important_group_is_promoted(make_kernel):
     scheduler = make_kernel([(0, 0, NODE, 2)])
     low = run(scheduler, [4])
     lazy = run(scheduler, [4], lazy=True, priority=5)
@@ -798,7 +798,7 @@ def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_
     assert ask(scheduler, [4], priority=3).outcome == BIND
 
 
-def test_merged_cells_are_booked_in_the_order_of_the_leaves_whoever_is_on_them(make_kernel):
+def test_merged_cells_are_booked_in_the_order_of_the_leaves_whatever_runs_there(make_kernel):
     pools = [(0, 0, 2, 3), (1, 0, 1, 2), (1, 0, 4, 1)]
     scheduler = make_kernel(pools, chains=[([2, 2, 2, 2], 2, 2)])
     scheduler.restore(0, 2, True, False, [[4, 5, 6, 7]], [[(0, leaf) for leaf in range(4, 8)]])

@@ -60,7 +60,7 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(15))
-def test_whoever_fits_is_promoted_when_others_leave(made, seed):
+def test_downgraded_groups_that_fit_are_promoted_when_others_leave(made, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)

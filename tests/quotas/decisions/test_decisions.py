@@ -33,7 +33,7 @@ def test_sums_stay_within_62_bits_wherever_they_come_together():
     assert tree.to_bytes() == before
 
 
-def test_the_64th_dimension_is_the_last_and_those_nobody_speaks_of_make_room():
+def test_the_64th_dimension_is_the_last_and_unused_dimensions_make_room():
     tree = QuotaTree([Quota(f"q{i}", max={f"d{i}": 1}) for i in range(64)])
     before = tree.to_bytes()
     with pytest.raises(ValueError, match="dimension 'more': there are 64 already"):
@@ -116,7 +116,7 @@ def test_several_decisions_are_carried_out_together_or_not_at_all():
     tree.check()
 
 
-def test_what_nobody_speaks_of_any_more_is_unknown_as_if_it_had_never_been():
+def test_a_dimension_that_is_no_longer_used_is_unknown():
     tree = QuotaTree([Quota("a", max={"y": 1})])
     before = tree.to_bytes()
     tree.set_quota(Quota("n", max={"x": 1}, tree="other"))

@@ -111,7 +111,7 @@ def test_each_change_that_is_named_admits(settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_nobody_is_named_who_might_as_well_stay(settings):
+def test_each_named_owner_is_necessary(settings):
     """With one of them less it does not fit."""
     seen = 0
     for life, _ in lives(settings, 24, 60):
@@ -155,7 +155,7 @@ def test_no_limit_could_be_raised_by_a_unit_less(settings):
     assert SCALE < 1 or seen > 20
 
 
-def test_who_runs_may_be_told_what_keeps_it_from_growing():
+def test_a_running_owner_gets_the_reason_why_it_cannot_grow():
     tree = QuotaTree([Quota("a", max={"x": 2})], total={"x": 2})
     tree.commit(tree.schedule(QuotaRequest("o", "a", {"x": 2}, count=2, min_count=1)))
     explanation = tree.explain("o")
@@ -166,7 +166,7 @@ def test_who_runs_may_be_told_what_keeps_it_from_growing():
     )
 
 
-def test_who_was_evicted_and_may_reclaim_instead_of_borrowing_is_told_so():
+def test_an_evicted_owner_that_may_reclaim_but_not_borrow_gets_that_reason():
     """o would borrow in p, which o2 of the other child is over for."""
     quotas = [
         Quota("p", max={"x": 9}, min={"x": 2}, weight={}),

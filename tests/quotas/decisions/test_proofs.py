@@ -180,7 +180,7 @@ def test_each_limit_is_noticed_by_its_rule_and_no_other(preemptible, rule, happe
     assert who_notices(decision, tree) == [rule]
 
 
-def test_who_waits_claims_nothing_and_a_victim_nobody_knows_is_noticed():
+def test_an_owner_that_waits_claims_nothing_and_an_unknown_victim_is_noticed():
     tree = pressed()
     decision = tree.schedule("o")
     assert not is_noticed(changed(decision, outcome="wait", victims=()), tree)
@@ -190,7 +190,7 @@ def test_who_waits_claims_nothing_and_a_victim_nobody_knows_is_noticed():
         changed(decision, victims=()).verify(tree)
 
 
-def test_who_is_preempted_in_the_same_quota_may_make_room_for_one_who_borrows():
+def test_a_victim_in_the_same_quota_may_make_room_for_an_owner_that_borrows():
     """The maximum counts then, not the runtime."""
     quotas = [
         Quota("a", max={"x": 10}, weight={"x": 1}),

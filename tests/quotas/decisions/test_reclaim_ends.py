@@ -37,7 +37,7 @@ def begun(rng, start, requests):
 
 
 @pytest.mark.parametrize("make", [Kernel, Plain])
-def test_two_who_borrow_in_turn_would_evict_each_other_for_ever(make):
+def test_two_owners_that_borrow_in_turn_would_evict_each_other_forever(make):
     start = two_who_grow(make)
     ruled = Search(start)
     assert ruled.cycle is None

@@ -8,7 +8,7 @@
 // million accesses.
 //
 // With sizes: on a miss residents leave in the order of farthest next use, but only those that are
-// used later than the newcomer; if that does not make room, nobody leaves and the newcomer is
+// used later than the newcomer; if that does not make room, no block leaves and the newcomer is
 // bypassed. This is a heuristic, as the optimum is NP-hard: an item is worth one hit, but takes its
 // bytes.
 //

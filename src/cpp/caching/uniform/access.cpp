@@ -57,7 +57,7 @@ namespace {
 // A sweep costs a word per 64 items; it replaces about half a nanosecond per access.
 constexpr std::int64_t kItemsPerAccess = 32;
 constexpr std::int64_t kShort = 16;      // below this, setting up a pass does not pay
-constexpr std::int64_t kOneByOne = 256;  // so many before a code path is chosen anew
+constexpr std::int64_t kOneByOne = 256;  // accesses before a code path is chosen again
 
 // Answers the position of the first id that is not of the dataset, before which it stops, or -1.
 template <typename Id>

@@ -148,7 +148,7 @@ class UniformCache {
     void remove_dataset(std::int32_t id);
     std::int32_t attach(std::int32_t dataset);
     void detach(std::int32_t job);
-    // The number of the epoch that begins; one of which nothing has been read begins anew.
+    // The number of the epoch that begins; an epoch without reads begins again.
     std::int64_t start_epoch(std::int32_t job);
 
     bool access(std::int32_t dataset, std::int32_t job, std::int64_t item);
