@@ -1,4 +1,4 @@
-"""The heaviest matching of a graph that changes: solved again from where it was."""
+"""The heaviest matching of a graph that changes, updated after each change."""
 
 import copy
 import math
@@ -26,24 +26,23 @@ __all__ = ["Matcher"]
 
 _SPARE_BITS = 2  # for heavier floats, once the grid has been too coarse
 _NO_EDGE = -(2**63)  # among integer weights; among floats it is NaN
-_ROWS = 1 << 7  # looked at in one go
+_ROWS = 1 << 7  # read at a time
 
 
 class Matcher(Branching):
-    """A graph that can be changed, and its matching of the greatest weight after each change.
+    """A graph that can change, and its matching with the greatest weight after each change.
 
-    :param graph: as for `max_weight_matching`, or a number of vertices without edges. Integer
-        weights stay integers; otherwise weights are floats.
-    :raises TypeError, ValueError: as `max_weight_matching`; no argument changes anything then.
+    :param graph: as in `max_weight_matching`, or a number of vertices without edges. Integer
+        weights stay integers; else weights are floats.
+    :raises TypeError, ValueError: as `max_weight_matching` does; a call that fails changes nothing.
 
-    Vertices keep their numbers. A change costs O(n) and `solve` what it reaches: duals, pairs and
-    blossoms stay as they are where they still hold, for an odd number of vertices as for an even
-    one. It starts from scratch where the count of its steps says that this is likely to be cheaper:
-    any number of calls take at most about a tenth more than as many solutions from scratch, and
-    nearly always far less. Changes may be batched. Memory: 12 to 16 bytes per entry of an (n, n)
-    array, also for sparse graphs. May be used by several threads: calls take turns.
-    Source: the invariants of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias
-    (CMU-RI-TR-07-27, 2007).
+    Vertices keep their numbers. A change costs O(n), and `solve` only what the change affects:
+    duals, pairs and blossoms that still hold are kept, for odd and even numbers of vertices. It
+    starts from scratch where its count of steps says that this is likely to be faster: any number
+    of calls take at most about a tenth more time than as many solutions from scratch, and nearly
+    always far less. Changes may be batched. Memory: 12 to 16 bytes per entry of an (n, n) array,
+    also for sparse graphs. May be used by several threads: calls take turns. Source: the invariants
+    of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias (CMU-RI-TR-07-27, 2007).
 
     >>> import numpy as np
     >>> matcher = Matcher(np.array([[0.0, 0.9, 0.5], [0.9, 0.0, 0.7], [0.5, 0.7, 0.0]]))
@@ -101,20 +100,20 @@ class Matcher(Branching):
 
     @in_turn
     def set_vertex(self, v: int, row: npt.ArrayLike) -> None:
-        """Give a vertex new weights.
+        """Change the weights of a vertex.
 
         :param row: shape (n,), as a row of a dense array: NaN is no edge; entries of ``v`` itself
             and of removed vertices are ignored.
-        :raises ValueError, TypeError: ``v`` is not a vertex, or ``row`` does not fit this graph.
+        :raises ValueError, TypeError: ``v`` is no vertex, or ``row`` does not fit the graph.
         """
         v = self._as_vertex(v, "v")
         self._write(v, self._as_row(row, v))
 
     @in_turn
     def remove_vertex(self, v: int) -> None:
-        """Take a vertex out; its number is free for the next one added.
+        """Remove a vertex; the next added vertex may get its number.
 
-        :raises ValueError, TypeError: ``v`` is not a vertex.
+        :raises ValueError, TypeError: ``v`` is no vertex.
         """
         v = self._as_vertex(v, "v")
         self._write(v, np.full(self.n, self._graph.no_edge))
@@ -122,10 +121,10 @@ class Matcher(Branching):
 
     @in_turn
     def add_vertex(self, row: npt.ArrayLike) -> int:
-        """Put a vertex in; its number is the lowest that is free.
+        """Add a vertex; it gets the lowest free number, which is returned.
 
-        :param row: shape (n,) for the present ``n``: its weights, as for `set_vertex`.
-        :raises ValueError, TypeError: ``row`` does not fit this graph.
+        :param row: shape (n,) for the current ``n``: its weights, as in `set_vertex`.
+        :raises ValueError, TypeError: ``row`` does not fit the graph.
         """
         graph = self._graph
         v = self._vacant[0] if self._vacant else graph.n
@@ -149,10 +148,10 @@ class Matcher(Branching):
 
     @in_turn
     def set_edge(self, u: int, v: int, weight: float | None) -> None:
-        """Give an edge a weight, or take it out with None or NaN.
+        """Change the weight of an edge; None or NaN removes it.
 
-        :raises ValueError, TypeError: ``u`` or ``v`` is not a vertex, they are the same, or the
-            weight is infinite or of another kind than the graph's.
+        :raises ValueError, TypeError: ``u`` or ``v`` is no vertex, they are the same, or the weight
+            is infinite or of another kind than the graph's.
         """
         u, v = self._as_vertex(u, "u"), self._as_vertex(v, "v")
         if u == v:
@@ -177,10 +176,10 @@ class Matcher(Branching):
 
     @in_turn
     def solve(self) -> Matching:
-        """The matching of the greatest weight of the graph as it is now, with its proof.
+        """The matching with the greatest weight of the current graph, with its proof.
 
-        Edges of weight <= 0 are not used. Equal weights may be chosen otherwise than by
-        `max_weight_matching`. `Matching.verify` looks at the graph as it is when called.
+        Edges of weight <= 0 are not used. Ties may be broken differently than by
+        `max_weight_matching`. `Matching.verify` reads the graph at the time of its call.
         """
         if self._found is None:
             if not self._exact:
@@ -197,7 +196,8 @@ class Matcher(Branching):
     def copy(self) -> Self:
         """An independent matcher of the same graph, for what-if questions.
 
-        It has the present answer; O(n^2), and a solution from scratch after its first change.
+        It has the current matching. Cost: O(n^2), and a solution from scratch after its first
+        change.
         """
         branch = type(self).__new__(type(self))
         branch._put_back(self._state())
@@ -208,15 +208,15 @@ class Matcher(Branching):
 
     @in_turn
     def check(self) -> None:
-        """Prove the answer for the graph as it is now.
+        """Prove the matching of the current graph.
 
-        :raises CertificateError: it fails, which would be a defect of the library.
+        :raises CertificateError: the proof fails, which would be a defect of the library.
         """
         self.solve().verify()
 
     @in_turn
     def _state(self) -> tuple[Any, ...]:
-        """Graph, removed vertices, whether floats need the finest grid, and the answer."""
+        """Graph, removed vertices, whether floats need the finest grid, and the matching."""
         fine = not self._exact or self._is_finest
         found = None if self._found is None else replace(self._found, _graph=None)
         return copy.deepcopy(self._graph), self._vacant.copy(), fine, found

@@ -1,4 +1,4 @@
-"""The result: the pairs, their weight, and the proof."""
+"""A matching: its pairs, its weight, and its proof."""
 
 import math
 from dataclasses import dataclass, field
@@ -22,33 +22,33 @@ class Matching:
 
     >>> import numpy as np
     >>> from hivecore.matching import max_weight_matching
-    >>> found = max_weight_matching(np.array([[0, 5, 9], [5, 0, 8], [9, 8, 0]]))
-    >>> found.pairs.tolist(), found.weight, found.mate.tolist()
+    >>> matching = max_weight_matching(np.array([[0, 5, 9], [5, 0, 8], [9, 8, 0]]))
+    >>> matching.pairs.tolist(), matching.weight, matching.mate.tolist()
     ([[0, 2]], 9, [2, -1, 0])
-    >>> found.verify()
+    >>> matching.verify()
     True
     """
 
     mate: Int64
-    """int64[n], the other vertex of the pair; -1: free."""
+    """int64[n], the other vertex of the pair; -1: not matched."""
     pairs: Int64
     """int64[cardinality, 2], the smaller vertex first, ascending."""
     weight: int | float
-    """The sum of the pairs' weights as given: an int if those are integers, else a float."""
+    """The sum of the weights of the pairs: an int if weights are integers, else a float."""
     exact: bool
-    """Whether it is proved to be the best for the weights as given; else floats were rounded to a
-    grid, or a time limit ended the search before the proof was complete."""
+    """Whether it is proved to be the best for the given weights; if not, floats were rounded, or a
+    time limit ended the search."""
     gap_bound: float
-    """By how much the best matching may be better; 0.0 if ``exact``. Infinite if the search was
-    ended and only matchings of as many edges as possible compete."""
+    """By how much the best matching may be better; 0.0 if ``exact``. Infinite if a time limit ended
+    a search for matchings with the most edges."""
     certificate: Certificate | None
-    """The duals that prove it; None if no certificate was asked for."""
+    """The duals that prove it; None without a certificate."""
     _graph: Graph | None = field(repr=False)
 
     if not TYPE_CHECKING:  # which sees all fields
 
         def __getattr__(self, name: str) -> Any:
-            """The certificate and its graph, which `_matching.solve_small` does not make."""
+            """The certificate and its graph, which are made when they are first read."""
             if name not in ("certificate", "_graph") or "_later" not in self.__dict__:
                 raise AttributeError(f"'Matching' object has no attribute {name!r}")
             later = self.__dict__["_later"]
@@ -63,12 +63,10 @@ class Matching:
         return len(self.pairs)
 
     def verify(self) -> Literal[True]:
-        """Prove from scratch that no matching is better by more than ``gap_bound``.
+        """Prove, without the kernel, that no matching is better by more than ``gap_bound``.
 
-        All fields are compared with what follows from the graph and the certificate alone.
-
-        Uses NumPy and integers only, never the kernel. The graph is seen as it is now: an array
-        that has been written to since fails.
+        All fields are compared with what follows from the graph and the certificate, with NumPy and
+        integers only. The graph is read as it is now: if its array has changed, the check fails.
 
         :raises CertificateError: a check fails, or there is no certificate; the message says which.
 
@@ -105,7 +103,7 @@ class Matching:
 
 
 def _certified(graph: Any, proof: bytes, sense: int, most_edges: bool) -> tuple[Certificate, Graph]:
-    """What the kernel's numbers say of the graph that was given."""
+    """The certificate in the numbers of the kernel, and the graph."""
     read = from_edges(graph, sense < 0) if isinstance(graph, tuple) else Dense(graph)
     exponent, offset, *_ = numbers = np.frombuffer(proof, dtype=np.int64)
     sets = len(numbers) // 2 - 1 - read.n  # exponent, offset, two per vertex, two per blossom

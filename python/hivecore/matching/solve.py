@@ -1,7 +1,7 @@
-"""The calls: arguments are checked, weights become integers, the kernel solves, floats come back.
+"""The calls: check arguments, turn weights into integers, solve in the kernel, turn them back.
 
-Matchings of most edges are asked of the same kernel: with a large enough ``offset`` on every weight
-a matching of one more edge always weighs more. How large depends on what is known: see `_offset`.
+The same kernel finds matchings with the most edges: if a large enough ``offset`` is added to every
+weight, a matching with one more edge always weighs more. See `_offset` for its size.
 """
 
 import math
@@ -35,7 +35,7 @@ _NAMED = 10  # vertices in a message; the error itself carries all
 _Array = npt.NDArray[Any]
 
 _Attempt = Callable[[Integers, int], Answer]
-"""From integers and an offset to the answer, all else being settled."""
+"""From integers and an offset to the answer of the kernel."""
 
 
 def max_weight_matching(
@@ -48,49 +48,51 @@ def max_weight_matching(
     time_limit: float | None = None,
     initial: Matching | None = None,
 ) -> Matching:
-    """A matching of the greatest total weight.
+    """A matching with the greatest total weight.
 
-    :param graph: one of
-        a symmetric array of shape (n, n), integers or floats, its diagonal ignored, NaN for no
-        edge (so in an integer array every pair is an edge), or of bools, True for an edge of
-        weight 1; what a masked array masks is no edge;
-        a scipy.sparse matrix or array whose stored entries are the edges, in one triangle or,
-        equal, in both;
-        a tuple ``(n, edges, weights)`` of shapes (), (m, 2), (m,); of parallel edges the heaviest
-        counts, and masked ones do not;
-        an undirected networkx graph, its nodes numbered in their order: the edge attribute
-        ``weight``, where there is none, 1; loops are ignored.
-    :param max_cardinality: only matchings of as many edges as possible compete.
-    :param perfect: every vertex must be matched.
+    :param graph: an array, a sparse matrix, a tuple or a networkx graph, see below.
+    :param max_cardinality: whether only matchings with the most edges compete.
+    :param perfect: whether every vertex must be matched.
     :param certificate: whether the result holds the proof, and the graph for `Matching.verify`.
-    :param threads: how many native threads solve the components of a sparse graph, large ones
-        first; the answer does not depend on it. A dense array is one component, solved by one.
-    :param time_limit: seconds, counted from the call, after which the search ends with the
-        matching that it has; ``gap_bound`` then says how much better the best one can be. Passes
-        over the whole graph, as to read it, are always completed, and so is the explanation why
-        there is no perfect matching.
-    :param initial: an earlier result, for as many vertices: the closer its weights, the sooner
-        the search ends. The answer is as good as without it, but may be another of equal weight.
-        Without a certificate, or with that of a lightest matching, it has no effect.
-    :raises NoPerfectMatchingError: ``perfect``, and there is none; the message says why.
-    :raises TimeoutError: ``perfect``, and none was found when the time was up.
+    :param threads: native threads for the components of a sparse graph, large ones first; the
+        result does not depend on it. A dense array is one component, for one thread.
+    :param time_limit: seconds from the call after which the search ends with its current matching;
+        ``gap_bound`` says how much better the best one can be. Passes over the whole graph, such as
+        reading it, and the explanation why there is no perfect matching are always completed.
+    :param initial: an earlier result for as many vertices: the closer its weights, the faster the
+        search. The result is as good as without it, but ties may be broken differently. Ignored
+        without a certificate, or with that of a lightest matching.
+    :raises NoPerfectMatchingError: with ``perfect``, if there is none; the message says why.
+    :raises TimeoutError: with ``perfect``, if none was found within ``time_limit``.
     :raises ValueError: an asymmetric array, a wrong shape, a vertex out of range, a loop, an
         infinite weight, or an integer beyond 2**59 in magnitude; ``threads`` < 1, a ``time_limit``
-        that is not positive, or ``initial`` of another number of vertices.
+        that is not positive, or ``initial`` with another number of vertices.
     :raises TypeError: a wrong dtype or type, or a directed graph.
-    :raises KeyboardInterrupt: at Ctrl-C, for which a long search looks some times a second.
+    :raises KeyboardInterrupt: at Ctrl-C, which a long search checks several times a second.
 
-    Integers are counted exactly, and floats too: quickly where all that matter are multiples of one
-    power of two of at most 58 bits, otherwise in wider integers, 2 to 10 times as slowly; square
-    roots, such as distances, often take 60 to 70. An edge that a very bad weight forbids, however
-    bad, costs the others no precision. Only of more than 2**17 edges floats may be rounded, where
-    wide integers would take minutes or gigabytes: with an `InexactWarning`, ``exact`` False, and a
-    ``gap_bound`` that is below what adding the weights as floats may lose.
+    A graph is one of these:
 
-    Without ``max_cardinality`` and ``perfect`` no edge of weight <= 0 is used. Among equally heavy
-    matchings one is chosen, always the same for the same input, unless a time limit ends the
-    search. The result holds on to an array given as ``graph``. Cost: O(n^3) in the worst case, for
-    sparse graphs O(n m log n). Source: Edmonds (1965); Galil (ACM Computing Surveys, 1986).
+    - a symmetric array of shape (n, n): integers or floats, the diagonal is ignored and NaN is no
+      edge (so every pair of an integer array is an edge); or bools, where True is an edge of weight
+      1. Masked entries are no edges.
+    - a scipy.sparse matrix or array whose stored entries are the edges, in one triangle or, equal,
+      in both.
+    - a tuple ``(n, edges, weights)`` of shapes (), (m, 2), (m,). Of parallel edges the heaviest
+      counts; masked ones are ignored.
+    - an undirected networkx graph, its nodes numbered in their order, with the edge attribute
+      ``weight``, by default 1. Loops are ignored.
+
+    Integers and floats are exact. Floats are fast if those that matter are multiples of one power
+    of two with at most 58 bits; else wider integers take 2 to 10 times as long, for square roots
+    such as distances often 60 to 70 times. An edge with a very bad weight costs other edges no
+    precision. Only with more than 2**17 edges floats may be rounded, where wide integers would take
+    minutes or gigabytes: then there is an `InexactWarning`, ``exact`` is False, and ``gap_bound``
+    is below the rounding of adding the weights as floats.
+
+    Without ``max_cardinality`` and ``perfect`` no edge of weight <= 0 is used. Ties are broken the
+    same way for the same input, except at a time limit. The result keeps a reference to an array
+    given as ``graph``. Cost: O(n^3) in the worst case, O(n m log n) for sparse graphs. Source:
+    Edmonds (1965); Galil (ACM Computing Surveys, 1986).
 
     >>> edges = [(0, 1), (1, 2), (2, 3)]
     >>> first = max_weight_matching((4, edges, [2, 9, 3]))
@@ -118,14 +120,14 @@ def min_weight_matching(
     time_limit: float | None = None,
     initial: Matching | None = None,
 ) -> Matching:
-    """A matching of the least total weight among those of as many edges as possible.
+    """A matching with the least total weight, among those with the most edges.
 
-    :param graph: as for `max_weight_matching`; of parallel edges the lightest counts.
-    :param perfect: every vertex must be matched.
-    :param certificate, threads, time_limit: as for `max_weight_matching`.
-    :param initial: likewise, the result of a `min_weight_matching`.
-    :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
-    :raises TimeoutError, ValueError, TypeError, KeyboardInterrupt: as `max_weight_matching`.
+    :param graph: as in `max_weight_matching`; of parallel edges the lightest counts.
+    :param perfect: whether every vertex must be matched.
+    :param certificate, threads, time_limit: as in `max_weight_matching`.
+    :param initial: an earlier result of `min_weight_matching`.
+    :raises NoPerfectMatchingError: with ``perfect``, if there is none; the message says why.
+    :raises TimeoutError, ValueError, TypeError, KeyboardInterrupt: as `max_weight_matching` does.
 
     >>> min_weight_matching((4, [(0, 1), (1, 2), (2, 3)], [2.5, -9.0, 3.5])).weight
     6.0
@@ -182,7 +184,7 @@ def _best(
 
 
 def matching_of(graph: Graph, answer: Answer, *, certificate: bool) -> Matching:
-    """The answer in terms of the graph.
+    """The result for the graph.
 
     :param certificate: whether the proof stays with it, and with that the graph.
     """
@@ -213,7 +215,7 @@ def _as_seconds(time_limit: Any) -> float:
 
 
 def _nothing(n: int, sense: int, most_edges: bool) -> Answer:
-    """The answer for a graph without edges."""
+    """The result for a graph without edges."""
     free, none = np.full(n, -1), np.zeros(0, dtype=np.int64)
     proof = Certificate(
         np.zeros_like(free), free.copy(), none, none.copy(), 0, 0, sense, most_edges
@@ -245,7 +247,7 @@ def _of_most_edges(
 
 
 def _candidates(n: int, edges: int, extent: Extent, sense: int) -> Iterator[tuple[Integers, int]]:
-    """Integers and offsets to try: the quickest first, and last those that cannot fail."""
+    """Integers and offsets to try: the fastest first, last those that cannot fail."""
     complete = 2 * edges == n * (n - 1)
     whole = Integers.whole(extent)
     excess = excess_bits(extent)
@@ -266,7 +268,7 @@ def _candidates(n: int, edges: int, extent: Extent, sense: int) -> Iterator[tupl
 
 
 def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int, int]:
-    """What to add to each weight, so that more edges weigh more; and the largest weight then.
+    """The offset with which more edges weigh more, and the largest weight with it.
 
     With c the lightest and C the heaviest weight after it, k + 1 edges weigh at least (k + 1) c and
     k edges at most k C; k is at most n // 2 - 1, so c = (n // 2 - 1) (C - c) + 1 suffices. In a
@@ -279,7 +281,7 @@ def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int
 
 
 def _has_most_edges(mate: Int64, proof: Certificate, integers: Integers, sense: int) -> bool:
-    """Whether the offset was large enough, judged by the answer."""
+    """Whether the offset was large enough for this answer."""
     edges = int(np.count_nonzero(mate >= 0)) // 2
     if 2 * edges + 1 >= mate.size:
         return True
@@ -293,7 +295,7 @@ def _has_most_edges(mate: Int64, proof: Certificate, integers: Integers, sense: 
 def _no_perfect_matching(
     graph: Graph, weights: _Array, exponent: int, threads: int
 ) -> NoPerfectMatchingError:
-    """The error that names an odd component, or a set that too many odd components depend on.
+    """The error that names an odd component, or a set with too many odd components around it.
 
     The set is read off the duals of a heaviest matching of the same edges, all of weight 1. Each
     dual is then 0, 1 or 2. Without the vertices of dual 2 every component holds at most one
@@ -332,7 +334,7 @@ def _no_perfect_matching(
 
 
 def _odd_components(n: int, u: Int64, v: Int64, removed: Int64) -> list[list[int]]:
-    """The components of odd size that are left without some vertices, by their lowest vertex."""
+    """The components of odd size after some vertices are removed, by their lowest vertex."""
     kept = np.ones(n, dtype=np.bool_)
     kept[removed] = False
     inside = kept[u] & kept[v]
