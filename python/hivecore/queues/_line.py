@@ -83,12 +83,12 @@ class Line:
 
     def copy(self, undo: UndoLog, is_spare: Callable[[Entry, Entry], bool]) -> "Line":
         """An equal of its own; the entries are shared."""
-        made = Line(undo, is_spare)
-        made.heads, made.shut = self.heads.copy(), self.shut.copy()
-        made.queues = {lane: queue.copy() for lane, queue in self.queues.items()}
-        made.priorities = {kind: of.copy() for kind, of in self.priorities.items()}
-        made.parked, made.length, made.litter = self.parked.copy(), self.length, self.litter
-        return made
+        branch = Line(undo, is_spare)
+        branch.heads, branch.shut = self.heads.copy(), self.shut.copy()
+        branch.queues = {lane: queue.copy() for lane, queue in self.queues.items()}
+        branch.priorities = {kind: of.copy() for kind, of in self.priorities.items()}
+        branch.parked, branch.length, branch.litter = self.parked.copy(), self.length, self.litter
+        return branch
 
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
@@ -299,7 +299,7 @@ class Line:
             return False
         firsts = [queue[0] for queue in self.queues.values()]
         heaps = [
-            (heap, {id(one) for one in firsts if (one.job.kind in self.parked) == parked})
+            (heap, {id(first) for first in firsts if (first.job.kind in self.parked) == parked})
             for heap, parked in ((self.heads, False), (self.shut, True))
         ]
         places = len(self.heads) + len(self.shut)

@@ -32,11 +32,11 @@ class Question:
         self.scores: list[Callable[[QueuedJob], Any]] = []
         self.pre_dequeues: list[Callable[[QueuedJob], Any]] = []
         for plugin in as_tuple(plugins, "plugins"):
-            found = [getattr(plugin, name, None) for name in _PLUGS]
-            if not any(map(callable, found)):
+            methods = [getattr(plugin, name, None) for name in _PLUGS]
+            if not any(map(callable, methods)):
                 raise TypeError(f"plugins: {type(plugin).__name__} has none of {', '.join(_PLUGS)}")
             for method, into in zip(
-                found, (self.filters, self.scores, self.pre_dequeues), strict=True
+                methods, (self.filters, self.scores, self.pre_dequeues), strict=True
             ):
                 if callable(method):
                     into.append(method)

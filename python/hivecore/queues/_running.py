@@ -76,10 +76,10 @@ class Running:
 
     def copy(self, undo: UndoLog) -> Self:
         """An equal, independent object."""
-        made = type(self)(undo)
-        made.jobs, made._due = self.jobs.copy(), self._due.copy()
-        made.ran, made.runs = self.ran, self.runs
-        return made
+        branch = type(self)(undo)
+        branch.jobs, branch._due = self.jobs.copy(), self._due.copy()
+        branch.ran, branch.runs = self.ran, self.runs
+        return branch
 
     def plain(self) -> list[Any]:
         """The state as plain data."""

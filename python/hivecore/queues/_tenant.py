@@ -30,11 +30,11 @@ class Tenant:
 
     def copy(self, line: Line) -> "Tenant":
         """An equal with another line."""
-        made = Tenant(self.name, self.index, self.mode, line)
-        made.size, made.offers, made.weight = self.size, self.offers, self.weight
-        made.tag, made.rest, made.value = self.tag, self.rest, self.value
-        made.ran, made.runs = self.ran, self.runs
-        return made
+        branch = Tenant(self.name, self.index, self.mode, line)
+        branch.size, branch.offers, branch.weight = self.size, self.offers, self.weight
+        branch.tag, branch.rest, branch.value = self.tag, self.rest, self.value
+        branch.ran, branch.runs = self.ran, self.runs
+        return branch
 
 
 def place_of(tenant: Tenant) -> int:

@@ -155,12 +155,12 @@ class TenantQueues(QueueLedger):
                 tenant = self._ring[0][2]
                 entry = tenant.line.heads[0]
             else:
-                asked = Question(moment, plugins, fits, capacity)
-                tenant, entry, passed = self._choose(asked)
+                question = Question(moment, plugins, fits, capacity)
+                tenant, entry, passed = self._choose(question)
                 if tenant is None or entry is None:
                     self._now = moment
                     return None
-                for call in asked.pre_dequeues:
+                for call in question.pre_dequeues:
                     call(entry.job)
             self._now = moment
             _, number, _, arrived, job = entry
@@ -308,26 +308,26 @@ class TenantQueues(QueueLedger):
     ) -> Standing:
         """Where a job stands among its tenant's, and why it waits. O(n log n) of these."""
         entry = self._known(name)
-        asked = Question(self._moment(now), plugins, fits, capacity)
+        question = Question(self._moment(now), plugins, fits, capacity)
         tenant = self._tenants[entry.job.tenant]
         queue = self._in_order(tenant)
         place = queue.index(entry)
         ahead = queue[place - 1].job.name if place else ""
         parked = entry.job.kind in tenant.line.parked
         reason = "its kind is parked" if parked else ""
-        reason = reason or asked.filtered(entry.job) or asked.misfit(entry.job)
+        reason = reason or question.filtered(entry.job) or question.misfit(entry.job)
         if not reason:
-            leaving = list(asked.candidates(tenant, self._lives))
-            if not any(one is entry for one in leaving):
+            leaving = list(question.candidates(tenant, self._lives))
+            if not any(other is entry for other in leaving):
                 if tenant.mode == "fifo":
                     blocker = queue[len(leaving)].job  # those before it may leave
                 else:
                     kinds = tenant.line.parked
-                    blocker = next(one.job for one in queue if one.job.kind not in kinds)
-                reason = asked.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
+                    blocker = next(other.job for other in queue if other.job.kind not in kinds)
+                reason = question.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
             else:
-                asked.reserved = None
-                chosen = asked.choice(tenant, self._lives)
+                question.reserved = None
+                chosen = question.choice(tenant, self._lives)
                 if chosen is not None and chosen is not entry:
                     reason = f"{chosen.job.name!r} leaves first"
         return Standing(place, ahead, reason)
@@ -356,40 +356,40 @@ class TenantQueues(QueueLedger):
         >>> queues.next(now=3).job.name
         'large-0'
         """
-        found = self._named(tenant)
+        known = self._named(tenant)
         number = as_int(kind, "kind", 1, MOST_KIND)
-        if number not in found.line.parked:
+        if number not in known.line.parked:
             if self._undo.is_on:
-                self._log(found)
-            found.line.park(number)
-            found.line.tidy(found.size, self._lives)
-            self._update(found)
+                self._log(known)
+            known.line.park(number)
+            known.line.tidy(known.size, self._lives)
+            self._update(known)
 
     @in_turn
     def wake(self, tenant: str, kind: int) -> bool:
         """Offer a kind's jobs again, and say whether it was parked. O(log kinds)."""
-        found = self._named(tenant)
+        known = self._named(tenant)
         number = as_int(kind, "kind", 0, MOST_KIND)
-        if number not in found.line.parked:
+        if number not in known.line.parked:
             return False
         if self._undo.is_on:
-            self._log(found)
-        found.line.wake(number)
-        found.line.tidy(found.size, self._lives)
-        self._update(found)
+            self._log(known)
+        known.line.wake(number)
+        known.line.tidy(known.size, self._lives)
+        self._update(known)
         return True
 
-    def _choose(self, asked: Question) -> tuple[Tenant | None, Entry | None, list[Tenant]]:
+    def _choose(self, question: Question) -> tuple[Tenant | None, Entry | None, list[Tenant]]:
         passed: list[Tenant] = []
-        if asked.capacity is not None and asked.capacity.free == 0:
+        if question.capacity is not None and question.capacity.free == 0:
             return None, None, passed
         for entry in ordered(self._ring):
             tenant = entry[2]
             if not self._in_ring(entry) or (passed and tenant is passed[-1]):
                 continue
-            found = asked.choice(tenant, self._lives)
-            if found is not None:
-                return tenant, found, passed
+            chosen = question.choice(tenant, self._lives)
+            if chosen is not None:
+                return tenant, chosen, passed
             passed.append(tenant)
         return None, None, passed
 

@@ -150,11 +150,11 @@ def _raised(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
     """
     request, members = trial.request, decision._asks[0][1]
     managed = {dimension for dimension, _ in trial.names.quotas[request.quota].max}
-    asked = {d: exact(amount * members) for d, amount in request.amounts if d in managed}
-    needed = list(trial.needed(asked))
+    amounts = {d: exact(amount * members) for d, amount in request.amounts if d in managed}
+    needed = list(trial.needed(amounts))
     ways: list[list[LimitChange]] = [needed]
     if not trial.admits(needed):
-        ways = [_joined(needed, trial.total(asked)), _joined(needed, trial.minimums(asked))]
+        ways = [_joined(needed, trial.total(amounts)), _joined(needed, trial.minimums(amounts))]
     for changes in ways:
         if trial.admits(changes):
             least = trial.least(changes)
@@ -189,30 +189,30 @@ class _Trial:
         self.may_borrow = tree.may_borrow(request.name)
         self.touched: set[tuple[str, str]] = set()
 
-    def needed(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
+    def needed(self, amounts: dict[str, Amount]) -> Iterator[LimitChange]:
         """The maximums to raise, and the minimum of an owner that is not preemptible."""
         for place in self.path:
-            yield from self._raised(place, "max", self.tree.status(place).used, asked)
+            yield from self._raised(place, "max", self.tree.status(place).used, amounts)
         if not self.request.preemptible:
             firm = self.tree.status(self.path[-1]).non_preemptible
-            yield from self._raised(self.path[-1], "min", firm, asked)
+            yield from self._raised(self.path[-1], "min", firm, amounts)
 
-    def minimums(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
+    def minimums(self, amounts: dict[str, Amount]) -> Iterator[LimitChange]:
         """The minimums of the path to raise, so that the owner is within them."""
         for place in self.path:
-            yield from self._raised(place, "min", self.tree.status(place).used, asked)
+            yield from self._raised(place, "min", self.tree.status(place).used, amounts)
 
-    def total(self, asked: dict[str, Amount]) -> Iterator[LimitChange]:
+    def total(self, amounts: dict[str, Amount]) -> Iterator[LimitChange]:
         """The total, raised as far as possible."""
         for dimension, _ in self.names.quotas[self.request.quota].max:
-            if dimension in asked:
+            if dimension in amounts:
                 yield LimitChange("", "total", dimension, self.names.most(dimension))
 
     def _raised(
-        self, place: str, limit: str, used: Mapping[str, Amount], asked: dict[str, Amount]
+        self, place: str, limit: str, used: Mapping[str, Amount], amounts: dict[str, Amount]
     ) -> Iterator[LimitChange]:
         limits = dict(getattr(self.names.quotas[place], limit))
-        for dimension, amount in asked.items():
+        for dimension, amount in amounts.items():
             if dimension in used and used[dimension] + amount > limits.get(dimension, 0):
                 use = exact(used[dimension] + amount)
                 yield LimitChange(place, limit, dimension, min(use, self.names.most(dimension)))

@@ -168,19 +168,19 @@ class ClusterNames:
 
     def find_leaves(self, name: str, device: int) -> list[int]:
         """The leaves with this device index on a node; each of another chain."""
-        found = []
+        leaves = []
         for place in self.nodes.get(name, ()):
             devices = self._devices(*place)
             if device in devices:
-                found.append(self.node_leaves(*place)[devices.index(device)])
-        return found
+                leaves.append(self.node_leaves(*place)[devices.index(device)])
+        return leaves
 
     def find_leaf(self, name: str, device: int, chain: str) -> int | None:
         """The one of this chain, else the first of another; None: there is none."""
-        found = self.find_leaves(name, device)
-        if len(found) > 1:
-            found.sort(key=lambda leaf: self.chains[self.chain_of(leaf)] != chain)
-        return found[0] if found else None
+        leaves = self.find_leaves(name, device)
+        if len(leaves) > 1:
+            leaves.sort(key=lambda leaf: self.chains[self.chain_of(leaf)] != chain)
+        return leaves[0] if leaves else None
 
     def find_pod(self, pod: PodPlacement) -> list[int]:
         """The leaf of each of a pod's device indices; -1: there is none."""
@@ -230,8 +230,8 @@ class ClusterNames:
                 row = self.level_numbers[chain].get(level, -1)
                 pools.append(self.pool_numbers.get((tenant, chain, row), -1))
             else:
-                there = pin >= 0 and self.pools[pin][:2] == (tenant, chain)
-                pools.append(pin if there and level else -1)
+                is_pinned = pin >= 0 and self.pools[pin][:2] == (tenant, chain)
+                pools.append(pin if is_pinned and level else -1)
         return pools
 
     # --- searches

@@ -136,7 +136,7 @@ class GroupBooks:
             raise ValueError(f"new={new!r}: a live group has this name")
         by = new if live.downgraded_by == name else live.downgraded_by
         self.groups.rename(name, live.group.replace(name=new), by)
-        for other in [one for one, of in self.live.items() if of.downgraded_by == name]:
+        for other in [key for key, live in self.live.items() if live.downgraded_by == name]:
             self.groups.mark_downgraded(other, new)
 
     def still_there(self, decision: GroupDecision) -> _cells.LiveGroup:

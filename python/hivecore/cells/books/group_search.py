@@ -178,9 +178,9 @@ def pinned_pool(names: ClusterNames, tenant: int, group: AffinityGroup) -> int:
 
 
 def _check_levels(names: ClusterNames, group: AffinityGroup) -> None:
-    asked = [("within", group.within)]
-    asked += [(f"members[{i}].within", member.within) for i, member in enumerate(group.members)]
-    for place, level in asked:
+    levels = [("within", group.within)]
+    levels += [(f"members[{i}].within", member.within) for i, member in enumerate(group.members)]
+    for place, level in levels:
         if level is not None and not any(level in row for row in names.level_numbers):
             known = sorted({name for row in names.levels for name in row})
             raise KeyError(f"group.{place}={level!r}: known are {known}")

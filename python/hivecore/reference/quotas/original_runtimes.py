@@ -38,7 +38,7 @@ class OriginalRuntimes:
     def _siblings(self, name: str) -> list[Limits]:
         parent = self.tree.quotas[name].parent
         tree = self.tree.tree_of(name)
-        return [self.tree.quotas[one] for one in self.tree.children(parent, tree)]
+        return [self.tree.quotas[child] for child in self.tree.children(parent, tree)]
 
     def _scale(self, siblings: list[Limits], name: str, amounts: Vector) -> None:
         mine = self.tree.quotas[name]
@@ -46,11 +46,11 @@ class OriginalRuntimes:
             return
         scaled = dict(mine.min)
         for d in mine.min:
-            there = amounts.get(d, 0)
-            fixed = sum(one.min.get(d, 0) for one in siblings if not one.scales)
-            scalable = sum(one.min.get(d, 0) for one in siblings if one.scales)
-            if there < fixed + scalable:
-                left = there - fixed
+            amount = amounts.get(d, 0)
+            fixed = sum(sibling.min.get(d, 0) for sibling in siblings if not sibling.scales)
+            scalable = sum(sibling.min.get(d, 0) for sibling in siblings if sibling.scales)
+            if amount < fixed + scalable:
+                left = amount - fixed
                 part = float(left) * float(mine.min[d]) / float(scalable) if scalable else 0
                 scaled[d] = int(part) if left > 0 else 0
         self.scaled[name] = scaled
@@ -60,16 +60,18 @@ class OriginalRuntimes:
     ) -> Vector:
         runtime = {}
         for d in self.tree.quotas[name].max:
-            rivals = [one for one in siblings if d in one.max]
+            rivals = [rival for rival in siblings if d in rival.max]
             claims = []
-            for one in rivals:
-                least = self.scaled[one.name].get(d, 0)
+            for rival in rivals:
+                least = self.scaled[rival.name].get(d, 0)
                 if self.tree.guarantee:
-                    least = max(least, figures.guaranteed[one.name][d])
-                lends = one.lends and not self.tree.guarantee
-                claims.append(Claim(figures.claim[one.name][d], least, one.weight.get(d, 0), lends))
-            found, _ = water_fill(amounts.get(d, 0), claims)
-            runtime[d] = found[[one.name for one in rivals].index(name)]
+                    least = max(least, figures.guaranteed[rival.name][d])
+                lends = rival.lends and not self.tree.guarantee
+                claims.append(
+                    Claim(figures.claim[rival.name][d], least, rival.weight.get(d, 0), lends)
+                )
+            shares, _ = water_fill(amounts.get(d, 0), claims)
+            runtime[d] = shares[[rival.name for rival in rivals].index(name)]
         return runtime
 
 

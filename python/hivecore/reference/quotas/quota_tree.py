@@ -82,23 +82,23 @@ class QuotaTree:
 
     def in_order(self) -> list[str]:
         """All quotas tree by tree, parents before children, these by name."""
-        found: list[str] = []
+        names: list[str] = []
 
         def visit(names: list[str]) -> None:
             for name in names:
-                found.append(name)
+                names.append(name)
                 visit(self.children(name))
 
         for root in self.roots():
             visit(self.children("", root))
-        return found
+        return names
 
     def path(self, name: str) -> list[str]:
         """The quota and its ancestors, from the quota up."""
-        found = [name]
-        while self.quotas[found[-1]].parent:
-            found.append(self.quotas[found[-1]].parent)
-        return found
+        path = [name]
+        while self.quotas[path[-1]].parent:
+            path.append(self.quotas[path[-1]].parent)
+        return path
 
     def tree_of(self, name: str) -> str:
         tree: str = self.quotas[self.path(name)[-1]].tree
@@ -301,12 +301,12 @@ class QuotaTree:
         """The usage of a quota, or of all quotas that share the total of a tree."""
         if not place.startswith("/"):
             return figures.used[place]
-        found: Vector = {}
+        used: Vector = {}
         for name in self.children("", place[1:]):
             if not self.quotas[name].outside:
                 for d, amount in figures.used[name].items():
-                    found[d] = found.get(d, 0) + amount
-        return found
+                    used[d] = used.get(d, 0) + amount
+        return used
 
     def _runtime(self, place: str, figures: Figures) -> Vector:
         return figures.totals[place[1:]] if place.startswith("/") else figures.runtime[place]
