@@ -5,6 +5,7 @@ from profiles import seeds
 from scheduler.histories import History
 from scheduler.lives import COMPOSITIONS, NIC, NODES, decided, limited, make_scheduler, said
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Where, diff_log, replay
@@ -186,3 +187,15 @@ def test_spares_and_pods_above_the_least_run_on():
         scheduler.adopt(spare.replace(name="half"), [pod("w", 0, "n0")], 2.0)
     with pytest.raises(ValueError, match="pods: w/4: the job has no such pod"):
         scheduler.adopt(elastic.replace(name="more"), [*pods, pod("w", 4, "n3")], 2.0)
+
+
+def test_a_job_that_wants_other_gpus_than_it_has_is_refused():
+    nodes = {"A": "n0", "B": "n1"}
+    chains = {gpu: Chain([gpu, "node"], [2], 1, nodes=[node]) for gpu, node in nodes.items()}
+    scheduler = Scheduler(cells=CellCluster(ClusterSpec(chains, {"t": {}})))
+    job = Job("train", "t", 2, where=Where(leaf_type="A"))
+    before = scheduler.to_bytes()
+    with pytest.raises(ValueError, match=r"pods of 'train': where.leaf_type='A': 'n1' has 'B'"):
+        scheduler.adopt(job, [pod("pod", 0, "n1", 0, 1)], 1.0)
+    assert scheduler.to_bytes() == before
+    scheduler.adopt(job, [pod("pod", 0, "n0", 0, 1)], 1.0)

@@ -150,6 +150,10 @@ class CellStage(PlacingStage):
         gpus = {role.name: role.gpus for role, _ in kind.sizes}
         pods = [pod for pod in unit.placed if gpus[pod.role]]
         chains = [self._chain_of_node(pod.node) for pod in pods]
+        for chain, pod in zip(chains, pods, strict=True):
+            has = self.part.spec.chains[chain].levels[0]
+            if group.leaf_type not in (None, has):
+                raise ValueError(f"where.leaf_type={group.leaf_type!r}: {pod.node!r} has {has!r}")
         for levels in self._own_levels(group, pods, chains):
             placement = [
                 PodPlacement(chain, pod.node, pod.gpus, (level,) * len(pod.gpus), ())
