@@ -247,3 +247,24 @@ def test_a_forecast_takes_no_promise_back():
     assert (scheduler.promised("next"), scheduler.promised("last")) == (9.0, 18.0)
     assert scheduler.forecast("next") == 9.0
     assert scheduler.to_bytes() == before
+
+
+@pytest.mark.parametrize("role", [Role("w", 2), Role("w", 2, min_pods=1)])
+def test_a_pod_that_joins_its_job_again_ends_with_it(role):
+    scheduler = Scheduler(topology=flat_network("n0", "n1", "n2", gpu=1), backfill=1)
+    train = Job("train", "a", [role], run_time=100, on_failure="pod")
+    decided(scheduler, train, Job("next", "a", [Role("w", 3)], run_time=9))
+    scheduler.fail("train", 50.0, "w/1")
+    assert said(scheduler.decide(50.0)) == [("Start", "train")]
+    assert (scheduler.promised("next"), scheduler.forecast("next")) == (100.0, 100.0)
+
+
+def test_pods_above_the_least_end_with_their_job():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1), backfill=1)
+    train = Job("train", "a", [Role("w", 1, max_pods=2)], run_time=100)
+    later = Job("next", "a", [Role("w", 2)], run_time=9, guaranteed=False)
+    decided(scheduler, train, later)
+    assert (len(scheduler.status("train").pods), scheduler.promised("next")) == (2, 100.0)
+    scheduler.amend("next", 1.0, priority=1)
+    scheduler.decide(1.0)
+    assert scheduler.promised("next") == 100.0

@@ -262,6 +262,14 @@ class State(Trials):
             if len(self.relief.changed) > _MOST_CHANGES:
                 self.relief = None
 
+    def end_of(self, live: Live) -> float:
+        """When a job that runs, or would start now, ends by its estimate; inf: it is not known.
+        Pods above the least end with their job.
+        """
+        whole = self.jobs[live.extra_of] if live.extra_of else live
+        begun = whole.since if whole.runs else self.now
+        return inf if whole.job.run_time is None else begun + whole.job.run_time
+
     def drain(self, node: str, by: float | None) -> None:
         """Let jobs leave a node; a time: those that end until then may end there; ``None``: let
         them stay.

@@ -58,7 +58,7 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
     if not state.are_promises_new or first[0] < state.now:
         _renew(state)
     promises = sorted(_promises_beside(state, live))
-    if not promises or _end(state.now, live.job) <= promises[0][0]:
+    if not promises or state.end_of(live) <= promises[0][0]:
         return ""
     trial = unit.trial()
     with state.stages.trial():
@@ -66,7 +66,7 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
         started = state.stages.start(trial) if begins else start_beside(state.stages, live, trial)
         if not isinstance(started, Started):
             return ""
-        return _broken(state, promises, (_end(state.now, live.job), trial))
+        return _broken(state, promises, (state.end_of(live), trial))
 
 
 def _renew(state: State) -> None:
@@ -114,9 +114,9 @@ def _ends(state: State) -> list[tuple[float, str]]:
     """When running jobs end by their estimates, in order; without those that have to stop."""
     now = state.now
     return sorted(
-        (max(now, _end(live.since, live.job)), name)
+        (max(now, end), name)
         for name, live in state.running.items()
-        if not live.for_job and live.job.run_time is not None
+        if not live.for_job and (end := state.end_of(live)) < inf
     )
 
 
@@ -195,9 +195,7 @@ def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
         others = (other for other in state.waiting.names(unit.kind) if other != unit.name)
         likes = (state.jobs[other] for other in others)
         able = [
-            like
-            for like in likes
-            if like.job.name in state.promised or _end(state.now, like.job) <= until
+            like for like in likes if like.job.name in state.promised or state.end_of(like) <= until
         ]
         for like in sorted(able, key=lambda like: like.number)[:_MOST_ABLE]:
             wait_by_itself(state, like.units[0])

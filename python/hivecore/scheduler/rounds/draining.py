@@ -26,9 +26,7 @@ def _leaves(state: State, live: Live, by: float) -> bool:
     job = live.job
     if live.for_job or not job.preemptible:
         return False
-    whole = state.jobs[live.extra_of] if live.extra_of else live
-    in_time = whole.job.run_time is not None and whole.since + whole.job.run_time <= by
-    return not in_time or state.now >= by
+    return state.end_of(live) > by or state.now >= by
 
 
 def _precedence(one: tuple[Live, str]) -> tuple[bool, bool, int, int]:
