@@ -243,3 +243,13 @@ def test_a_job_moves_to_where_only_its_own_pods_above_the_least_are():
     assert told(scheduler.decide(1.0)) == [("Move", "train")]
     assert on(scheduler, "train") == ["n1", "n1"]
     scheduler.check()
+
+
+def test_a_forecast_leaves_jobs_where_they_are():
+    scheduler = make_scheduler(nodes=2, gpus=2)
+    run(scheduler, Job("train", "t", 2))
+    scheduler.submit(Job("next", "t", 2, run_time=9), 5.0)
+    scheduler.drain("n0", 5.0)
+    before = scheduler.to_bytes()
+    assert scheduler.forecast("next") is None
+    assert scheduler.to_bytes() == before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-from scheduler.lives import flat_network, said
+from scheduler.lives import flat_network, limited, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -303,3 +303,38 @@ def test_sizes_that_are_powers_of_two_run_as_if_only_their_number_counted(count,
         assert running(scheduler) == expected
         assert scheduler.decide(now) == []
         scheduler.check()
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_an_order_takes_the_pods_above_the_least_with_their_job(immediate):
+    scheduler = limited(4, immediate=immediate)
+    elastic = Job("elastic", "a", [Role("w", 1, max_pods=4)])
+    scheduler.submit(elastic, 0.0)
+    scheduler.decide(0.0)
+    assert len(scheduler.status("elastic").pods) == 4
+    scheduler.submit(Job("other", "a", 4), 1.0)
+    scheduler.reorder(["other", "elastic"], 1.0)
+    actions = said(scheduler.decide(1.0))
+    assert actions[0] == ("Preempt", "elastic")
+    if not immediate:
+        scheduler.stopped("elastic", 2.0)
+        actions += said(scheduler.decide(2.0))
+    assert actions == [("Preempt", "elastic"), ("Start", "other")]
+    scheduler.check()
+    scheduler.reorder(["elastic"], 3.0)
+    scheduler.cancel("other", 3.0)
+    assert said(scheduler.decide(3.0)) == [("Start", "elastic")]
+    scheduler.reorder([], 4.0)
+    assert said(scheduler.decide(4.0)) == 3 * [("Start", "elastic")]
+    scheduler.check()
+
+
+def test_an_order_takes_all_pods_above_the_least_of_a_job_that_stays():
+    scheduler = limited(4, immediate=True)
+    scheduler.submit(Job("elastic", "a", [Role("w", 1, max_pods=4)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("other", "a", 3), 1.0)
+    scheduler.reorder(["elastic", "other"], 1.0)
+    assert said(scheduler.decide(1.0)) == 3 * [("Shrink", "elastic")] + [("Start", "other")]
+    scheduler.check()
+    assert len(scheduler._state.jobs["elastic"].extras) == 1

@@ -24,6 +24,7 @@ __all__ = [
     "give_back",
     "has_stopped",
     "hold_no_more",
+    "keep_first",
     "leave",
     "leaving",
     "reject_if_impossible",
@@ -108,13 +109,16 @@ def stop(state: State, live: Live) -> None:
     else:
         state.log.keep(state.untold, live.job.name)
         state.untold[live.job.name] = live
-    if live.extra_of:
-        _keep_first(state, live)
+    keep_first(state, live)
     reject_if_impossible(state, live)
 
 
-def _keep_first(state: State, live: Live) -> None:
-    """Let only the first of the pods wait that are of the role of a pod which has stopped."""
+def keep_first(state: State, live: Live) -> None:
+    """Let only the first of the pods above the least wait that are of the role of one that has
+    stopped.
+    """
+    if not live.extra_of:
+        return
     role = live.units[0].pods[0].role
     waiting = [
         (extra.units[0].pods[0].number, extra)

@@ -229,6 +229,7 @@ class State(Trials):
 
     def restart(self, live: Live, now: float) -> None:
         """A running job has stopped and starts again elsewhere: it begins from nothing."""
+        live.note(self.log)
         live.pause(now)
         self.note_change(live.job.name)
         self.count_again()

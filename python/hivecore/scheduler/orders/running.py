@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from hivecore._thousandths import counted
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import Move, PlacedPod, Start
-from hivecore.scheduler.ledger.ends import end_extras, reject_if_impossible
+from hivecore.scheduler.ledger.ends import end_extras, keep_first, reject_if_impossible
 from hivecore.scheduler.ledger.lines import requeue, take_off
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
@@ -50,7 +50,7 @@ def end_order(state: State) -> None:
     """Let the queues choose the next jobs again, and let other pods join running jobs."""
     state.order = None
     state.waiting.touch_all()
-    for live in state.jobs.values():
+    for live in [*state.jobs.values()]:
         if live.state == "running" and not live.for_job and len(live.units) == 1:
             expect_joining(state, live)
 
@@ -63,15 +63,18 @@ def run_in_order(state: State, order: Order) -> None:
         return
     walk = _Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
     changes = walk.run(state.running.values())
-    for live in changes.stopped:
-        name = live.job.name
-        winner = changes.winner(name, order, state.jobs)
-        state.outbox.append(leaving_action(live, winner, "order"))
+    gone = {live.job.name for live in changes.stopped}
+    # Pods above the least come first: they have left their places when their jobs end them.
+    for live in sorted(changes.stopped, key=lambda live: not live.extra_of):
+        if live.extra_of not in gone:
+            winner = changes.winner(live.job.name, order, state.jobs)
+            state.outbox.append(leaving_action(live, winner, "order"))
         live.note(state.log)
         live.pause(state.now)
         requeue(state, live.units[0])
         state.turn(live, "stop")
         end_extras(state, live)
+        keep_first(state, live)
         reject_if_impossible(state, live)
     for move in changes.moves:
         state.outbox.append(move)
@@ -102,7 +105,8 @@ def _have_to_stop(state: State, order: Order) -> bool:
     names = [live.job.name for live in changes.stopped] + [move.job for move in changes.moves]
     for name in names:
         winner = changes.winner(name, order, state.jobs)
-        state.outbox.append(leaving_action(state.jobs[name], winner, "order"))
+        if state.jobs[name].extra_of not in names:  # otherwise it leaves with its job
+            state.outbox.append(leaving_action(state.jobs[name], winner, "order"))
         tell_to_stop(state, state.jobs[name], winner)
     return bool(names)
 
