@@ -18,6 +18,7 @@ from hivecore.scheduler import (
     recover,
 )
 from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_actions
 
 
 def make_scheduler(nodes=3, gpus=2, racks=1, **more):
@@ -240,7 +241,10 @@ def test_a_job_moves_to_where_only_its_own_pods_above_the_least_are():
     run(scheduler, Job("train", "t", [Role("w", 2, max_pods=4)]))
     assert on(scheduler, "train") == ["n0", "n0", "n1", "n1"]
     scheduler.drain("n0", 1.0)
-    assert told(scheduler.decide(1.0)) == [("Move", "train")]
+    before = copy.copy(scheduler)
+    actions = scheduler.decide(1.0)
+    verify_actions(actions, {}, before)
+    assert told(actions) == [("Move", "train")]
     assert on(scheduler, "train") == ["n1", "n1"]
     scheduler.check()
 

@@ -113,11 +113,14 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
             state.take_over(action.job, action.before, action.pods)
         elif isinstance(action, Move):
             for name in () if action.job in left else [move.job for move in moves]:
+                for extra in state.extras(name):
+                    state.leave(extra, ends=True)
                 state.vacate(name)
                 state.has[name].pods.clear()
                 left.add(name)
             job, _ = state.has[action.job]
             _check(Start(action.job, action.pods), job, state, is_charged=True)
+            state.expect_extras(job)
         elif isinstance(action, Start | Promote):
             for name in state.told.pop(action.job, ()):
                 state.leave(name, ends=name in state.rejected)
