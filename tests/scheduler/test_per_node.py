@@ -83,6 +83,10 @@ def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind):
             raise
 
 
+def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():
+    SpreadElasticHistory("quotas and lending", 5015).live(60)
+
+
 @pytest.mark.parametrize("parts", PLACING)
 def test_pods_that_come_by_themselves_are_on_other_nodes_too(parts):
     scheduler = make_scheduler(COMPOSITIONS[parts])

@@ -275,11 +275,10 @@ class State(Trials):
         """Let jobs leave a node; a time: those that end until then may end there; ``None``: let
         them stay.
         """
-        if by is not None or node in self.draining:
-            self.log.keep(self.draining, node)
-            self.draining.pop(node, None)
-            if by is not None:
-                self.draining[node] = by
+        draining = {other: until for other, until in self.draining.items() if other != node}
+        if by is not None:
+            draining[node] = by
+        self.log.set(self, "draining", draining)  # an undo keeps their order
 
     def count_again(self) -> None:
         """Note that a job has given something back."""
