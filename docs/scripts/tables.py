@@ -281,6 +281,27 @@ def _elastic(results: Results) -> str:
     return _table(head, rows)
 
 
+def _slurm_placement(results: Results) -> str:
+    runs = results["slurm_placement"]
+    rows = []
+    for name in sorted({run["decides"] for run in runs}, key=lambda name: (name != "Slurm", name)):
+        its = [run for run in runs if run["decides"] == name]
+        keys = ("extra_leaves", "makespan_s", "mean_wait_s")
+        leaves, makespan, wait = (sum(run[key] for run in its) / len(its) for key in keys)
+        rows.append((name, f"{leaves:.1f}", f"{makespan:.0f} s", f"{wait:.1f} s"))
+    head = ("who decides", "leaf switches beyond the fewest", "makespan", "mean wait")
+    return _table(head, rows)
+
+
+def _slurm_throughput(results: Results) -> str:
+    figures = results["slurm_throughput"]
+    rows = [
+        (name, f"{rate:.0f} a second", f"{figures['ratios'][name]:.2f}")
+        for name, rate in figures["jobs_per_second"].items()
+    ]
+    return _table(("300 jobs of one GPU", "submitted and run", "of plain sbatch"), rows)
+
+
 def _defragment(results: Results) -> str:
     rows = [
         (
@@ -1263,6 +1284,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "replicas": _replicas,
     "server": _server,
     "shared-datasets": _shared_datasets,
+    "slurm-placement": _slurm_placement,
+    "slurm-throughput": _slurm_throughput,
     "speed": _speed,
     "storage": _storage,
     "storage-systems": _storage_systems,
