@@ -274,12 +274,93 @@ def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
         assert server.jobs() == {"pods:bert": "running"}
 
 
-# --- device claims
-
-
 def refuse_what_the_manifest_does_not_allow(request):
     watching = request.query.get("watch") == "true"
     return 0 if is_allowed(request.method, request.path, watching) else 403
+
+
+# --- why gangs wait
+
+IN_GROUPS = {
+    "podgroups": {"pod-group.scheduling.sigs.k8s.io": "g"},
+    "x-podgroups": {"scheduling.x-k8s.io/pod-group": "g"},
+    "k8s-podgroups": {},
+    "k8s-workloads": {},
+}
+
+
+def add_group(api, kind, size):
+    """A gang of the tenant `b`, which has one node."""
+    api.add_pod_group("g", size, kind=kind)
+    for i in range(size):
+        pod = koordinator_pod(f"g{i}", "b", 2, **IN_GROUPS[kind])
+        if kind == "k8s-podgroups":
+            pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+        elif kind == "k8s-workloads":
+            pod["spec"]["workloadRef"] = {"name": "g", "podGroup": "workers"}
+        api._put("pods", pod)
+
+
+def status_of(api, kind):
+    return api.objects[kind]["x", "g"].get("status")
+
+
+def conditions_of(api):
+    return status_of(api, "k8s-podgroups")["conditions"]
+
+
+def of_room(api):
+    """The events that do not tell that a pod is missing."""
+    return [one for one in api.all("events") if "of the 2 pods" not in one["message"]]
+
+
+@pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
+@pytest.mark.parametrize("kind", IN_GROUPS)
+def test_why_a_gang_waits_is_a_condition_and_one_event(tmp_path, kind):
+    with served(tmp_path, refuse=refuse_what_the_manifest_does_not_allow) as (api, _, _):
+        api.statuses = {"x-podgroups", "k8s-podgroups"}
+        api._put("pods", koordinator_pod("first", "b", 4))
+        until(lambda: "first" in bound(api))
+        add_group(api, kind, 2)
+        until(lambda: of_room(api) and (status_of(api, kind) or kind == "k8s-workloads"))
+        (event,) = of_room(api)
+        assert (event["reason"], event["type"]) == ("GangWaits", "Normal")
+        pod = api.pod("g0")["metadata"]
+        assert event["involvedObject"]["name"] == "g0"
+        assert event["involvedObject"]["uid"] == pod["uid"]
+        if kind == "k8s-podgroups":
+            (condition,) = conditions_of(api)
+            assert condition["type"] == "PodGroupScheduled"
+            assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+            until(lambda: conditions_of(api)[0]["message"] == event["message"])
+        elif kind != "k8s-workloads":
+            assert status_of(api, kind) == {"phase": "Pending"}
+        api.delete_pod("first")
+        until(lambda: {"g0", "g1"} <= set(bound(api)))
+        if kind == "k8s-podgroups":
+            until(lambda: conditions_of(api)[0]["status"] == "True")
+        elif kind != "k8s-workloads":
+            until(lambda: status_of(api, kind) == {"phase": "Scheduled"})
+        assert len(of_room(api)) == 1
+
+
+def test_what_may_not_be_written_keeps_no_pod_waiting_and_is_said_once(tmp_path):
+    def refuse(request):
+        return 403 if "events" in request.path or request.path.endswith("/g/status") else 0
+
+    with served(tmp_path, refuse=refuse) as (api, server, _):
+        api._put("pods", koordinator_pod("first", "b", 4))
+        until(lambda: "first" in bound(api))
+        add_group(api, "k8s-podgroups", 2)
+        for name in ("h0", "h1"):
+            api._put("pods", koordinator_pod(name, "b", 2, "h", 3))
+        until(lambda: sum(path.endswith("/events") for _, path in api.requests) == 2)
+        api.delete_pod("first")
+        until(lambda: {"g0", "g1"} <= set(bound(api)))
+        assert server.said().count("events: why gangs wait is not written") == 1
+
+
+# --- device claims
 
 
 def allocated(api):

@@ -30,6 +30,7 @@ PREFIXES = {
 KINDS = {
     "pods": "Pod",
     "nodes": "Node",
+    "events": "Event",
     "configmaps": "ConfigMap",
     "leases": "Lease",
     "podgroups": "PodGroup",
@@ -75,6 +76,15 @@ def merged(old, patch):
     return new
 
 
+def with_conditions(old, patch):
+    """A patch of conditions by their types, as one of all of them; each needs its time."""
+    known = {one["type"]: one for one in old.get("status", {}).get("conditions", ())}
+    for one in patch["status"]["conditions"]:
+        known[one["type"]] = {**known.get(one["type"], {}), **one}
+        assert known[one["type"]]["lastTransitionTime"]
+    return {"status": {"conditions": list(known.values())}}
+
+
 class FakeApiServer:
     """Runs in a thread of its own; its methods may be called from anywhere.
 
@@ -83,6 +93,7 @@ class FakeApiServer:
 
     def __init__(self, page=500, has_pod_groups=True):
         self.has_pod_groups = has_pod_groups
+        self.statuses = set()  # the kinds whose status is a part of its own
         self.objects = {kind: {} for kind in KINDS}
         self.version = 100
         self.events = {kind: deque() for kind in KINDS}
@@ -371,7 +382,8 @@ class FakeApiServer:
             return web.json_response(self._create(kind, namespace, body), status=201)
         if rest[1:] == ["binding"] and self.binding_seconds:
             await asyncio.sleep(self.binding_seconds)
-        return self._one(request.method, kind, namespace, rest, body)
+        is_strategic = "strategic" in request.headers["Content-Type"]
+        return self._one(request.method, kind, namespace, rest, body, is_strategic)
 
     def _list(self, kind, query):
         with self._lock:
@@ -437,7 +449,7 @@ class FakeApiServer:
                 raise Refused(409, "already exists")
             return self._put(kind, body)
 
-    def _one(self, method, kind, namespace, rest, body):
+    def _one(self, method, kind, namespace, rest, body, is_strategic=False):
         with self._lock:
             key = (namespace, rest[0])
             found = self.objects[kind].get(key)
@@ -452,6 +464,10 @@ class FakeApiServer:
             if rest[1:] == ["binding"]:
                 self._bind(new, body)
             elif method == "PATCH":
+                if rest[1:] == ["status"] and kind not in self.statuses:
+                    raise Refused(404, f"{kind} have no status")
+                if is_strategic:
+                    body = with_conditions(new, body)
                 new = merged(new, body)
                 if kind == "pods":
                     self.touches.append(new["metadata"]["name"])

@@ -64,6 +64,12 @@ class Gang:
         """The nodes that were offered last to pods to which their own was not."""
         self.partners: frozenset[str] = frozenset()
         """The jobs without which its own does not start."""
+        self.told = "", ""
+        """What one of its pods was told last: the outcome, and the reason."""
+        self.reported = ""
+        """The reason that an event has told last."""
+        self.condition: tuple[bool, str] | None = None
+        """What the object that defines it has been told: whether it is scheduled, or why not."""
         self.has_started = False
         """Whether its job has ever started: then it waits for no partner."""
         self.wishes: GangWishes | str | None = None
@@ -90,6 +96,11 @@ class Gang:
     def unbound(self) -> list[Member]:
         """The pods that are not bound."""
         return [member for member in self.members.values() if not member.node]
+
+    @property
+    def first(self) -> Member:
+        """The first of its pods, of those that wait if any does."""
+        return min(self.unbound or self.members.values(), key=_order)
 
     @property
     def beside(self) -> int:

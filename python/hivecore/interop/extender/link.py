@@ -11,6 +11,7 @@ from typing import Any
 
 from hivecore.interop.extender.claims import KINDS
 from hivecore.interop.extender.gang_objects import GANG_KINDS
+from hivecore.interop.extender.gang_reports import GangReports
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
@@ -37,6 +38,7 @@ class PodLink(ClusterLink):
         super().__init__(service, api, paths, (*groups, *rules))
         service.touches = True
         self._touched: dict[str, float] = {}
+        self._reports = GangReports(api, service)
 
     async def _touch(self) -> None:
         service = self._service
@@ -53,7 +55,13 @@ class PodLink(ClusterLink):
                     self._meanwhile(self._touch_when_due(pod))
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return () if self._service.extender.jobs.claims is None else (self._clear(),)
+        more = () if self._service.extender.jobs.claims is None else (self._clear(),)
+        return (*more, self._report())
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(_LEAST)
+            await self._reports.write()
 
     async def _clear(self) -> None:
         while True:

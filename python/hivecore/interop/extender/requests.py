@@ -92,6 +92,12 @@ class Request(Struct, frozen=True):
         return isinstance(self.source, PodRequest)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it is of no gang, or of a gang of one pod."""
+        source = self.source
+        return self.total == 1 if isinstance(source, PodRequest) else source.is_alone
+
+    @property
     def gpus(self) -> int:
         """How many it asks for."""
         return int(self.shape[0])

@@ -40,6 +40,8 @@ class RunningPods(ClaimedPods):
         self._tell = tell
         # by kind, object and gang
         self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
+        self.told: dict[str, None] = {}
+        """The jobs whose gangs were told something else than before."""
         self._events: list[SchedulerEvent] = []
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
@@ -233,6 +235,24 @@ class RunningPods(ClaimedPods):
         """There are no objects of a kind that define gangs but these."""
         groups = self._groups.get(kind, {})
         self._groups[kind] = {name: group for name, group in groups.items() if name in names}
+
+    # --- what is told of gangs
+
+    def note_told(self, member: Member, outcome: str, reason: str) -> None:
+        """A pod was told this."""
+        gang, told = self._gangs.get(member.job), (outcome, reason)
+        if gang is not None and gang.told != told and not member.request.is_alone:
+            gang.told = told
+            self.told[gang.name] = None
+
+    def gang(self, job: str) -> Gang | None:
+        """The gang of a job."""
+        return self._gangs.get(job)
+
+    def definitions_of(self, gang: Gang) -> list[tuple[str, str]]:
+        """The objects that define a gang, by kind and "namespace/name"."""
+        name = owner_of(gang.first.request.gang)
+        return [(kind, name) for kind, by_name in self._groups.items() if name in by_name]
 
     # --- pods that run without a place
 

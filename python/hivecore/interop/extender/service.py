@@ -111,6 +111,11 @@ class PodService(ExtenderService, SchedulerService):
             finally:
                 await self._note_rounds()
 
+    async def look(self, work: Callable[[], _Result]) -> _Result:
+        """What some work finds that leaves the scheduler as it is, when it is our turn."""
+        async with self._turn:
+            return work()
+
     def _tell(self, events: list[SchedulerEvent]) -> Round:
         found = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
         self._rounds.append((events, found))
@@ -124,6 +129,7 @@ class PodService(ExtenderService, SchedulerService):
             self._note(events, found)
         if not self.touches:
             self.extender.jobs.woken.clear()
+            self.extender.jobs.told.clear()
         elif self.extender.jobs.woken:
             self.changed.set()
 

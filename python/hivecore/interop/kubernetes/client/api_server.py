@@ -17,13 +17,15 @@ from hivecore.interop.kubernetes.pods import PodId
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 
-__all__ = ["MERGE", "ApiError", "ApiServer"]
+__all__ = ["MERGE", "STRATEGIC", "ApiError", "ApiServer"]
 
 _SECONDS = 10.0
 _QUIET = 70.0  # bookmarks come once a minute
 _LONGEST_LINE = 2**22  # bytes; an object has up to 1.5 MiB, its event somewhat more
 MERGE = "application/merge-patch+json"
 """The content type of a patch that names what changes."""
+STRATEGIC = "application/strategic-merge-patch+json"
+"""That of a patch in which entries of lists have keys; only Kubernetes' own objects take it."""
 
 
 class ApiError(Exception):

@@ -1,0 +1,160 @@
+"""Why gangs wait, written where their users look: conditions of PodGroups, and events of pods.
+
+kube-scheduler writes an event for every pod and try. Here a gang has one for each reason, on its
+first pod. What cannot be written is complained about once, and nothing waits for it.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from hivecore.interop.extender.gang_objects import GANG_KINDS
+from hivecore.interop.extender.gangs import Gang
+from hivecore.interop.extender.service import PodService
+from hivecore.interop.kubernetes.client.api_server import MERGE, STRATEGIC, ApiError, ApiServer
+from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.serving.logs import LOG
+
+__all__ = ["GangReports"]
+
+_LEAST = 5.0  # seconds between two reports of a gang
+_MOST = 20  # gangs in one turn
+_LONGEST = 1000  # characters of an event's message
+_LONGEST_NAME = 230  # characters of a pod's name in that of an event
+_FOR_GOOD = (403, 404, 409, 422)  # what is refused so is not tried again
+_REASONS = {"wait": "GangWaits", "preempt": "GangWaitsForVictims", "error": "GangRefused"}
+
+
+class _Report(NamedTuple):
+    """What is to be written of a gang.
+
+    :param pod: that has the event.
+    :param reason: of the event; "": none is due.
+    :param condition: whether it is scheduled, or why not; it belongs into these objects.
+    """
+
+    gang: Gang
+    pod: PodId
+    outcome: str
+    reason: str
+    condition: tuple[bool, str]
+    objects: list[tuple[str, str]]
+
+
+class GangReports:
+    """Writes what gangs were told last, each at most once in five seconds."""
+
+    def __init__(self, api: ApiServer, service: PodService) -> None:
+        self._api, self._service = api, service
+        self._jobs = service.extender.jobs
+        self._written: dict[str, float] = {}
+        self._complained: set[tuple[str, int]] = set()
+
+    async def write(self) -> None:
+        """Write what is due now; the rest comes in the next turns."""
+        for report in await self._service.look(self._due):
+            is_done = True
+            if report.reason:
+                is_done = await self._write_event(report)
+            for kind, name in report.objects:
+                is_done &= await self._write_status(kind, name, report)
+            if is_done:
+                report.gang.reported = report.reason or report.gang.reported
+                report.gang.condition = report.condition
+            else:
+                self._jobs.told[report.gang.name] = None
+
+    def _due(self) -> list[_Report]:
+        now = time.monotonic()
+        self._written = {job: at for job, at in self._written.items() if at > now - _LEAST}
+        found: list[_Report] = []
+        for job in [job for job in self._jobs.told if job not in self._written]:
+            del self._jobs.told[job]
+            gang = self._jobs.gang(job)
+            report = None if gang is None or not gang.members else self._report_of(gang)
+            if report is not None and (report.reason or report.objects):
+                self._written[job] = now
+                found.append(report)
+            if len(found) == _MOST:
+                break
+        return found
+
+    def _report_of(self, gang: Gang) -> _Report:
+        (outcome, reason), first = gang.told, gang.first
+        namespace, _, name = first.name.partition("/")
+        pod = PodId(name, namespace, "" if first.identity == first.name else first.identity)
+        # A gang that has started is never said to be not scheduled again, as Kubernetes does.
+        is_scheduled = outcome == "bind" or gang.has_started
+        condition = is_scheduled, "" if is_scheduled else reason
+        objects = [] if gang.condition == condition else self._jobs.definitions_of(gang)
+        is_told = outcome == "bind" or gang.reported == reason
+        return _Report(gang, pod, outcome, "" if is_told else reason, condition, objects)
+
+    async def _write_event(self, report: _Report) -> bool:
+        pod, at = report.pod, _now()
+        name = f"{pod.name[:_LONGEST_NAME]}.{time.time_ns():x}"
+        about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "involvedObject": {**about, "uid": pod.uid},
+            "reason": _REASONS[report.outcome],
+            "message": report.reason[:_LONGEST],
+            "type": "Warning" if report.outcome == "error" else "Normal",
+            "source": {"component": "hivecore"},
+            **{"firstTimestamp": at, "lastTimestamp": at, "count": 1},
+        }
+        path = f"/api/v1/namespaces/{pod.namespace}/events"
+        return await self._send("POST", path, event, "events")
+
+    async def _write_status(self, kind: str, name: str, report: _Report) -> bool:
+        """Say in an object that defines gangs whether one of them is scheduled."""
+        given, (is_scheduled, reason) = GANG_KINDS[kind], report.condition
+        namespace, _, local = name.partition("/")
+        path = f"{given.path(namespace)}/{local}"
+        if not given.is_of_kubernetes:
+            phase = {"phase": "Scheduled" if is_scheduled else "Pending"}
+            # Koordinator's objects have no part of its own for the status.
+            return await self._send("PATCH", f"{path}/status", {"status": phase}, kind, MERGE, path)
+        if not given.condition:
+            return True  # a Workload has no status
+        condition: dict[str, Any] = {
+            "type": given.condition,
+            "status": str(is_scheduled),
+            "reason": "Scheduled" if is_scheduled else "Unschedulable",
+            "message": reason,
+        }
+        before = report.gang.condition
+        if before is None or before[0] != is_scheduled:
+            condition["lastTransitionTime"] = _now()
+        status = {"status": {"conditions": [condition]}}
+        return await self._send("PATCH", f"{path}/status", status, kind, STRATEGIC)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any],
+        what: str,
+        content_type: str = "application/json",
+        instead: str = "",
+    ) -> bool:
+        """Whether it is written, or never can be.
+
+        :param instead: another path where there is no such path.
+        """
+        try:
+            await self._api.request(method, path, body, content_type=content_type)
+        except ApiError as error:
+            if error.status == 404 and instead:
+                return await self._send(method, instead, body, what, content_type)
+            if (what, error.status) not in self._complained:
+                self._complained.add((what, error.status))
+                LOG.warning("%s: why gangs wait is not written (said once): %s", what, error)
+            return error.status in _FOR_GOOD
+        return True
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
