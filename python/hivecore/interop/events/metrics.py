@@ -9,7 +9,10 @@ from hivecore.scheduler import SchedulerSummary
 __all__ = ["SchedulerMetrics"]
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
-_PATHS = ("/v1/events", "/v1/actions", "/v1/explain", "/v1/what-if", "/v1/status", "/v1/jobs")
+_PATHS = (
+    *("/v1/events", "/v1/actions", "/v1/explain", "/v1/what-if"),
+    *("/v1/overview", "/v1/status", "/v1/jobs"),
+)
 _OF_PODS = (*(f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt")), "/v1/watch")
 _OF_JOBS = "/v1/explain", "/v1/jobs"
 

@@ -17,10 +17,13 @@ from msgspec import Struct
 from hivecore.interop.events.bodies import events_of
 from hivecore.interop.events.clock import Clock
 from hivecore.interop.events.metrics import SchedulerMetrics
+from hivecore.interop.events.overview import plain_overview
+from hivecore.interop.events.page import pages
 from hivecore.interop.events.plain import plain_explanation, plain_job_status, plain_status
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.kubernetes.calls import BadCall
+from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.routes import COMMON, Call, Route, Routes
@@ -40,6 +43,7 @@ _LONG = "add_node", "drain", "remove_node", "set_quota", "set_total", "reconfigu
 _SMALL = 64 * 1024  # bytes of a body that do
 _LONGEST_WAIT = 60.0  # seconds
 _BRANCHES = 2  # at a time
+_REST = 20  # an overview is given again for so many times as long as it took
 
 
 class SchedulerService(Service):
@@ -60,6 +64,7 @@ class SchedulerService(Service):
     """
 
     metrics: SchedulerMetrics
+    pages = pages()
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class SchedulerService(Service):
         self._branches = asyncio.Semaphore(_BRANCHES)
         self._more = asyncio.Event()
         self._is_ending = False
+        self._overview, self._overview_until = b"", 0.0
         self.metrics = SchedulerMetrics(self._summary)
         now = scheduler.now
         decided = [(now, action) for action in scheduler.decide(now)]
@@ -256,6 +262,17 @@ class SchedulerService(Service):
     async def _status(self, call: Call) -> dict[str, Any]:
         return {**plain_status(self._summary()), "last": self._recent.last}
 
+    async def _overview_now(self, call: Call) -> bytes:
+        """The status and all that the page shows; made anew so that it costs 5 % at most."""
+        async with self._turn:
+            begun = time.perf_counter()
+            if begun >= self._overview_until:
+                status = plain_status(self._scheduler.summary())
+                more = {**plain_overview(self._scheduler), "last": self._recent.last}
+                self._overview, now = write_json({**status, **more}), time.perf_counter()
+                self._overview_until = now + _REST * (now - begun)
+            return self._overview
+
     async def _jobs(self, call: Call) -> dict[str, Any]:
         async with self._turn:
             states = {name: self._scheduler.state(name) for name in self._scheduler}
@@ -298,6 +315,7 @@ class SchedulerService(Service):
             Route("GET", "/v1/actions", _actions, has_parameters=True),
             Route("POST", "/v1/events", _take),
             Route("GET", "/v1/jobs", _jobs),
+            Route("GET", "/v1/overview", _overview_now),
             Route("GET", "/v1/status", _status),
             Route("POST", "/v1/what-if", _what_if),
             Route("GET", "/v1/explain/{job}", _explain),

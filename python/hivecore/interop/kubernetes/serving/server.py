@@ -15,7 +15,8 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.json_text import write_json
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hivecore.interop.kubernetes.serving._connections import Connections
     from hivecore.interop.kubernetes.serving.metrics import Metrics
 
-__all__ = ["HttpServer", "Listening", "Service", "read_token", "run", "tls_context"]
+__all__ = ["HttpServer", "Listening", "Page", "Service", "read_token", "run", "tls_context"]
 
 
 _AT_ONCE = 2**20  # bytes
@@ -36,12 +37,33 @@ _LAST_ANSWERS = 5.0  # seconds for requests that came before the end
 _IDLE = 120.0  # seconds until a connection without a request ends; kube-scheduler keeps 90
 _PROBES = ("/livez", "/readyz", "/healthz")
 _LEAST_TOKEN = 16  # characters
+#: A page takes scripts, styles and data from this service alone, and is in no frame of others.
+_OF_PAGES = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+    "Vary": "Accept",
+}
+
+
+class Page(NamedTuple):
+    """A static file for a browser, without any data.
+
+    :param kind: its media type.
+    """
+
+    content: bytes
+    kind: str
 
 
 class Service:
     """An application without HTTP: a table of routes, and what is measured of it."""
 
     routes: Routes
+    pages: Mapping[str, Page] = MappingProxyType({})
+    """What a browser is given, by path, without the token; at "/" only who asks for HTML."""
     metrics: "Metrics"
     """Where requests are counted."""
     not_ready = ""
@@ -100,12 +122,13 @@ class Listening:
 class HttpServer:
     """Answers over HTTP; leaving its context ends it, after the last requests are answered.
 
-    Every answer is JSON, but for ``/metrics``. Besides what the service answers: ``/livez`` is
-    always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 401
-    without the token, where there is one (``Authorization: Bearer ...``), but for ``/livez``,
-    ``/readyz`` and ``/healthz``; 404 for an unknown path, 405 for a wrong method, 408 for a body
-    that comes too slowly, 413 for a request that is too large, 400 for one that is no HTTP, 500
-    when the service fails. Connections are limited in number and time, see `Listening`.
+    Every answer is JSON, but for ``/metrics`` and pages. Besides what the service answers:
+    ``/livez`` is always 200, ``/readyz`` 503 as long as the service is not ready, and so is
+    everything else; 401 without the token, where there is one (``Authorization: Bearer ...``), but
+    for pages, ``/livez``, ``/readyz`` and ``/healthz``; 404 for an unknown path, 405 for a wrong
+    method, 408 for a body that comes too slowly, 413 for a request that is too large, 400 for one
+    that is no HTTP, 500 when the service fails. Connections are limited in number and time, see
+    `Listening`.
     """
 
     def __init__(self, service: Service, listening: Listening) -> None:
@@ -171,6 +194,9 @@ class HttpServer:
         self, request: "web.Request", path: str
     ) -> tuple[int, bytes, Mapping[str, str]]:
         service = self._service
+        page = service.pages.get(path)
+        if page is not None and request.method in ("GET", "HEAD") and _wants_page(request):
+            return 200, page.content, {**_OF_PAGES, "Content-Type": page.kind}
         if self._token and path not in _PROBES and not self._knows_token(request):
             return _refusal(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
         own = path in ("/livez", "/readyz", "/metrics")
@@ -234,6 +260,11 @@ class HttpServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         given = token.strip().encode(errors="surrogateescape")
         return hmac.compare_digest(given, self._token) and scheme.lower() == "bearer"
+
+
+def _wants_page(request: "web.Request") -> bool:
+    """Whether it asks for a part of the page, or for HTML at "/", as browsers do."""
+    return request.path != "/" or "text/html" in request.headers.get("Accept", "")
 
 
 def _refusal(

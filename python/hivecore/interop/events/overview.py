@@ -1,0 +1,172 @@
+"""The whole of a scheduler as the page for people shows it: nodes, jobs that wait, quotas."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from hivecore.cells import CellCluster
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler import Scheduler
+from hivecore.topology import NetworkTopology
+
+__all__ = ["plain_overview"]
+
+_MOST_WAITING = 500
+_MOST_QUOTAS = 500
+_NODES = "nodes"  # the name of a group when there are no cells and no network
+_WAITS = "pending", "reserved"
+_OF_QUOTA = "min", "used", "request", "runtime"
+_Groups = Iterator[tuple[str, Sequence[str]]]
+
+
+def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
+    """What people look at, as plain data for JSON. Cost: O(jobs + pods + nodes + quotas).
+
+    ``groups``: the nodes of each cell above nodes, or of each narrowest domain of a network, each
+    as its name, its GPUs, those in use and the jobs on it. ``waiting``: the first jobs that wait,
+    with the reason. ``quotas``: the first quotas, each after its parent. ``owned``: the GPUs of
+    each tenant's cells.
+
+    >>> from hivecore.devices import DeviceCluster, NodeDevices
+    >>> from hivecore.interop.events.overview import plain_overview
+    >>> from hivecore.scheduler import Job, Role, Scheduler
+    >>> scheduler = Scheduler(devices=DeviceCluster({"n1": NodeDevices.uniform(gpus=8)}))
+    >>> scheduler.submit(Job("train", "vision", [Role("worker", gpus=2)]), now=0.0)
+    >>> _ = scheduler.decide(now=0.0)
+    >>> plain_overview(scheduler)["groups"]
+    [{'name': 'nodes', 'nodes': [['n1', 8, 2, ['train']]]}]
+    """
+    used, jobs = _used(scheduler)
+    totals = _totals(scheduler, used)
+    groups = [
+        {"name": name, "nodes": [[node, totals[node], used[node], jobs[node]] for node in nodes]}
+        for name, nodes in _groups(scheduler, totals)
+    ]
+    cells, quotas = scheduler.cells, scheduler.quotas
+    return {
+        "groups": groups,
+        "waiting": list(islice(_waiting(scheduler), _MOST_WAITING)),
+        "quotas": [] if quotas is None else list(_quotas(quotas)),
+        "owned": {} if cells is None else _owned(cells),
+    }
+
+
+def _used(scheduler: Scheduler) -> tuple[Counter[str], dict[str, list[str]]]:
+    """The GPUs in use on each node, a shared GPU once, and the jobs there."""
+    minors: defaultdict[str, set[int]] = defaultdict(set)
+    others: Counter[str] = Counter()
+    jobs: defaultdict[str, list[str]] = defaultdict(list)
+    for name in scheduler:
+        gpus = {role.name: role.gpus for role in scheduler.job(name).roles}
+        for pod in scheduler.status(name).pods:
+            if pod.gpus:
+                minors[pod.node].update(pod.gpus)
+            else:
+                others[pod.node] += gpus[pod.role]
+            if name not in jobs[pod.node][-1:]:
+                jobs[pod.node].append(name)
+    return Counter({node: len(minors[node]) + others[node] for node in [*jobs]}), jobs
+
+
+def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
+    """The GPUs of each node, whoever uses them."""
+    devices, cells, network = scheduler.devices, scheduler.cells, scheduler.topology
+    if devices is not None:
+        inventories = {node: devices.inventory(node) for node in devices.nodes}
+        counts = {id(one): len(one.of_type("gpu")) for one in inventories.values()}
+        return {node: counts[id(one)] for node, one in inventories.items()}
+    totals: Counter[str] = Counter()
+    if cells is not None:
+        for name, of in cells.spec.chains.items():
+            nodes = _nodes(cells, name)
+            totals.update(dict.fromkeys(nodes, of.leaves // len(nodes)))
+    elif network is not None:
+        counted = [one for one in ("slots", "gpu") if one in network.resources]
+        for node in network.nodes:
+            free = network.free(node)
+            totals[node] = used[node] + sum(int(free.get(one, 0)) for one in counted[:1])
+    return totals
+
+
+def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
+    cells, network = scheduler.cells, scheduler.topology
+    named = _of_network(network) if network is not None else iter(())
+    if cells is not None:
+        named = _of_cells(cells)
+    left = dict.fromkeys(totals)
+    for name, nodes in named:
+        yield name, [node for node in nodes if node in totals]
+        for node in nodes:
+            left.pop(node, None)
+    if left:
+        yield _NODES, list(left)
+
+
+def _nodes(cells: CellCluster, name: str) -> tuple[str, ...]:
+    of = cells.spec.chains[name]
+    assert of.node_level is not None
+    count = of.leaves // of.leaves_per_cell()[of.levels.index(of.node_level)]
+    return tuple(of.nodes or [f"{name}/{i}" for i in range(count)])
+
+
+def _of_cells(cells: CellCluster) -> _Groups:
+    """The nodes of each cell of the level above nodes; those of a chain where there is none."""
+    for name, of in cells.spec.chains.items():
+        nodes, level = _nodes(cells, name), of.levels.index(of.node_level or "")
+        if level + 1 == len(of.levels):
+            yield name, nodes
+            continue
+        size = of.fanouts[level]
+        for i in range(len(nodes) // size):
+            yield f"{name}/{of.levels[level + 1]} {i}", nodes[i * size : (i + 1) * size]
+
+
+def _of_network(network: NetworkTopology) -> _Groups:
+    """The nodes of each domain of the narrowest layer."""
+    if network.layers:
+        for nodes in network.domains(network.layers[-1]):
+            yield "/".join(network.domain(nodes[0])[:-1]), nodes
+
+
+def _waiting(scheduler: Scheduler) -> Iterator[dict[str, Any]]:
+    for name in scheduler:
+        if (state := scheduler.state(name)) in _WAITS:
+            job, status = scheduler.job(name), scheduler.status(name)
+            reason = "" if status.refusal is None else status.refusal.reason
+            if status.victims:
+                reason = f"these have to stop first: {', '.join(status.victims)}"
+            own = {"job": name, "tenant": job.tenant, "gpus": job.gpus, "state": state}
+            yield {**own, "pods": sum(role.pods for role in job.roles), "reason": reason}
+
+
+def _owned(cells: CellCluster) -> dict[str, int]:
+    """The GPUs of each tenant's cells, pinned ones included."""
+    spec, owned = cells.spec, Counter[str]()
+    sizes = {
+        (name, level): leaves
+        for name, of in spec.chains.items()
+        for level, leaves in zip(of.levels, of.leaves_per_cell(), strict=True)
+    }
+    for tenant, chains in spec.virtual_clusters.items():
+        for name, counts in chains.items():
+            owned[tenant] += sum(sizes[name, level] * count for level, count in counts.items())
+    for tenant, pins in spec.pinned_cells.items():
+        owned[tenant] += sum(sizes[name, level] for name, level, _ in pins.values())
+    return dict(owned)
+
+
+def _quotas(tree: QuotaTree) -> Iterator[dict[str, Any]]:
+    """Quotas with their depth and amounts, each after its parent."""
+    depths: dict[str, int] = {"": -1}
+    for name in tree.quotas[:_MOST_QUOTAS]:
+        declared, status = tree.quota(name), tree.status(name)
+        depths[name] = depths[declared.parent] + 1
+        amounts = {
+            dimension: {
+                "max": most,
+                **{of: getattr(status, of).get(dimension, 0) for of in _OF_QUOTA},
+            }
+            for dimension, most in declared.max
+        }
+        yield {"name": name, "depth": depths[name], "amounts": amounts}

@@ -1,0 +1,129 @@
+"""The page for people: its files over HTTP, what it is made of, and its script in Node.js."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from interop.servers import served
+from scheduler.lives import COMPOSITIONS, GPUS, NODES, make_scheduler
+
+from hivecore.interop.events import page
+from hivecore.interop.events.overview import plain_overview
+from hivecore.interop.events.plain import plain_status
+from hivecore.interop.events.service import SchedulerService
+from hivecore.scheduler import Job, Role
+
+TOKEN = "a token that nobody guesses".replace(" ", "-")
+HOSTILE = "<img src=x onerror=alert(1)></script>\"'&amp;"
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+FOLDER = Path(page.__file__).parent
+
+
+def busy(composition):
+    scheduler = make_scheduler(COMPOSITIONS[composition])
+    for i in range(8):
+        role = Role("w", 2, gpus=1)
+        scheduler.submit(Job(f"{HOSTILE}{i}", "ab"[i % 2], [role], quota="ab"[i % 2]), 0.0)
+    scheduler.submit(Job("large", "a", [Role("w", 4, gpus=4)], quota="a"), 0.0)
+    if {"cells", "topology", "devices"} & set(COMPOSITIONS[composition]):
+        scheduler.set_node(NODES[0], False, 0.0)
+    scheduler.decide(0.0)
+    return scheduler
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_an_overview_has_all_nodes_and_all_gpus_in_use(composition):
+    scheduler = busy(composition)
+    found = plain_overview(scheduler)
+    nodes = [node for group in found["groups"] for node in group["nodes"]]
+    known = {"cells", "topology", "devices"} & set(COMPOSITIONS[composition])
+    assert [name for name, *_ in nodes] == (list(NODES) if known else [])
+    used = Counter()
+    for name in scheduler:
+        for pod in scheduler.status(name).pods:
+            used[pod.node] += scheduler.job(name).roles[0].gpus
+    assert [node[2] for node in nodes] == [used[name] for name, *_ in nodes]
+    # A network says nothing of what an unhealthy node has.
+    unknown = known == {"topology"}
+    assert [node[1] for node in nodes[unknown:]] == [GPUS] * len(nodes[unknown:])
+    assert {one["job"] for one in found["waiting"]} == {
+        name for name in scheduler if scheduler.state(name) in ("pending", "reserved")
+    }
+    quotas = [(one["name"], one["depth"]) for one in found["quotas"]]
+    assert quotas == ([("all", 0), ("a", 1), ("b", 1)] if scheduler.quotas is not None else [])
+    assert set(found["owned"]) == (set() if scheduler.cells is None else {"a", "b"})
+
+
+def test_a_browser_is_given_the_page_without_the_token_and_data_only_with_it():
+    scheduler = make_scheduler(COMPOSITIONS["all with cells"])
+    with (
+        served(lambda: SchedulerService(scheduler), token=TOKEN) as url,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        for path, kind in (("/", "html"), ("/page.css", "css"), ("/page.js", "javascript")):
+            answer = client.get(path, headers=BROWSER)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == f"text/{kind}; charset=utf-8"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+        assert client.get("/").status_code == 401
+        assert client.get("/v1/overview", headers=BROWSER).status_code == 401
+        assert client.post("/", headers=BROWSER).status_code == 401
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert "/v1/overview" in client.get("/").json()["paths"]
+        found = client.get("/v1/overview").json()
+        assert found.keys() > client.get("/v1/status").json().keys()
+        assert client.get("/v1/overview?now=1").status_code == 400
+
+
+def test_the_page_has_nothing_inline_and_nothing_from_elsewhere():
+    html = (FOLDER / "index.html").read_text("utf-8")
+    assert not re.search(r"<style|style=|\son\w+=|<script(?! src=)|//", html)
+    script = (FOLDER / "page.js").read_text("utf-8")
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|\.style", script
+    )
+    assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
+    assert "url(" not in (FOLDER / "page.css").read_text("utf-8")
+
+
+def run_script(status, overview, fragment=""):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no Node.js to run the page's script")
+    harness = Path(__file__).with_name("page_in_node.js")
+    arguments = [node, harness, FOLDER / "page.js", str(status), json.dumps(overview), fragment]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+def test_what_users_wrote_comes_into_the_page_as_text_alone():
+    scheduler = busy("all with cells")
+    overview = {**plain_status(scheduler.summary()), **plain_overview(scheduler)}
+    for one in overview["waiting"]:
+        one["reason"] = one["tenant"] = HOSTILE
+    found = run_script(200, overview, f"#token={TOKEN}")
+    assert found["asked"] == [["v1/overview", f"Bearer {TOKEN}"]]
+    assert found["state"].startswith("as of ")
+    assert HOSTILE in found["texts"]
+    assert not {"img", "script", "a"} & set(found["tags"])
+
+
+@pytest.mark.parametrize(
+    ("status", "fragment", "says"),
+    [
+        (401, "", "needs a token"),
+        (401, "#token=wrong", "refuses this token"),
+        (503, "", "answers with 503: not ready"),
+        (0, "", "cannot be reached"),
+    ],
+)
+def test_the_page_says_why_it_shows_nothing(status, fragment, says):
+    assert says in run_script(status, {"Error": "not ready"}, fragment)["state"]
