@@ -45,12 +45,14 @@ class Lease:
         self._seconds = seconds
         self._pause = seconds / 7.5
         self._seen: tuple[Any, ...] = ()
-        self._seen_at = 0.0
+        self._seen_at = self._good_for = 0.0
 
     async def acquire(self) -> None:
         """Return when this process holds the lease."""
         while not await self._try():
-            await asyncio.sleep(self._pause)
+            left = self._seen_at + self._good_for - monotonic()
+            # As soon as the lease of a holder that is gone has run out.
+            await asyncio.sleep(min(self._pause, left) if left > 0 else self._pause)
 
     async def hold(self) -> None:
         """Renew the lease; returns when it is lost."""
@@ -107,8 +109,8 @@ class Lease:
         seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
         if seen != self._seen:
             self._seen, self._seen_at = seen, monotonic()
-        good_for = spec.get("leaseDurationSeconds") or self._seconds
-        if holder and not mine and monotonic() - self._seen_at < good_for:
+        self._good_for = spec.get("leaseDurationSeconds") or self._seconds
+        if holder and not mine and monotonic() - self._seen_at < self._good_for:
             return False
         new = self._new()["spec"]
         if mine:
