@@ -13,7 +13,7 @@ loaded when it is first used, and each has its own ``help``:
 - `matching`: the best pairs in any graph, with a proof
 - `interleaving`: training jobs that share GPUs in turns (Muri)
 - `caching`: caches for training data
-- `storage`: cache and remote IO shared out among jobs (SiloD)
+- `storage`: cache and remote IO divided among jobs (SiloD)
 - `replicas`: which worker holds which block, and which to evict (Alluxio)
 - `scheduler`: all of them composed: events in, actions out
 - `verify`: whether what the scheduler tells to do keeps every rule
