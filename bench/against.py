@@ -100,8 +100,8 @@ def read(file: Path) -> Run:
 def measure(checkout: Path, file: Path) -> Run:
     """Runs the benchmarks of a checkout against its own modules, and keeps the figures in file."""
     python, paths = sys.executable, {**os.environ, "PYTHONPATH": str(checkout / "python")}
-    asked = [python, "-c", "import hivecore; print(hivecore.__file__)"]
-    imported = subprocess.check_output(asked, cwd=checkout, env=paths, text=True).strip()
+    where = [python, "-c", "import hivecore; print(hivecore.__file__)"]
+    imported = subprocess.check_output(where, cwd=checkout, env=paths, text=True).strip()
     if not Path(imported).is_relative_to(checkout):
         raise RuntimeError(f"the benchmarks of {checkout} would import {imported}")
     options = ["-q", "--benchmark-enable", "--benchmark-only", f"--benchmark-json={file}"]

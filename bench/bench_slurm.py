@@ -124,17 +124,17 @@ def throughput(jobs: int, rounds: int) -> dict[str, Any]:
             rates[name].append(jobs / took)
             for part, seconds in parts.items():
                 shares.setdefault(part, []).append(seconds / took)
-        print({name: round(found[-1], 1) for name, found in rates.items()}, flush=True)
+        print({name: round(of[-1], 1) for name, of in rates.items()}, flush=True)
     return {
         "jobs": jobs,
         "rounds": rounds,
-        "jobs_per_second": {name: median(found) for name, found in rates.items()},
+        "jobs_per_second": {name: median(of) for name, of in rates.items()},
         "ratios": {
-            name: median(a / b for a, b in zip(found, rates["plain sbatch"], strict=True))
-            for name, found in rates.items()
+            name: median(a / b for a, b in zip(of, rates["plain sbatch"], strict=True))
+            for name, of in rates.items()
         },
         "runs": rates,
-        "share_of_the_brokers_time": {part: median(found) for part, found in shares.items()},
+        "share_of_the_brokers_time": {part: median(of) for part, of in shares.items()},
     }
 
 
@@ -153,7 +153,7 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
 
 def placed(jobs: list[tuple[float, int, float]], switch_wait: float | None) -> dict[str, float]:
     """Submit all, and measure by what each job wrote as it started and as it ended."""
-    asked: dict[str, tuple[float, int]] = {}
+    submitted: dict[str, tuple[float, int]] = {}
     with TemporaryDirectory() as folder:
 
         def users() -> None:
@@ -171,7 +171,7 @@ def placed(jobs: list[tuple[float, int, float]], switch_wait: float | None) -> d
                 sleep(max(0.0, begin - time()))
                 script = f"echo $SLURM_JOB_NODELIST; date +%s.%N; sleep {seconds}; date +%s.%N"
                 name = submit(*options, "-N", str(nodes), command=script)
-                asked[name] = time(), nodes
+                submitted[name] = time(), nodes
 
         thread = Thread(target=users)
         broker = None if switch_wait is None else broker_of(run_command, switch_wait)
@@ -179,13 +179,13 @@ def placed(jobs: list[tuple[float, int, float]], switch_wait: float | None) -> d
         step = (lambda: broker.step(time())) if broker else lambda: None
         until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
         extra, waits, ends = 0, [], []
-        for name, (submitted, nodes) in asked.items():
+        for name, (asked_at, nodes) in submitted.items():
             where, began, ended = (Path(folder) / name).read_text().split()
             leaves = {(int(node[1:]) - 1) // LEAF for node in expand_hostlist(where)}
             extra += len(leaves) - -(-nodes // LEAF)
-            waits.append(float(began) - submitted)
+            waits.append(float(began) - asked_at)
             ends.append(float(ended))
-    first = min(submitted for submitted, _ in asked.values())
+    first = min(asked_at for asked_at, _ in submitted.values())
     return {"extra_leaves": extra, "makespan_s": max(ends) - first, "mean_wait_s": mean(waits)}
 
 

@@ -37,18 +37,18 @@ def cluster():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     memory = {"object_store_memory": 80_000_000}
     head = {"num_cpus": 1, "include_dashboard": False, **memory}
-    made = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         for number in range(NODES):
-            made.add_node(
+            cluster.add_node(
                 num_cpus=1, num_gpus=GPUS, labels={"host": f"n{number}"}, wait=False, **memory
             )
-        made.wait_for_nodes()
-        ray.init(address=made.address)
-        yield made
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address)
+        yield cluster
     finally:
         ray.shutdown()
-        made.shutdown()
+        cluster.shutdown()
 
 
 def ids_by_host():

@@ -179,7 +179,7 @@ def test_spares_and_pods_above_the_least_run_on():
     scheduler.adopt(elastic, pods, 1.0)
     assert [*scheduler.status("elastic").pods] == pods
     scheduler.check()
-    assert [one.pods[0].index for one in scheduler.decide(1.0)] == [2]
+    assert [action.pods[0].index for action in scheduler.decide(1.0)] == [2]
     assert Scheduler.from_bytes(scheduler.to_bytes()).summary() == scheduler.summary()
     scheduler.fail("spare", 2.0, "w/0")
     assert scheduler.status("spare").pods[0] == pod("w", 0, "n1")

@@ -92,14 +92,18 @@ def test_jobs_that_limits_protect_are_victims_without_limits(immediate):
 def evicted(branch, job, now):
     """The jobs that leave for a job if nothing protects them and no other job waits."""
     branch._state.budgets = Budgets({}, branch._state.log)
-    told = branch.job(job)
+    amended = branch.job(job)
     for name in [name for name in branch if branch.state(name) == "pending"]:
         branch.cancel(name, now)
-    branch.submit(told, now)
+    branch.submit(amended, now)
     actions = branch.decide(now)
-    shrinks = {f"{one.job}/{pod.role}/{pod.index}" for one in actions if isinstance(one, Shrink)
-               for pod in one.pods}  # fmt: skip
-    return {one.job for one in actions if isinstance(one, Preempt)} | shrinks
+    shrinks = {
+        f"{action.job}/{pod.role}/{pod.index}"
+        for action in actions
+        if isinstance(action, Shrink)
+        for pod in action.pods
+    }
+    return {action.job for action in actions if isinstance(action, Preempt)} | shrinks
 
 
 def ends(scheduler):

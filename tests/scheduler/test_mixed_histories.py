@@ -28,12 +28,12 @@ class MixedHistory(SpreadElasticHistory):
         self.weights += [self.mixed.random() ** 2 for _ in self.more]
 
     def settings(self, seed):
-        made = super().settings(seed)
+        settings = super().settings(seed)
         if seed % 2:
             limit = EvictionLimit(min_run_time=2.0, per_hour=seed % 5 + 1)
-            made = {"eviction_limits": [limit]}
+            settings = {"eviction_limits": [limit]}
         self.promises = seed % 4 // 2 * (1 + seed % 3)
-        return {**made, "backfill": self.promises}
+        return {**settings, "backfill": self.promises}
 
     def varied(self, job):
         job = super().varied(job)
@@ -119,7 +119,7 @@ class MixedHistory(SpreadElasticHistory):
         return [] if self.promises else super().overlooked()
 
 
-@pytest.mark.parametrize("parts", [one for one in sorted(COMPOSITIONS) if one != "queues"])
+@pytest.mark.parametrize("parts", [part for part in sorted(COMPOSITIONS) if part != "queues"])
 def test_whatever_meets_all_adds_up_and_the_log_repeats_it(parts, tmp_path):
     for seed in seeds(4):
         path = tmp_path / str(seed)

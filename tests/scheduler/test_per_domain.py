@@ -85,7 +85,7 @@ def balanced(seed):
     job = Job("j", "a", [role], where=Where(balance="rack"))
     scheduler.submit(job, 0.0)
     before = scheduler.copy()
-    starts = [one for one in scheduler.decide(0.0) if isinstance(one, Start)]
+    starts = [action for action in scheduler.decide(0.0) if isinstance(action, Start)]
     return (starts[0] if starts else None), job, before, labels
 
 

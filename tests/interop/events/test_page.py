@@ -18,7 +18,7 @@ from hivecore.interop.events.plain import plain_status
 from hivecore.interop.events.service import SchedulerService
 from hivecore.scheduler import Job, Role
 
-TOKEN = "a token that nobody guesses".replace(" ", "-")
+TOKEN = "a token that is hard to guess".replace(" ", "-")
 HOSTILE = "<img src=x onerror=alert(1)></script>\"'&amp;"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 FOLDER = Path(page.__file__).parent
@@ -39,8 +39,8 @@ def busy(composition):
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 def test_an_overview_has_all_nodes_and_all_gpus_in_use(composition):
     scheduler = busy(composition)
-    found = plain_overview(scheduler)
-    nodes = [node for group in found["groups"] for node in group["nodes"]]
+    shown = plain_overview(scheduler)
+    nodes = [node for group in shown["groups"] for node in group["nodes"]]
     known = {"cells", "topology", "devices"} & set(COMPOSITIONS[composition])
     assert [name for name, *_ in nodes] == (list(NODES) if known else [])
     used = Counter()
@@ -51,12 +51,12 @@ def test_an_overview_has_all_nodes_and_all_gpus_in_use(composition):
     # A network says nothing of what an unhealthy node has.
     unknown = known == {"topology"}
     assert [node[1] for node in nodes[unknown:]] == [GPUS] * len(nodes[unknown:])
-    assert {one["job"] for one in found["waiting"]} == {
+    assert {job["job"] for job in shown["waiting"]} == {
         name for name in scheduler if scheduler.state(name) in ("pending", "reserved")
     }
-    quotas = [(one["name"], one["depth"]) for one in found["quotas"]]
+    quotas = [(quota["name"], quota["depth"]) for quota in shown["quotas"]]
     assert quotas == ([("all", 0), ("a", 1), ("b", 1)] if scheduler.quotas is not None else [])
-    assert set(found["owned"]) == (set() if scheduler.cells is None else {"a", "b"})
+    assert set(shown["owned"]) == (set() if scheduler.cells is None else {"a", "b"})
 
 
 def test_a_browser_is_given_the_page_without_the_token_and_data_only_with_it():
@@ -78,8 +78,8 @@ def test_a_browser_is_given_the_page_without_the_token_and_data_only_with_it():
         assert client.post("/", headers=BROWSER).status_code == 401
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         assert "/v1/overview" in client.get("/").json()["paths"]
-        found = client.get("/v1/overview").json()
-        assert found.keys() > client.get("/v1/status").json().keys()
+        shown = client.get("/v1/overview").json()
+        assert shown.keys() > client.get("/v1/status").json().keys()
         assert client.get("/v1/overview?now=1").status_code == 400
 
 
@@ -107,13 +107,13 @@ def run_script(status, overview, fragment=""):
 def test_what_users_wrote_comes_into_the_page_as_text_alone():
     scheduler = busy("all with cells")
     overview = {**plain_status(scheduler.summary()), **plain_overview(scheduler)}
-    for one in overview["waiting"]:
-        one["reason"] = one["tenant"] = HOSTILE
-    found = run_script(200, overview, f"#token={TOKEN}")
-    assert found["asked"] == [["v1/overview", f"Bearer {TOKEN}"]]
-    assert found["state"].startswith("as of ")
-    assert HOSTILE in found["texts"]
-    assert not {"img", "script", "a"} & set(found["tags"])
+    for job in overview["waiting"]:
+        job["reason"] = job["tenant"] = HOSTILE
+    drawn = run_script(200, overview, f"#token={TOKEN}")
+    assert drawn["asked"] == [["v1/overview", f"Bearer {TOKEN}"]]
+    assert drawn["state"].startswith("as of ")
+    assert HOSTILE in drawn["texts"]
+    assert not {"img", "script", "a"} & set(drawn["tags"])
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
     assert after.states() == {"pods:x/g": "running"}
 
 
-@pytest.mark.parametrize("parts", [one for one in PARTS if one != "queues"])
+@pytest.mark.parametrize("parts", [part for part in PARTS if part != "queues"])
 @pytest.mark.parametrize("kind", [hived_gang, koordinator_gang])
 @pytest.mark.parametrize("is_lost_first", [True, False])
 def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(

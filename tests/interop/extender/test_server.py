@@ -311,7 +311,7 @@ def conditions_of(api):
 
 def of_room(api):
     """The events that do not tell that a pod is missing."""
-    return [one for one in api.all("events") if "of the 2 pods" not in one["message"]]
+    return [event for event in api.all("events") if "of the 2 pods" not in event["message"]]
 
 
 @pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")

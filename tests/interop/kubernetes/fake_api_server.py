@@ -78,10 +78,12 @@ def merged(old, patch):
 
 def with_conditions(old, patch):
     """A patch of conditions by their types, as one of all of them; each needs its time."""
-    known = {one["type"]: one for one in old.get("status", {}).get("conditions", ())}
-    for one in patch["status"]["conditions"]:
-        known[one["type"]] = {**known.get(one["type"], {}), **one}
-        assert known[one["type"]]["lastTransitionTime"]
+    known = {
+        condition["type"]: condition for condition in old.get("status", {}).get("conditions", ())
+    }
+    for condition in patch["status"]["conditions"]:
+        known[condition["type"]] = {**known.get(condition["type"], {}), **condition}
+        assert known[condition["type"]]["lastTransitionTime"]
     return {"status": {"conditions": list(known.values())}}
 
 

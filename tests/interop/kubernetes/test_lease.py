@@ -1,4 +1,4 @@
-"""When a lease is taken over, by a clock that goes on only when somebody sleeps."""
+"""When a lease is taken over, by a clock that goes on only during a sleep."""
 
 import asyncio
 

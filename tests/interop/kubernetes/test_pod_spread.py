@@ -27,7 +27,9 @@ def rule(selector=JOB, key=HOST, **more):
 
 def spec(terms=(), spreads=()):
     required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
-    constraints = [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **one} for one in spreads]
+    constraints = [
+        {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **spread} for spread in spreads
+    ]
     affinity = {"podAntiAffinity": required} if terms else {}
     return {"affinity": affinity, "topologySpreadConstraints": constraints}
 
@@ -37,9 +39,11 @@ def spread(terms=(), spreads=()):
     return read_pod_spread(Field(pod))
 
 
-def expressions(*found):
+def expressions(*wanted):
     keys = ("key", "operator", "values")
-    return {"matchExpressions": [dict(zip(keys, one, strict=False)) for one in found]}
+    return {
+        "matchExpressions": [dict(zip(keys, expression, strict=False)) for expression in wanted]
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,11 +66,14 @@ def expressions(*found):
     ],
 )
 def test_an_anti_affinity_is_read_or_named(term, per_node, says):
-    found = spread([term])
-    assert (found.most(3), found.unread) == (per_node, tuple(f"an anti-affinity {w}" for w in says))
-    found = spread(spreads=[{**term, "minDomains": 3}])
-    assert found.most(3) == per_node
-    assert found.left_out(3) == tuple(f"a spread constraint {why}" for why in says)
+    answer = spread([term])
+    assert (answer.most(3), answer.unread) == (
+        per_node,
+        tuple(f"an anti-affinity {w}" for w in says),
+    )
+    answer = spread(spreads=[{**term, "minDomains": 3}])
+    assert answer.most(3) == per_node
+    assert answer.left_out(3) == tuple(f"a spread constraint {why}" for why in says)
 
 
 def test_a_pod_without_rules_and_a_wish_limit_nothing():
@@ -95,19 +102,19 @@ def reachable(pods, nodes, skew, least):
 def test_a_spread_constraint_is_read_exactly_where_it_limits_the_pods_of_a_node(nodes, skew):
     for pods in range(2, 6):
         for least in range(1, 7):
-            found = spread(spreads=[rule(maxSkew=skew, minDomains=least)])
-            most = found.most(pods)
-            assert (most is None) == (least < pods) == bool(found.left_out(pods))
+            answer = spread(spreads=[rule(maxSkew=skew, minDomains=least)])
+            most = answer.most(pods)
+            assert (most is None) == (least < pods) == bool(answer.left_out(pods))
             if most is not None:
                 placed = reachable(pods, nodes, skew, least)
                 assert placed == {
-                    one for one in reachable(pods, nodes, pods, 9) if max(one) <= most
+                    counts for counts in reachable(pods, nodes, pods, 9) if max(counts) <= most
                 }
 
 
 def test_the_narrowest_rule_counts():
-    found = spread(spreads=[rule(maxSkew=3, minDomains=4), rule(maxSkew=2, minDomains=3)])
-    assert [found.most(pods) for pods in (1, 3, 4, 5)] == [None, 2, 3, None]
+    answer = spread(spreads=[rule(maxSkew=3, minDomains=4), rule(maxSkew=2, minDomains=3)])
+    assert [answer.most(pods) for pods in (1, 3, 4, 5)] == [None, 2, 3, None]
     assert spread([rule()], [rule(maxSkew=3, minDomains=4)]).most(4) == 1
 
 
@@ -129,11 +136,11 @@ def test_pods_of_a_gang_are_a_role_with_that_limit():
 
 
 def waiting(name, pods, *terms, spreads=()):
-    made = workload(name, "ns-a/main", 2, pods)
-    template = made["spec"]["podSets"][0]["template"]
+    document = workload(name, "ns-a/main", 2, pods)
+    template = document["spec"]["podSets"][0]["template"]
     template["metadata"]["labels"] = LABELS
     template["spec"] |= spec(terms, spreads)
-    return made
+    return document
 
 
 def test_workloads_of_a_cluster_have_it_and_other_rules_are_named():

@@ -11,7 +11,7 @@ from hivecore.scheduler import Role
 
 def read(*lines, **options):
     script = "\n".join(
-        ["#!/bin/bash", "# a comment", "", *(f"#SBATCH {one}" for one in lines), "run"]
+        ["#!/bin/bash", "# a comment", "", *(f"#SBATCH {line}" for line in lines), "run"]
     )
     return job_of_batch_script(script, **{"name": "j", "tenant": "t", **options})
 
@@ -37,8 +37,7 @@ def read(*lines, **options):
     ],
 )
 def test_nodes_or_tasks_are_pods(line, role):
-    (found,) = read(line).roles
-    assert found == role
+    assert read(line).roles == (role,)
 
 
 def test_what_else_a_script_says_is_read_up_to_its_first_command():

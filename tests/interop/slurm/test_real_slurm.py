@@ -35,12 +35,12 @@ def slurm():
         os.chmod(folder, 0o755)  # users read the configuration
         # Slurm sees only now and then that a held job depends on nothing any more.
         often = "SchedulerParameters=sched_interval=2\n"
-        made = EmulatedSlurm(Path(folder), plugin=submit_plugin(typed=True), more=often)
-        os.environ["SLURM_CONF"] = made.environment["SLURM_CONF"]
+        emulated = EmulatedSlurm(Path(folder), plugin=submit_plugin(typed=True), more=often)
+        os.environ["SLURM_CONF"] = emulated.environment["SLURM_CONF"]
         try:
-            yield made
+            yield emulated
         finally:
-            made.close()
+            emulated.close()
         os.environ.pop("SLURM_CONF")
         if before is not None:
             os.environ["SLURM_CONF"] = before

@@ -242,7 +242,7 @@ def test_a_job_that_waits_on_idle_cells_keeps_its_promise():
 def test_a_forecast_takes_no_promise_back():
     scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1), backfill=2)
     roles = {"first": Role("w", 2), "next": Role("w", 2), "last": Role("v", 2)}
-    decided(scheduler, *[Job(name, "a", [one], run_time=9) for name, one in roles.items()])
+    decided(scheduler, *[Job(name, "a", [role], run_time=9) for name, role in roles.items()])
     before = scheduler.to_bytes()
     assert (scheduler.promised("next"), scheduler.promised("last")) == (9.0, 18.0)
     assert scheduler.forecast("next") == 9.0

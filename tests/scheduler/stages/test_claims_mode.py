@@ -18,10 +18,10 @@ FEWEST = "fewest blocks"
 
 
 def cards():
-    made = DraCluster()
+    claims = DraCluster()
     for node in NODES:
-        made.update(*mig_objects(node, MODEL, cards=2))
-    return made
+        claims.update(*mig_objects(node, MODEL, cards=2))
+    return claims
 
 
 def slices(profile, start):
@@ -31,8 +31,8 @@ def slices(profile, start):
 def taken(cluster, node):
     """By card, the memory slices that are in use."""
     return [
-        set().union(*(slices(one.profile, one.start) for one in found))
-        for _, found in sorted(mig_instances(cluster, node).items())
+        set().union(*(slices(instance.profile, instance.start) for instance in instances))
+        for _, instances in sorted(mig_instances(cluster, node).items())
     ]
 
 
@@ -81,7 +81,7 @@ def live(seed, mode):
         verify_actions(actions, {job.name: job}, before)
         least = [fewest(taken(before.claims, node), profiles) for node in NODES]
         least = [count for count in least if count is not None]
-        if any(isinstance(one, Start) for one in actions):
+        if any(isinstance(action, Start) for action in actions):
             yield begun(before.claims, scheduler.claims), min(least)
         else:
             assert not least
@@ -95,8 +95,8 @@ def test_every_start_begins_as_few_cards_as_possible():
 
 
 def test_the_first_devices_sometimes_begin_more():
-    found = [pair for seed in seeds(30) for pair in live(seed, "first")]
-    assert any(cards_begun > least for cards_begun, least in found)
+    pairs = [pair for seed in seeds(30) for pair in live(seed, "first")]
+    assert any(cards_begun > least for cards_begun, least in pairs)
 
 
 def test_on_nodes_that_a_network_chooses_too():

@@ -38,12 +38,12 @@ def test_limits_of_evictions_leave_the_cheapest_set_that_keeps_to_them(name):
         for now in sorted({11.0, *ends, *(time + 3600 for _, time in before)}):
             if now < 11.0:
                 continue
-            found = answer(scheduler, job, before, now)
-            assert found.rank == found.least, f"instance {number} at {now}: {found}"
-            assert found.is_irreducible, f"instance {number} at {now}: {found}"
+            victims = answer(scheduler, job, before, now)
+            assert victims.rank == victims.least, f"instance {number} at {now}: {victims}"
+            assert victims.is_irreducible, f"instance {number} at {now}: {victims}"
             scheduler.check()
-            if found.victims is not None:
-                evictions += bool(found.victims)
+            if victims.victims is not None:
+                evictions += bool(victims.victims)
                 break
             waits += 1
     assert SCALE < 1 or (waits and evictions > 2)

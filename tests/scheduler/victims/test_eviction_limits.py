@@ -112,7 +112,7 @@ def test_of_many_jobs_those_leave_that_keep_to_the_budget(part):
         "devices": DeviceCluster({"n": NodeDevices.uniform(gpus=16)}),
         "topology": flat_network("n", gpu=16),
     }
-    place = {name: one for name, one in parts.items() if name in part}
+    place = {name: stage for name, stage in parts.items() if name in part}
     limits = [EvictionLimit("q", per_hour=1)]
     scheduler = Scheduler(quotas=tree, eviction_limits=limits, immediate=True, **place)
     for i in range(14):
@@ -125,9 +125,9 @@ def test_of_many_jobs_those_leave_that_keep_to_the_budget(part):
 
 def changes(scheduler, name):
     before = scheduler.to_bytes()
-    found = scheduler.explain(name).changes
+    changes = scheduler.explain(name).changes
     assert scheduler.to_bytes() == before
-    return [one for one in found if one.kind == "evictions"]
+    return [change for change in changes if change.kind == "evictions"]
 
 
 def test_explanations_name_the_jobs_that_limits_protect_and_until_when():

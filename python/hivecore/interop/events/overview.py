@@ -70,22 +70,24 @@ def _used(scheduler: Scheduler) -> tuple[Counter[str], dict[str, list[str]]]:
 
 
 def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
-    """The GPUs of each node, whoever uses them."""
+    """The GPUs of each node, in use or not."""
     devices, cells, network = scheduler.devices, scheduler.cells, scheduler.topology
     if devices is not None:
         inventories = {node: devices.inventory(node) for node in devices.nodes}
-        counts = {id(one): len(one.of_type("gpu")) for one in inventories.values()}
-        return {node: counts[id(one)] for node, one in inventories.items()}
+        counts = {
+            id(inventory): len(inventory.of_type("gpu")) for inventory in inventories.values()
+        }
+        return {node: counts[id(inventory)] for node, inventory in inventories.items()}
     totals: Counter[str] = Counter()
     if cells is not None:
         for name, of in cells.spec.chains.items():
             nodes = _nodes(cells, name)
             totals.update(dict.fromkeys(nodes, of.leaves // len(nodes)))
     elif network is not None:
-        counted = [one for one in ("slots", "gpu") if one in network.resources]
+        counted = [resource for resource in ("slots", "gpu") if resource in network.resources]
         for node in network.nodes:
             free = network.free(node)
-            totals[node] = used[node] + sum(int(free.get(one, 0)) for one in counted[:1])
+            totals[node] = used[node] + sum(int(free.get(resource, 0)) for resource in counted[:1])
     return totals
 
 

@@ -263,7 +263,7 @@ class SchedulerService(Service):
         return {**plain_status(self._summary()), "last": self._recent.last}
 
     async def _overview_now(self, call: Call) -> bytes:
-        """The status and all that the page shows; made anew so that it costs 5 % at most."""
+        """The status and all that the page shows, at most 20 times as old as computing it takes."""
         async with self._turn:
             begun = time.perf_counter()
             if begun >= self._overview_until:

@@ -92,8 +92,8 @@ def read_gangs(kind: str, item: Mapping[str, Any]) -> dict[str, GangSpec]:
             minimums = {name: _minimum(document["spec"]["schedulingPolicy"])}
         else:
             minimums = {
-                f"{name}/{one['name'].name()}": _minimum(one["policy"])
-                for one in document["spec"]["podGroups"].entries()
+                f"{name}/{group['name'].name()}": _minimum(group["policy"])
+                for group in document["spec"]["podGroups"].entries()
             }
     if not given.is_of_kubernetes:
         return {name: read_pod_group({**item, "kind": given.kind}, strict=True)}
@@ -118,7 +118,7 @@ def _minimum(policy: Field) -> int:
 
 def renamed(spec: GangSpec, gang: str) -> GangSpec:
     """The same definition for a gang of this name."""
-    groups = [one for one in spec.groups if one != spec.name]
+    groups = [group for group in spec.groups if group != spec.name]
     return structs.replace(spec, name=gang, groups=groups)
 
 

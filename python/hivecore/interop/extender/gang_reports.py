@@ -67,17 +67,17 @@ class GangReports:
     def _due(self) -> list[_Report]:
         now = time.monotonic()
         self._written = {job: at for job, at in self._written.items() if at > now - _LEAST}
-        found: list[_Report] = []
+        reports: list[_Report] = []
         for job in [job for job in self._jobs.told if job not in self._written]:
             del self._jobs.told[job]
             gang = self._jobs.gang(job)
             report = None if gang is None or not gang.members else self._report_of(gang)
             if report is not None and (report.reason or report.objects):
                 self._written[job] = now
-                found.append(report)
-            if len(found) == _MOST:
+                reports.append(report)
+            if len(reports) == _MOST:
                 break
-        return found
+        return reports
 
     def _report_of(self, gang: Gang) -> _Report:
         (outcome, reason), first = gang.told, gang.first

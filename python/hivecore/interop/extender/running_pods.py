@@ -117,7 +117,7 @@ class RunningPods(ClaimedPods):
     def _waits_for_lost(self, gang: Gang) -> list[Slot]:
         """The places of pods that wait, on nodes that are lost."""
         places = gang.places(self._scheduler)
-        slots = [one.slot for one in gang.unbound if one.slot is not None]
+        slots = [member.slot for member in gang.unbound if member.slot is not None]
         return [slot for slot in slots if slot in places and places[slot].node in self._lost]
 
     def _replacement(self, gang: Gang) -> list[SchedulerEvent]:

@@ -71,4 +71,6 @@ def role_of(labels: Field) -> str:
     >>> role_of(Field({"ray.io/cluster": "train", "ray.io/group": "gpus"}))
     'gpus'
     """
-    return next(filter(None, (labels[one.role].text() for one in _KINDS.values() if one.role)), "")
+    return next(
+        filter(None, (labels[kind.role].text() for kind in _KINDS.values() if kind.role)), ""
+    )

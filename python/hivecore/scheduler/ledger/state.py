@@ -555,6 +555,6 @@ class State(Trials):
 
 def _sort(jobs: dict[str, Live]) -> None:
     """Put jobs into the order in which they came."""
-    ordered = sorted(jobs.items(), key=lambda one: one[1].number)
+    ordered = sorted(jobs.items(), key=lambda pair: pair[1].number)
     jobs.clear()
     jobs.update(ordered)

@@ -94,7 +94,7 @@ def promise(state: State, live: Live) -> None:
         return
     queue = queue_of(state, live.job)
     promised = state.promised.copy()
-    others = [one for one in promised if queue_of(state, state.jobs[one].job) == queue]
+    others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
         least = min(others, key=lambda one: state.jobs[one].job.priority)
         if state.jobs[least].job.priority >= live.job.priority:
@@ -122,7 +122,7 @@ def _ends(state: State) -> list[tuple[float, str]]:
 
 def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | None:
     """When a job can start and break no promise; ``None``: never, as far as is known."""
-    unit, ends = live.units[0], [one for one in _ends(state) if one[1] != live.job.name]
+    unit, ends = live.units[0], [end for end in _ends(state) if end[1] != live.job.name]
 
     def end(stages: Stages, names: Sequence[str]) -> None:
         for name in names:
@@ -176,7 +176,7 @@ def _broken(
                     stages.give_back(unit, end=False)
             if name in ended:  # on idle cells
                 continue
-            ends = [one for one in ends if one[1] != name]
+            ends = [end for end in ends if end[1] != name]
             _leave_idle_cells(stages, live)
             waiting = live.units[0].trial()
             if not isinstance(stages.start(waiting), Started):

@@ -284,13 +284,13 @@ class Unit:
     def device_owners(self) -> list[str]:
         """The names under which its pods have devices, or would have if it ran."""
         pods, job = self.pods, self.job
-        there = pods
+        placed = pods
         if 0 < len(self.placed) < len(pods):
-            there = tuple([Pod(pod.role, pod.index) for pod in self.placed])
+            placed = tuple([Pod(pod.role, pod.index) for pod in self.placed])
         return [
             f"{job}/{pod[0]}/{pod[1]}"
             for pod, request in zip(pods, self.kind.devices, strict=True)
-            if request is not None and (there is pods or pod in there)
+            if request is not None and (placed is pods or pod in placed)
         ]
 
 

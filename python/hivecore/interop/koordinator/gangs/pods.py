@@ -139,7 +139,7 @@ def read_gang_pod(
         if workload is not None and minimum is None:
             minimum = None if workload.size is None else reader.number(workload.size)
             if minimum is None:
-                return None  # it starts by itself, as nobody says which others it needs
+                return None  # it starts by itself, as nothing says which others it needs
         if by_object or minimum is None:
             return GangPod(name, gang, None, node)
         wait = _units(reader.seconds(annotations[WAIT_TIME]), units) or default

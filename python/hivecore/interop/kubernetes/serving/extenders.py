@@ -140,7 +140,7 @@ class ExtenderService(Service):
         self.extender = extender
         self._binder, self._find_pod = binder, find_pod
         self.unasked: dict[str, PodId] | None = None
-        """By name the new pods that nobody has asked about; ``None``: it does not matter."""
+        """By name the new pods that no request has named; ``None``: it does not matter."""
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         started = time.perf_counter()
