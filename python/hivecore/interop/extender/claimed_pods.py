@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.json import encode
+
 from hivecore.interop.extender.claims import Claims, ClaimWrite
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import Request, read_request
@@ -13,6 +15,9 @@ from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
 __all__ = ["ClaimedPods"]
+
+_MOST_READ = 4096  # pods of which it is kept what was read
+_NOT_READ = "managedFields", "resourceVersion"  # of metadata; they change without the pod
 
 
 class ClaimedPods:
@@ -31,18 +36,31 @@ class ClaimedPods:
         self._submitted: set[str] = set()  # with the next events
         self._gangs: dict[str, Gang] = {}
         self._unsettled: dict[str, None] = {}
+        #: what was read of pods, by what they say: the watch and each filter tell of a pod again
+        self._read: dict[bytes, Request | None] = {}
 
     def request_of(self, pod: Mapping[str, Any]) -> Request | None:
         """What a pod requests; ``None``: nothing that the scheduler has.
 
         :raises ValueError: it cannot be read, or cannot be served here. So does `TypeError`.
         """
-        request = read_request(pod, self.claims is not None)
+        request = self._request_of(pod)
         if request is not None and request.claims and not node_of(Field(pod)):
             assert self.claims is not None
             if not self.claims.is_written:
                 ways = "--kubeconfig or --in-cluster"
                 raise ValueError(f"device claims need a server that writes them itself: {ways}")
+        return request
+
+    def _request_of(self, pod: Mapping[str, Any]) -> Request | None:
+        said = _said(pod)
+        if said in self._read:
+            return self._read[said]
+        request = read_request(pod, self.claims is not None)
+        if said:
+            if len(self._read) >= _MOST_READ:
+                del self._read[next(iter(self._read))]
+            self._read[said] = request
         return request
 
     def see_object(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
@@ -183,3 +201,13 @@ class ClaimedPods:
     def _wake(self, job: str) -> None:
         if job in self._gangs:
             self.woken[job] = None
+
+
+def _said(pod: Mapping[str, Any]) -> bytes:
+    """All of a pod that `read_request` looks at; b"": it cannot be told."""
+    try:
+        meta, status = pod["metadata"], pod.get("status") or {}
+        own = {key: value for key, value in meta.items() if key not in _NOT_READ}
+        return encode([own, pod["spec"], status.get("resourceClaimStatuses")])
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        return b""

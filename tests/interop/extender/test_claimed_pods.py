@@ -1,0 +1,59 @@
+"""What is read of a pod once, and when it is read again."""
+
+import copy
+
+import pytest
+from interop.extender.pods_and_kubelets import koordinator_pod
+
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.interop.extender import claimed_pods
+from hivecore.interop.extender.claimed_pods import ClaimedPods
+from hivecore.scheduler import Scheduler
+
+
+@pytest.fixture
+def pods():
+    return ClaimedPods(Scheduler(devices=DeviceCluster({"n": NodeDevices.uniform(gpus=8)})))
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of the pods that are read."""
+    names, read = [], claimed_pods.read_request
+
+    def noting(pod, with_claims):
+        names.append(pod["metadata"]["name"])
+        return read(pod, with_claims)
+
+    monkeypatch.setattr(claimed_pods, "read_request", noting)
+    return names
+
+
+def test_a_pod_is_read_once_while_it_says_the_same(pods, reads):
+    pod = koordinator_pod("p", "a", 2)
+    again = copy.deepcopy(pod)
+    again["metadata"]["resourceVersion"] = "17"
+    again["status"] = {"phase": "Pending"}
+    assert pods.request_of(pod) == pods.request_of(again)
+    assert reads == ["p"]
+    again["spec"]["nodeName"] = "n"
+    pods.request_of(again)
+    assert len(reads) == 2
+    pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = "b"  # the very object
+    assert pods.request_of(pod).tenant == "b"
+
+
+def test_a_pod_that_cannot_be_read_is_refused_each_time(pods):
+    pod = koordinator_pod("p", "a", "two")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="two"):
+            pods.request_of(pod)
+
+
+def test_pods_that_were_read_long_ago_are_read_again(pods, reads, monkeypatch):
+    monkeypatch.setattr(claimed_pods, "_MOST_READ", 2)
+    made = {name: koordinator_pod(name, "a", 1) for name in "abc"}
+    for name in "abcca":
+        pods.request_of(made[name])
+    assert reads == ["a", "b", "c", "a"]
+    assert len(pods._read) == 2
