@@ -82,16 +82,16 @@ class QuotaTree:
 
     def in_order(self) -> list[str]:
         """All quotas tree by tree, parents before children, these by name."""
-        names: list[str] = []
+        ordered: list[str] = []
 
         def visit(names: list[str]) -> None:
             for name in names:
-                names.append(name)
+                ordered.append(name)
                 visit(self.children(name))
 
         for root in self.roots():
             visit(self.children("", root))
-        return names
+        return ordered
 
     def path(self, name: str) -> list[str]:
         """The quota and its ancestors, from the quota up."""
