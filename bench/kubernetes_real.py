@@ -414,7 +414,7 @@ async def a_node_is_lost(world: World) -> Figures:
     await run_all(cluster, pods)
     node = cluster.pods["replaced-2"]["spec"]["nodeName"]
     lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
-    await cluster.patch_node(node, "/status", conditions=[lost])
+    await cluster.patch_node(node, "/status", status={"conditions": [lost]})
     taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
     await cluster.patch_node(node, spec={"taints": [taint]})
     await cluster.delete("replaced-2")

@@ -263,10 +263,8 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
 
 @pytest.mark.parametrize("parts", [part for part in PARTS if part != "queues"])
 @pytest.mark.parametrize("kind", [hived_gang, koordinator_gang])
-@pytest.mark.parametrize("is_lost_first", [True, False])
-def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(
-    worlds, parts, kind, is_lost_first
-):
+@pytest.mark.parametrize("loss", ["before", "after", "it is not offered any more"])
+def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(worlds, parts, kind, loss):
     def gang():
         more = {"priority": -1} if kind is hived_gang else {}
         return {pod["metadata"]["name"]: pod for pod in kind("train", 2, **more)}
@@ -278,10 +276,11 @@ def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(
     name, lost = list(bound.items())[1]
     assert set(bound) == set(gang())
     world.cluster.delete(name)
-    if is_lost_first:
+    if loss == "before":
         world.cluster.set_ready(lost, False)
     world.cluster.create(gang()[name])
-    world.cluster.set_ready(lost, False)
+    if loss == "after":
+        world.cluster.set_ready(lost, False)
     world.cluster.nodes = [node for node in NODES if node != lost]
     world.cluster.pump()
     after = world.cluster.bound()

@@ -23,7 +23,7 @@ from hivecore.interop.extender.requests import (
     lacking,
     wishes_of,
 )
-from hivecore.interop.extender.running_pods import RunningPods
+from hivecore.interop.extender.running_pods import RunningPods, starts
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
@@ -229,7 +229,6 @@ class PodJobs(RunningPods):
             if not events:
                 return
             found = self._tell(events)
-            self._note_lost(events)
             for error in found.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
@@ -297,9 +296,7 @@ class PodJobs(RunningPods):
             if gang.is_returned and gang.members and not gang.is_bound:
                 self._unsettled[name] = None
                 return [_of("cancel", name), *self._submission(gang)]
-            if not gang.members:
-                return [_of("finish", name)]
-            return self._replacement(gang) or self._growth(gang)
+            return self._growth(gang) if gang.members else [_of("finish", name)]
         if gang.is_bound:
             return []
         events = [] if status.has_stopped else [_of("stopped", name)]
@@ -445,10 +442,16 @@ class PodJobs(RunningPods):
     def confine(self, member: Member, offered: Iterable[str]) -> bool:
         """A pod was to go to a node that is not offered to it: whether its job starts elsewhere
         instead, on nodes that are offered to all of its pods as far as that is known, at once and
-        without victims; else nothing has changed.
+        without victims; else nothing has changed. If other pods of it are bound, it alone goes
+        elsewhere.
         """
         gang = self._gangs[member.job]
         own = frozenset(offered)
+        if gang.is_bound:
+            if member.slot is None or not self._goes_elsewhere(gang, member.slot, own):
+                return False
+            self.settle()
+            return True
         gang.offered = {one: of for one, of in gang.offered.items() if one in gang.members}
         gang.offered[member.identity] = own
         # What was offered to another pod may be long ago.
@@ -464,16 +467,14 @@ class PodJobs(RunningPods):
         except ValueError:
             return False
         nodes = [one for one in job.where.nodes or self._nodes() if one in allowed]
-        if gang.is_bound or not nodes:
+        if not nodes:
             return False
         job = job.replace(where=job.where.replace(nodes=nodes))
         with self._scheduler.what_if() as branch:
             branch.cancel(job.name, branch.now)
             branch.submit(job, branch.now)
-            actions = branch.decide(branch.now)
-        starts = any(isinstance(one, Start) and one.job == job.name for one in actions)
-        if not starts or any(isinstance(one, Preempt) for one in actions):
-            return False
+            if not starts(branch.decide(branch.now), job.name):
+                return False
         gang.changed()
         for other in gang.members.values():
             gang.leave(other)

@@ -143,8 +143,7 @@ class Request(Struct, frozen=True):
         """Whether a job can be that of its gang, on whatever nodes."""
         if isinstance(self.source, PodRequest):
             own = job_of_request(self.source, job.name)
-            own_ways = {"where": job.where, "roles": job.roles, "on_failure": job.on_failure}
-            alike = own.replace(**own_ways) == job
+            alike = own.replace(where=job.where, roles=job.roles) == job
             return alike and _counts(own) == _counts(job)  # one that was adopted has started
         return self.common == (job.tenant, job.priority, job.preemptible)
 

@@ -24,9 +24,19 @@ from hivecore.interop.extender.requests import (
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
-from hivecore.scheduler import Action, Job, Preempt, Reject, Role, Scheduler, SchedulerEvent
+from hivecore.scheduler import (
+    Action,
+    Job,
+    PlacedPod,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    SchedulerEvent,
+    Start,
+)
 
-__all__ = ["RunningPods"]
+__all__ = ["RunningPods", "starts"]
 
 _ALL = 2**31  # more pods than there are
 _REPLICA = 3  # slashes in the name of a gang that is one of several of a Workload's group
@@ -46,7 +56,6 @@ class RunningPods(ClaimedPods):
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
         self._new_others: dict[str, Member] = {}  # they are not counted yet
-        self._lost = set(scheduler.summary().unhealthy)  # nodes
 
     def see(self, actions: Iterable[Action]) -> None:
         """The scheduler has said something."""
@@ -101,46 +110,48 @@ class RunningPods(ClaimedPods):
             return job
         return job.replace(roles=[role.replace(per_node=None) for role in job.roles])
 
-    # --- pods in the place of those on lost nodes
+    # --- pods in the place of those that are gone
 
-    def _note_lost(self, events: Iterable[SchedulerEvent]) -> None:
-        """The scheduler knows which nodes are lost, or back: pods must not wait for those."""
-        changes = [dict(event.arguments) for event in events if event.name == "set_node"]
-        if not changes:
-            return
-        for change in changes:
-            (self._lost.discard if change["healthy"] else self._lost.add)(change["node"])
-        for gang in self._gangs.values():
-            if self._waits_for_lost(gang):
-                self._unsettled[gang.name] = None
+    def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
+        """Have a pod placed anew, near the others of its job, which run on; whether it is.
 
-    def _waits_for_lost(self, gang: Gang) -> list[Slot]:
-        """The places of pods that wait, on nodes that are lost."""
-        places = gang.places(self._scheduler)
-        slots = [member.slot for member in gang.unbound if member.slot is not None]
-        return [slot for slot in slots if slot in places and places[slot].node in self._lost]
-
-    def _replacement(self, gang: Gang) -> list[SchedulerEvent]:
-        """Pods that wait for places on lost nodes get others, near those that run on."""
-        if not self._lost or not gang.unbound:
-            return []
-        gang.assign(self._scheduler)
-        slots = self._waits_for_lost(gang)
-        status = self._scheduler.status(gang.name)
-        if not slots or status.since is None:
-            return []
-        try:
-            job = self._scheduler.job(gang.name).replace(on_failure="pod")
-        except ValueError:
-            return []  # its pods cannot be placed one by one
-        with self._scheduler.what_if() as branch:
+        :param offered: on which nodes, at once and without victims.
+        """
+        scheduler, name = self._scheduler, gang.name
+        status, before = scheduler.status(name), gang.places(scheduler)
+        found = self._other_place(scheduler.job(name), before, slot, offered)
+        if found is None or status.since is None:
+            return False
+        pods = [found if place is before[slot] else place for place in before.values()]
+        with scheduler.what_if() as branch:
             adopter = Adopter(branch)
-            if not adopter.readopt(job, status.pods, status.since):
-                return []
-            for role, number in slots:
-                adopter.events.append(event_of("fail", job=job.name, pod=f"{role}/{number}"))
+            if not adopter.readopt(scheduler.job(name), pods, status.since):
+                return False
         gang.changed()
-        return adopter.told()
+        self._events += adopter.told()
+        return True
+
+    def _other_place(
+        self, job: Job, places: Mapping[Slot, PlacedPod], slot: Slot, offered: frozenset[str]
+    ) -> PlacedPod | None:
+        """Where the scheduler would place a pod that fails."""
+        nodes = sorted(offered.union(place.node for place in places.values()))
+        role, number = slot
+        try:
+            alone = job.replace(on_failure="pod", where=job.where.replace(nodes=nodes))
+        except ValueError:
+            return None  # its pods cannot be placed one by one
+        with self._scheduler.what_if() as branch:
+            now = branch.now
+            if not Adopter(branch).readopt(alone, tuple(places.values()), now):
+                return None
+            branch.set_node(places[slot].node, False, now)
+            branch.fail(job.name, now, f"{role}/{number}")
+            actions = branch.decide(now)
+        if not starts(actions, job.name):
+            return None
+        pods = [pod for one in actions if isinstance(one, Start) for pod in one.pods]
+        return next(pod for pod in pods if (pod.role, pod.index) == slot)
 
     # --- pods beyond those that a job has places for
 
@@ -373,6 +384,13 @@ class RunningPods(ClaimedPods):
     def _give_up(self, pod: Member, error: ValueError) -> None:
         pod.is_beside = True
         LOG.warning("pod %s runs on %s and is not counted: %s", pod.name, pod.node, error)
+
+
+def starts(actions: Iterable[Action], job: str) -> bool:
+    """Whether pods of a job start at once, and without victims."""
+    found = list(actions)
+    has_started = any(isinstance(one, Start) and one.job == job for one in found)
+    return has_started and not any(isinstance(one, Preempt) for one in found)
 
 
 def _with_resources(role: Role, counted: frozenset[str]) -> Role:
