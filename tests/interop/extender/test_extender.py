@@ -102,6 +102,24 @@ def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
     assert node not in world.cluster.bound().values()
 
 
+@pytest.mark.parametrize("parts", ["cells", "topology", "devices", "cells and devices"])
+def test_a_pod_takes_the_place_on_the_node_that_it_is_nominated_for(worlds, parts):
+    world = worlds(parts)
+    first, second = hived_gang("bert", 2)
+    world.cluster.create(first, second)
+    (one,) = asked_about(world, first, NODES)["NodeNames"]
+    (two,) = asked_about(world, second, NODES)["NodeNames"]
+    assert one != two
+    # The victims of the other's node were named for it, and kube-scheduler keeps that node for it.
+    nominated = {**first, "status": {"nominatedNodeName": two}}
+    assert asked_about(world, nominated, [two])["NodeNames"] == [two]
+    assert asked_about(world, second, NODES)["NodeNames"] == [one]
+    world.cluster.bind(first, two)
+    world.cluster.bind(second, one)
+    assert world.cluster.bound() == {"bert-0": two, "bert-1": one}
+    assert world.states() == {"pods:bert": "running"}
+
+
 def test_a_gang_goes_to_the_nodes_that_are_offered_to_all_of_its_pods(worlds):
     nodes = [f"m{i}" for i in range(64)]
     machine = NodeDevices.uniform(gpus=8)

@@ -150,7 +150,9 @@ class PodExtender:
         if fitting:
             return Reply(200, arguments.passed(fitting), "bind", pod)
         # The node that a pod is nominated for is asked about alone: then there may be others.
-        if not _is_nominated(arguments.pod, nodes) and self.jobs.confine(member, nodes):
+        is_nominated = _is_nominated(arguments.pod, nodes)
+        goes_there = self.jobs.exchange if is_nominated else self.jobs.confine
+        if goes_there(member, nodes):
             return self._place(member, nodes, arguments, pod)
         failed = dict.fromkeys(nodes, f"the pod goes to {node}, which is not offered")
         return Reply(200, FilterReply(failed_nodes=failed), "deferred", pod)
