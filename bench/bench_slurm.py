@@ -36,7 +36,7 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 
-# Who decides -> how long hivecore's jobs wait for fewer switches; Slurm has sched/backfill.
+# What decides -> how long hivecore's jobs wait for fewer switches; Slurm has sched/backfill.
 DECIDES = {"Slurm": None, "hivecore": 0.0, "hivecore, 4 s for fewer switches": 4.0}
 
 

@@ -289,7 +289,7 @@ def _slurm_placement(results: Results) -> str:
         keys = ("extra_leaves", "makespan_s", "mean_wait_s")
         leaves, makespan, wait = (sum(run[key] for run in its) / len(its) for key in keys)
         rows.append((name, f"{leaves:.1f}", f"{makespan:.0f} s", f"{wait:.1f} s"))
-    head = ("who decides", "leaf switches beyond the fewest", "makespan", "mean wait")
+    head = ("what decides", "leaf switches beyond the fewest", "makespan", "mean wait")
     return _table(head, rows)
 
 

@@ -52,8 +52,8 @@ def test_a_pod_that_cannot_be_read_is_refused_each_time(pods):
 
 def test_pods_that_were_read_long_ago_are_read_again(pods, reads, monkeypatch):
     monkeypatch.setattr(claimed_pods, "_MOST_READ", 2)
-    made = {name: koordinator_pod(name, "a", 1) for name in "abc"}
+    documents = {name: koordinator_pod(name, "a", 1) for name in "abc"}
     for name in "abcca":
-        pods.request_of(made[name])
+        pods.request_of(documents[name])
     assert reads == ["a", "b", "c", "a"]
     assert len(pods._read) == 2

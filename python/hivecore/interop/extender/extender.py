@@ -137,7 +137,7 @@ class PodExtender:
 
     def _place(self, member: Member, nodes: list[str], arguments: FilterCall, pod: PodId) -> Reply:
         standing = self.jobs.standing(member)
-        self.jobs.note_told(member, standing.outcome, standing.reason)
+        self.jobs.note_answer(member, standing.outcome, standing.reason)
         if standing.outcome == "error":
             return Reply(200, FilterReply(error=standing.reason), "error", pod)
         if standing.place is None:

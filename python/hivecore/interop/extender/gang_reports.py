@@ -42,7 +42,7 @@ class _Report(NamedTuple):
 
 
 class GangReports:
-    """Writes what gangs were told last, each at most once in five seconds."""
+    """Writes the last answer that each gang got, at most once in five seconds."""
 
     def __init__(self, api: ApiServer, service: PodService) -> None:
         self._api, self._service = api, service
@@ -62,14 +62,14 @@ class GangReports:
                 report.gang.reported = report.reason or report.gang.reported
                 report.gang.condition = report.condition
             else:
-                self._jobs.told[report.gang.name] = None
+                self._jobs.answered[report.gang.name] = None
 
     def _due(self) -> list[_Report]:
         now = time.monotonic()
         self._written = {job: at for job, at in self._written.items() if at > now - _LEAST}
         reports: list[_Report] = []
-        for job in [job for job in self._jobs.told if job not in self._written]:
-            del self._jobs.told[job]
+        for job in [job for job in self._jobs.answered if job not in self._written]:
+            del self._jobs.answered[job]
             gang = self._jobs.gang(job)
             report = None if gang is None or not gang.members else self._report_of(gang)
             if report is not None and (report.reason or report.objects):
@@ -80,15 +80,15 @@ class GangReports:
         return reports
 
     def _report_of(self, gang: Gang) -> _Report:
-        (outcome, reason), first = gang.told, gang.first
+        (outcome, reason), first = gang.answer, gang.first
         namespace, _, name = first.name.partition("/")
         pod = PodId(name, namespace, "" if first.identity == first.name else first.identity)
         # A gang that has started is never said to be not scheduled again, as Kubernetes does.
         is_scheduled = outcome == "bind" or gang.has_started
         condition = is_scheduled, "" if is_scheduled else reason
         objects = [] if gang.condition == condition else self._jobs.definitions_of(gang)
-        is_told = outcome == "bind" or gang.reported == reason
-        return _Report(gang, pod, outcome, "" if is_told else reason, condition, objects)
+        is_known = outcome == "bind" or gang.reported == reason
+        return _Report(gang, pod, outcome, "" if is_known else reason, condition, objects)
 
     async def _write_event(self, report: _Report) -> bool:
         pod, at = report.pod, _now()

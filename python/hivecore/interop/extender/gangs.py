@@ -64,12 +64,12 @@ class Gang:
         """The nodes that were offered last to pods to which their own was not."""
         self.partners: frozenset[str] = frozenset()
         """The jobs without which its own does not start."""
-        self.told = "", ""
-        """What one of its pods was told last: the outcome, and the reason."""
+        self.answer = "", ""
+        """The last answer for one of its pods: the outcome, and the reason."""
         self.reported = ""
-        """The reason that an event has told last."""
+        """The reason in the last event about it."""
         self.condition: tuple[bool, str] | None = None
-        """What the object that defines it has been told: whether it is scheduled, or why not."""
+        """What was written into the object that defines it: whether it is scheduled, or why not."""
         self.has_started = False
         """Whether its job has ever started: then it waits for no partner."""
         self.wishes: GangWishes | str | None = None

@@ -50,8 +50,8 @@ class RunningPods(ClaimedPods):
         self._tell = tell
         # by kind, object and gang
         self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
-        self.told: dict[str, None] = {}
-        """The jobs whose gangs were told something else than before."""
+        self.answered: dict[str, None] = {}
+        """The jobs whose gangs got another answer than before."""
         self._events: list[SchedulerEvent] = []
         self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
         self._others: dict[str, Member] = {}
@@ -113,16 +113,16 @@ class RunningPods(ClaimedPods):
     # --- pods in the place of those that are gone
 
     def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
-        """Have a pod placed anew, near the others of its job, which run on; whether it is.
+        """Place a pod again near the others of its job, which run on; whether there is a place.
 
         :param offered: on which nodes, at once and without victims.
         """
         scheduler, name = self._scheduler, gang.name
         status, before = scheduler.status(name), gang.places(scheduler)
-        found = self._other_place(scheduler.job(name), before, slot, offered)
-        if found is None or status.since is None:
+        other = self._other_place(scheduler.job(name), before, slot, offered)
+        if other is None or status.since is None:
             return False
-        pods = [found if place is before[slot] else place for place in before.values()]
+        pods = [other if place is before[slot] else place for place in before.values()]
         with scheduler.what_if() as branch:
             adopter = Adopter(branch)
             if not adopter.readopt(scheduler.job(name), pods, status.since):
@@ -150,7 +150,7 @@ class RunningPods(ClaimedPods):
             actions = branch.decide(now)
         if not starts(actions, job.name):
             return None
-        pods = [pod for one in actions if isinstance(one, Start) for pod in one.pods]
+        pods = [pod for action in actions if isinstance(action, Start) for pod in action.pods]
         return next(pod for pod in pods if (pod.role, pod.index) == slot)
 
     # --- pods beyond those that a job has places for
@@ -247,14 +247,14 @@ class RunningPods(ClaimedPods):
         groups = self._groups.get(kind, {})
         self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
-    # --- what is told of gangs
+    # --- the answers for gangs
 
-    def note_told(self, member: Member, outcome: str, reason: str) -> None:
-        """A pod was told this."""
-        gang, told = self._gangs.get(member.job), (outcome, reason)
-        if gang is not None and gang.told != told and not member.request.is_alone:
-            gang.told = told
-            self.told[gang.name] = None
+    def note_answer(self, member: Member, outcome: str, reason: str) -> None:
+        """Note the answer for a pod."""
+        gang, answer = self._gangs.get(member.job), (outcome, reason)
+        if gang is not None and gang.answer != answer and not member.request.is_alone:
+            gang.answer = answer
+            self.answered[gang.name] = None
 
     def gang(self, job: str) -> Gang | None:
         """The gang of a job."""
@@ -388,9 +388,9 @@ class RunningPods(ClaimedPods):
 
 def starts(actions: Iterable[Action], job: str) -> bool:
     """Whether pods of a job start at once, and without victims."""
-    found = list(actions)
-    has_started = any(isinstance(one, Start) and one.job == job for one in found)
-    return has_started and not any(isinstance(one, Preempt) for one in found)
+    listed = list(actions)
+    has_started = any(isinstance(action, Start) and action.job == job for action in listed)
+    return has_started and not any(isinstance(action, Preempt) for action in listed)
 
 
 def _with_resources(role: Role, counted: frozenset[str]) -> Role:

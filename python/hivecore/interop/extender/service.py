@@ -129,7 +129,7 @@ class PodService(ExtenderService, SchedulerService):
             self._note(events, found)
         if not self.touches:
             self.extender.jobs.woken.clear()
-            self.extender.jobs.told.clear()
+            self.extender.jobs.answered.clear()
         elif self.extender.jobs.woken:
             self.changed.set()
 

@@ -63,7 +63,7 @@ class Service:
 
     routes: Routes
     pages: Mapping[str, Page] = MappingProxyType({})
-    """What a browser is given, by path, without the token; at "/" only who asks for HTML."""
+    """What a browser is given, by path, without the token; at "/" only if it asks for HTML."""
     metrics: "Metrics"
     """Where requests are counted."""
     not_ready = ""

@@ -33,7 +33,7 @@ def add_slurm_command(
     :param commands: what ``add_subparsers`` of `argparse` gave.
     :param picture: reads the path of a picture.
     :param plot: finds out that a picture can be written to a path, and returns what draws it of
-        the seconds that jobs waited by who started them, and of the number of jobs.
+        the seconds that jobs waited, by what started them, and of the number of jobs.
     """
     parser = commands.add_parser(
         "slurm",
