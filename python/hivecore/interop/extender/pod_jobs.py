@@ -460,24 +460,6 @@ class PodJobs(RunningPods):
                 return True
         return False
 
-    def exchange(self, member: Member, offered: Iterable[str]) -> bool:
-        """A pod takes a place on an offered node that another pod of its role waits for, which gets
-        its own: kube-scheduler keeps a node for the pod for which its victims were named. Whether
-        there is such a place.
-        """
-        gang, own, nodes = self._gangs[member.job], member.slot, set(offered)
-        if own is None or member.request.claims:
-            return False
-        waiting = {other.slot: other for other in gang.unbound if other is not member}
-        for slot, place in gang.places(self._scheduler).items():
-            if slot[0] == own[0] and place.node in nodes and slot in waiting:
-                other = waiting[slot]
-                gang.leave(member)
-                gang.take(other, own)
-                gang.take(member, slot)
-                return True
-        return False
-
     def _starts_within(self, gang: Gang, allowed: frozenset[str]) -> bool:
         """Have a job start on these nodes instead; whether it does."""
         try:

@@ -112,6 +112,24 @@ class RunningPods(ClaimedPods):
 
     # --- pods in the place of those that are gone
 
+    def exchange(self, member: Member, offered: Iterable[str]) -> bool:
+        """A pod takes a place on an offered node that another pod of its role waits for, which gets
+        its own: kube-scheduler keeps a node for the pod for which its victims were named. Whether
+        there is such a place.
+        """
+        gang, own, nodes = self._gangs[member.job], member.slot, set(offered)
+        if own is None or member.request.claims:
+            return False
+        waiting = {one.slot: one for one in gang.unbound if one is not member}
+        for slot, place in gang.places(self._scheduler).items():
+            if slot[0] == own[0] and place.node in nodes and slot in waiting:
+                other = waiting[slot]
+                gang.leave(member)
+                gang.take(other, own)
+                gang.take(member, slot)
+                return True
+        return False
+
     def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
         """Place a pod again near the others of its job, which run on; whether there is a place.
 
