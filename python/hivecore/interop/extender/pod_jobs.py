@@ -7,7 +7,7 @@ place, and is cancelled if not. So a job never waits, or starts, without its pod
 others as its group has a job only while these have theirs, until it has started.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from hivecore.devices import DeviceAllocation
@@ -544,11 +544,6 @@ class PodJobs(RunningPods):
 
     def _is_awaited(self, victim: str, job: str) -> bool:
         return job in self._scheduler and victim in self._scheduler.status(job).victims
-
-    def counts(self) -> Mapping[str, int]:
-        """How many pods are bound and how many wait."""
-        bound = sum(1 for member in self.members.values() if member.node)
-        return {"bound": bound, "waiting": len(self.members) - bound}
 
     def by_name(self, name: str) -> Member | None:
         """The pod called "namespace/name"."""

@@ -112,6 +112,11 @@ class RunningPods(ClaimedPods):
 
     # --- pods in the place of those that are gone
 
+    def counts(self) -> Mapping[str, int]:
+        """How many pods are bound and how many wait."""
+        bound = sum(1 for member in self.members.values() if member.node)
+        return {"bound": bound, "waiting": len(self.members) - bound}
+
     def exchange(self, member: Member, offered: Iterable[str]) -> bool:
         """A pod takes a place on an offered node that another pod of its role waits for, which gets
         its own: kube-scheduler keeps a node for the pod for which its victims were named. Whether
