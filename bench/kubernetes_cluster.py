@@ -1,4 +1,4 @@
-"""A real cluster for `kubernetes_real.py`: made-up nodes, pods, and who has which GPU.
+"""A real cluster for `kubernetes_real.py`: made-up nodes, pods, and the GPUs that each has.
 
 Nodes are objects without a kubelet: their pods are bound and never run. What a kubelet does is
 played: the Lease of each node is renewed, and pods that are to end do so after a moment.
@@ -50,7 +50,7 @@ class Cluster:
         self.pods: dict[str, dict[str, Any]] = {}
         self.bound_at: dict[str, float] = {}
         self.evicted: list[tuple[float, str]] = []
-        """When pods were told to end, and by their uids which."""
+        """The times at which pods were asked to end, with their uids."""
         self.twice: set[str] = set()
         """What two pods had at the same time."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,7 +77,7 @@ class Cluster:
     ) -> None:
         """There are these nodes, with these labels, as new."""
         await self.clear()
-        await _all(self._create_node(*one, resources or {GPU: 8}) for one in nodes.items())
+        await _all(self._create_node(*node, resources or {GPU: 8}) for node in nodes.items())
         self.nodes = nodes
 
     async def _create_node(
@@ -102,14 +102,14 @@ class Cluster:
         await self.api.request("PATCH", path, changes, content_type=MERGE)
 
     async def advertised(self, resource: str) -> None:
-        """Return when all nodes have a resource, which somebody writes into their status."""
+        """Return when all nodes have a resource, which another process writes into their status."""
         for name in self.nodes:
             while resource not in (await self.node(name))["status"]["allocatable"]:
                 await asyncio.sleep(0.05)
 
     async def node(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self.api.request("GET", f"/api/v1/nodes/{name}")
-        return found
+        document: dict[str, Any] = await self.api.request("GET", f"/api/v1/nodes/{name}")
+        return document
 
     async def create(self, *pods: dict[str, Any]) -> float:
         """Create pods; when that began."""
@@ -192,7 +192,9 @@ class Cluster:
             self.bound_at[name] = perf_counter()
             self._count(node)
         uid = pod["metadata"]["uid"]
-        if pod["metadata"].get("deletionTimestamp") and uid not in [one for _, one in self.evicted]:
+        if pod["metadata"].get("deletionTimestamp") and uid not in [
+            evicted for _, evicted in self.evicted
+        ]:
             self.evicted.append((perf_counter(), uid))
             task = asyncio.create_task(self._end(name))
             self._tasks.add(task)
@@ -205,9 +207,9 @@ class Cluster:
     def _count(self, node: str) -> None:
         """Note what two pods of a node have at once."""
         pods = [pod for pod in self.pods.values() if pod["spec"].get("nodeName") == node]
-        asked = sum(_asked(pod, resource) for pod in pods for resource in (GPU, LEAF_CELL))
-        if asked > 8:
-            self.twice.add(f"{asked} GPUs on {node}")
+        requested = sum(_asked(pod, resource) for pod in pods for resource in (GPU, LEAF_CELL))
+        if requested > 8:
+            self.twice.add(f"{requested} GPUs on {node}")
         held = Counter[str]()
         for pod in pods:
             for gpu, share in _held(pod):
@@ -230,19 +232,19 @@ def _named(name: str, **more: Any) -> dict[str, Any]:
 
 
 def _asked(pod: dict[str, Any], resource: str) -> int:
-    limits = [one["resources"].get("limits", {}) for one in pod["spec"]["containers"]]
-    return sum(int(one.get(resource, 0)) for one in limits)
+    limits = [container["resources"].get("limits", {}) for container in pod["spec"]["containers"]]
+    return sum(int(limit.get(resource, 0)) for limit in limits)
 
 
 def _held(pod: dict[str, Any]) -> list[tuple[str, int]]:
     """The GPUs that the annotations of a pod name, and how much of each, in thousandths."""
     said = pod["metadata"].get("annotations", {})
-    found = [(gpu, 1000) for gpu in filter(None, said.get(_ISOLATION, "").split(","))]
+    held = [(gpu, 1000) for gpu in filter(None, said.get(_ISOLATION, "").split(","))]
     gpus = json.loads(said.get(_KOORDINATOR, "{}")).get("gpu", [])
-    found += [(str(one["minor"]), 1000) for one in gpus]
+    held += [(str(gpu["minor"]), 1000) for gpu in gpus]
     if _CARD in said:
-        found.append((said[_CARD], 1000 * int(said[_SHARE]) // int(said[_WHOLE])))
-    return found
+        held.append((said[_CARD], 1000 * int(said[_SHARE]) // int(said[_WHOLE])))
+    return held
 
 
 async def _all(works: Iterable[Awaitable[Any]]) -> None:

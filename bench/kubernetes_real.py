@@ -9,7 +9,7 @@ here, as these accounts. kube-scheduler runs here too, configured as `docs/howto
 `deploy/` say, but for its addresses, `apiVersion` and --scheduler-name. Nodes and pods are deleted
 at the end; service accounts, roles and the PodGroups' definition stay.
 
-Each scenario has hivecore started anew. Its seconds count from the first request to create a pod
+Each scenario starts hivecore again. Its seconds count from the first request to create a pod
 until the last pod is bound, unless it says otherwise; "twice" counts what two pods had at once.
 """
 
@@ -260,14 +260,14 @@ async def token_file(api: ApiServer, world: World, account: str) -> None:
     """Write the kubeconfig of a service account."""
     path = f"/api/v1/namespaces/hivecore/serviceaccounts/{account}/token"
     request = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
-    asked = {**request, "spec": {"expirationSeconds": 7200}}
-    token = (await api.request("POST", path, asked))["status"]["token"]
+    document = {**request, "spec": {"expirationSeconds": 7200}}
+    token = (await api.request("POST", path, document))["status"]["token"]
     given = yaml.safe_load(world.arguments.kubeconfig.read_text())
-    contexts = {one["name"]: one["context"] for one in given["contexts"]}
+    contexts = {context["name"]: context["context"] for context in given["contexts"]}
     cluster = contexts[given["current-context"]]["cluster"]
-    [found] = [one for one in given["clusters"] if one["name"] == cluster]
+    [server] = [entry for entry in given["clusters"] if entry["name"] == cluster]
     kubeconfig = {
-        "clusters": [found],
+        "clusters": [server],
         "users": [{"name": "u", "user": {"token": token}}],
         "contexts": [{"name": "x", "context": {"cluster": cluster, "user": "u"}}],
         "current-context": "x",
@@ -324,8 +324,8 @@ async def a_gang_of_a_PodGroup(world: World) -> Figures:
         await cluster.api.request("POST", group, body)
     await world.composed()
     pods = [cluster.pod(f"grouped-{i}", 8, labels={GANG: "grouped"}) for i in range(3)]
-    found = await run_all(cluster, pods[:2], 2.0)
-    early = found["bound"]
+    figures = await run_all(cluster, pods[:2], 2.0)
+    early = figures["bound"]
     begin = await cluster.create(pods[2])
     seconds = await cluster.seconds(begin, names_of(pods))
     return {
@@ -418,8 +418,8 @@ async def a_node_is_lost(world: World) -> Figures:
     taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
     await cluster.patch_node(node, spec={"taints": [taint]})
     await cluster.delete("replaced-2")
-    found = await run_all(cluster, [pods[2]])
-    return {**found, "elsewhere": cluster.bound(["replaced-2"]) != [node]}
+    figures = await run_all(cluster, [pods[2]])
+    return {**figures, "elsewhere": cluster.bound(["replaced-2"]) != [node]}
 
 
 @scenario("composed")
@@ -478,19 +478,19 @@ async def a_gang_of_HiveD_preempts_twice(world: World) -> Figures:
     """Of two tenants one has all nodes; the gang of the other takes its own back, two times."""
     cluster = world.cluster
     await world.hived(8, 2)
-    found: Figures = {}
+    figures: Figures = {}
     for round_ in ("first", "seconds"):
         names = [f"low{i}-{round_}" for i in range(8)]
         pods = [pod for name in names for pod in hived_gang(cluster, name, 1, 8, "vc0", -1)]
         await run_all(cluster, pods)
         cluster.evicted.clear()
         high = hived_gang(cluster, "again", 4, 8, "vc1", 0)
-        found[round_] = (await run_all(cluster, high))["seconds"]
+        figures[round_] = (await run_all(cluster, high))["seconds"]
         times = [at for at, _ in cluster.evicted]
-        found["evicted"] = len(times)
-        found["apart"] = max(times, default=0.0) - min(times, default=0.0)
+        figures["evicted"] = len(times)
+        figures["apart"] = max(times, default=0.0) - min(times, default=0.0)
         await cluster.delete(*list(cluster.pods))
-    return found
+    return figures
 
 
 @scenario("hived")
@@ -523,8 +523,8 @@ async def failover(world: World, number: int) -> Figures:
         await first.end(number)
         pods = hived_gang(cluster, "after", 2, 8, "vc0", 0)
         await cluster.create(*pods)
-        found = await cluster.seconds(begin, names_of(pods), 90)
-    return {"seconds": found}
+        seconds = await cluster.seconds(begin, names_of(pods), 90)
+    return {"seconds": seconds}
 
 
 @asynccontextmanager
@@ -534,16 +534,20 @@ async def front(world: World, replicas: list[Service]) -> AsyncIterator[int]:
 
     async def probe() -> None:
         while True:
-            found = [one for one in replicas if one.process.poll() is None and await one.is_ready()]
-            ready[:] = found
+            answering = [
+                replica
+                for replica in replicas
+                if replica.process.poll() is None and await replica.is_ready()
+            ]
+            ready[:] = answering
             await asyncio.sleep(2)
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if not ready or ready[0].process.poll() is not None:
                 return
-            there, back = await asyncio.open_connection("127.0.0.1", ready[0].port)
-            pipes = [pipe(reader, back), pipe(there, writer)]
+            forward, back = await asyncio.open_connection("127.0.0.1", ready[0].port)
+            pipes = [pipe(reader, back), pipe(forward, writer)]
             await asyncio.wait(map(asyncio.ensure_future, pipes), return_when="FIRST_COMPLETED")
             back.close()
         except OSError:
@@ -598,12 +602,12 @@ _PODS = 400
 async def throughput_of_400_pods(world: World) -> Figures:
     """400 pods of a GPU each wait on 64 nodes when kube-scheduler starts: pods a second from the
     first that is bound to the last, for kube-scheduler alone and with each service."""
-    found = dict.fromkeys(("alone", "composed", "hived"), 0.0)
+    rates = dict.fromkeys(("alone", "composed", "hived"), 0.0)
     for _ in range(world.arguments.turns):
-        for kind in found:
-            found[kind] = max(found[kind], await throughput(world, kind))
-    shares = {f"{kind} / alone": found[kind] / found["alone"] for kind in ("composed", "hived")}
-    return {**found, **shares}
+        for kind in rates:
+            rates[kind] = max(rates[kind], await throughput(world, kind))
+    shares = {f"{kind} / alone": rates[kind] / rates["alone"] for kind in ("composed", "hived")}
+    return {**rates, **shares}
 
 
 async def throughput(world: World, kind: str) -> float:
@@ -638,13 +642,13 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
         world = World(cluster, arguments, folder)
         world.minor = int(version["gitVersion"].split(".")[1])
         files = "hivecore.yaml", "gpushare.yaml", "priority-classes.yaml"
-        for document in (one for file in files for one in deployed(file)):
+        for document in (document for file in files for document in deployed(file)):
             await apply(api, document)
         for account in ("hivecore", "gpushare"):
             await token_file(api, world, account)
         async with cluster.followed():
-            found = {name: await tried(world, name) for name in arguments.only or SCENARIOS}
-        return {"kubernetes": version["gitVersion"], "scenarios": found}
+            scenarios = {name: await tried(world, name) for name in arguments.only or SCENARIOS}
+        return {"kubernetes": version["gitVersion"], "scenarios": scenarios}
     finally:
         await api.close()
 
@@ -653,15 +657,15 @@ async def tried(world: World, name: str) -> Figures:
     cluster = world.cluster
     cluster.twice.clear()
     try:
-        found = await SCENARIOS[name][1](world)
+        figures = await SCENARIOS[name][1](world)
     except (ApiError, RuntimeError) as error:
-        found = {"failed": str(error)}
+        figures = {"failed": str(error)}
     finally:
         world.end()
-    found = {"service": SCENARIOS[name][0], **found, "twice": len(cluster.twice)}
-    print(f"{name}: " + ", ".join(f"{key} {shown(value)}" for key, value in found.items()))
+    figures = {"service": SCENARIOS[name][0], **figures, "twice": len(cluster.twice)}
+    print(f"{name}: " + ", ".join(f"{key} {shown(value)}" for key, value in figures.items()))
     sys.stdout.flush()
-    return {key: None if value == float("inf") else value for key, value in found.items()}
+    return {key: None if value == float("inf") else value for key, value in figures.items()}
 
 
 def shown(value: Any) -> str:
@@ -690,9 +694,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if arguments.keep:
             arguments.keep.mkdir(parents=True, exist_ok=True)
-        found = asyncio.run(measure(arguments, (arguments.keep or Path(folder)).absolute()))
+        figures = asyncio.run(measure(arguments, (arguments.keep or Path(folder)).absolute()))
     if not arguments.only:
-        save(arguments, "kubernetes_real", found)
+        save(arguments, "kubernetes_real", figures)
     return 0
 
 

@@ -7,7 +7,7 @@ place, and is cancelled if not. So a job never waits, or starts, without its pod
 others as its group has a job only while these have theirs, until it has started.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from hivecore.devices import DeviceAllocation

@@ -125,7 +125,7 @@ class RunningPods(ClaimedPods):
         gang, own, nodes = self._gangs[member.job], member.slot, set(offered)
         if own is None or member.request.claims:
             return False
-        waiting = {one.slot: one for one in gang.unbound if one is not member}
+        waiting = {other.slot: other for other in gang.unbound if other is not member}
         for slot, place in gang.places(self._scheduler).items():
             if slot[0] == own[0] and place.node in nodes and slot in waiting:
                 other = waiting[slot]
