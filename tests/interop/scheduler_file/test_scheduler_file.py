@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 MODELS = "cluster:\n  models: {small: {gpus: 4, resources: {cpu: 32, memory: 1Ti}}}\n"
 NODES = MODELS + "  nodes: {'n[0-3]': small}\n"
+QUOTA = NODES + "tenants: {a: {quota: {max: {gpu: 4}}}}\n"
 CELLS = NODES + "  cells: {c: {levels: [gpu, node], fanouts: [4], nodes: 'n[0-3]'}}\n"
 
 
@@ -426,6 +427,7 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds=0.0: must be"),
         (NODES + "scheduler: {eviction_limits: {a: {per_hour: -1}}}", 4, "per_hour"),
         (NODES + "scheduler: {eviction_limits: {a: {often: 1}}}", 4, "is none of min_run_time"),
+        (QUOTA + "scheduler: {eviction_limits: {b: {per_hour: 1}}}", 5, "there is no quota 'b'"),
         (NODES + "scheduler: {lending: yes}", 4, "scheduler.lending: needs cluster.cells"),
         (NODES + "scheduler: {evictions: least}", 4, "scheduler.evictions: needs cluster.cells"),
         (NODES + "scheduler: {evictions: few}", 4, "must be one of packing, least, private"),

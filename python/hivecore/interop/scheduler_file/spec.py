@@ -251,7 +251,11 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
         found["storage"] = read_storage(document["storage"], reader)
     found |= read_settings(document.get("scheduler"), "cells" in cluster, reader)
     amounts = _amounts(nodes, found.get("cells"))
-    found["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
+    quotas = found["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
+    limited = [limit.quota for limit in found["eviction_limits"] if limit.quota]
+    for name in [] if quotas is None else [of for of in limited if of not in quotas.quotas]:
+        place = ((None, "scheduler"), "eviction_limits"), name
+        reader.add(place, f"there is no quota {show(name)}")
     return found
 
 
