@@ -8,6 +8,7 @@ from scheduler.lives import COMPOSITIONS, make_scheduler
 from scheduler.log.decision_logs import happen
 
 from hivecore.scheduler import EvictionLimit, Preempt, Shrink, Start
+from hivecore.scheduler.explanation import cheapest_ends
 from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.stages.transaction import Started
 
@@ -135,12 +136,12 @@ def check_losses(state):
         for name, live in state.running.items()
         if not live.for_job
     ]
-    found = list(state.cheapest_ends(None))
+    found = list(cheapest_ends(state, None))
     assert found == sorted(one[:2] for one in expected)
     if state.stages.places_by_cells:
         for tenant in {one[2] for one in expected}:
             of_tenant = sorted(one[:2] for one in expected if one[2] == tenant)
-            assert list(state.cheapest_ends(tenant)) == of_tenant
+            assert list(cheapest_ends(state, tenant)) == of_tenant
     return len(found)
 
 

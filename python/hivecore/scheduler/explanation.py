@@ -11,6 +11,7 @@ from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.ledger.ends import end, has_stopped
 from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.round import decide
@@ -20,7 +21,7 @@ from hivecore.scheduler.search.victims import find_victims
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Kind, Refused, Unit
 
-__all__ = ["JobChange", "JobExplanation", "explain", "first_start"]
+__all__ = ["JobChange", "JobExplanation", "cheapest_ends", "explain", "first_start"]
 
 _MOST_ENDS = 512  # jobs whose end is tried
 _MOST_ALONE = 64  # jobs of which each is tried by itself
@@ -135,6 +136,13 @@ def explain(state: State, live: Live) -> JobExplanation:
     return JobExplanation(job.name, live.state, refusals, position, changes)
 
 
+def cheapest_ends(state: State, tenant: str | None) -> Iterator[tuple[float, str]]:
+    """See `Losses.cheapest`, of all running jobs."""
+    if state.losses is None:
+        state.losses = Losses(state.running, state.stages.places_by_cells)
+    return state.losses.cheapest(state.now, tenant)
+
+
 class _Search:
     def __init__(self, state: State, job: Job, unit: Unit) -> None:
         self.state = state
@@ -217,7 +225,7 @@ class _Search:
         tenant, losses = self._only_tenant(), dict[str, float]()
 
         def candidates() -> Iterator[str]:
-            for lost, name in islice(self.state.cheapest_ends(tenant), _MOST_ENDS):
+            for lost, name in islice(cheapest_ends(self.state, tenant), _MOST_ENDS):
                 losses[name] = lost
                 yield name
 

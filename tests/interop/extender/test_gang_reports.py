@@ -63,7 +63,7 @@ def test_what_fails_for_now_is_tried_again_and_complained_about_once(
     for _ in range(3):
         write()
     assert len(api.messages()) == tries
-    assert len(caplog.records) == 1
+    assert len([record for record in caplog.records if "not written" in record.message]) == 1
 
 
 def test_a_gang_that_is_gone_or_starts_in_between_has_no_event(reported):

@@ -318,7 +318,7 @@ def of_room(api):
 @pytest.mark.parametrize("kind", IN_GROUPS)
 def test_why_a_gang_waits_is_a_condition_and_one_event(tmp_path, kind):
     with served(tmp_path, refuse=refuse_what_the_manifest_does_not_allow) as (api, _, _):
-        api.statuses = {"x-podgroups", "k8s-podgroups"}
+        api.statuses |= {"x-podgroups", "k8s-podgroups"}
         api._put("pods", koordinator_pod("first", "b", 4))
         until(lambda: "first" in bound(api))
         add_group(api, kind, 2)

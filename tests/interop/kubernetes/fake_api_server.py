@@ -95,7 +95,7 @@ class FakeApiServer:
 
     def __init__(self, page=500, has_pod_groups=True):
         self.has_pod_groups = has_pod_groups
-        self.statuses = set()  # the kinds whose status is a part of its own
+        self.statuses = {"nodes", "pods", "resourceclaims"}  # whose status is a part of its own
         self.objects = {kind: {} for kind in KINDS}
         self.version = 100
         self.events = {kind: deque() for kind in KINDS}

@@ -285,12 +285,6 @@ class State(Trials):
         if self.relief is not None:
             self.relief.is_stale = True
 
-    def cheapest_ends(self, tenant: str | None) -> Iterator[tuple[float, str]]:
-        """See `Losses.cheapest`."""
-        if self.losses is None:
-            self.losses = Losses(self.running, self.stages.places_by_cells)
-        return self.losses.cheapest(self.now, tenant)
-
     def _bring_back(self, live: Live) -> None:
         """A job is known again, at its place among those that have come."""
         self._put(live)
