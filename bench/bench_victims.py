@@ -35,7 +35,7 @@ def small(name: str, count: int) -> dict[str, Any]:
     found = dict.fromkeys(("evictions", "refused", "victims", "least", "not least"), 0)
     ours = brute = 0.0
     for _ in range(count):
-        scheduler, job = instance(COMPOSITIONS[name], rng)
+        scheduler, job, _ = instance(COMPOSITIONS[name], rng)
         if job.name not in scheduler:  # it could never start
             continue
         oracle = Oracle(scheduler, job)

@@ -54,6 +54,7 @@ class Cluster:
         self.twice: set[str] = set()
         """What two pods had at the same time."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deleted: set[str] = set()
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
@@ -118,7 +119,9 @@ class Cluster:
         return begin
 
     async def delete(self, *names: str) -> None:
-        """Delete pods at once, and wait until they are gone."""
+        """Delete pods at once, and wait until they are gone; they do not count as evicted."""
+        gone = [self.pods[name] for name in names if name in self.pods]
+        self._deleted.update(pod["metadata"]["uid"] for pod in gone)
         await _all(self._delete(f"{self.path}/{name}") for name in names)
         await until(lambda: not any(name in self.pods for name in names))
 
@@ -192,17 +195,18 @@ class Cluster:
             self.bound_at[name] = perf_counter()
             self._count(node)
         uid = pod["metadata"]["uid"]
-        if pod["metadata"].get("deletionTimestamp") and uid not in [
-            evicted for _, evicted in self.evicted
-        ]:
+        known = self._deleted.union(evicted for _, evicted in self.evicted)
+        if pod["metadata"].get("deletionTimestamp") and uid not in known:
             self.evicted.append((perf_counter(), uid))
-            task = asyncio.create_task(self._end(name))
+            task = asyncio.create_task(self._end(name, uid))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _end(self, name: str) -> None:
+    async def _end(self, name: str, uid: str) -> None:
+        """A pod has stopped, unless it is gone already; another pod may have its name by then."""
         await asyncio.sleep(_DYING)
-        await self._delete(f"{self.path}/{name}")
+        if name in self.pods and self.pods[name]["metadata"]["uid"] == uid:
+            await self._delete(f"{self.path}/{name}")
 
     def _count(self, node: str) -> None:
         """Note what two pods of a node have at once."""

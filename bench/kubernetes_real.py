@@ -479,8 +479,8 @@ async def a_gang_of_HiveD_preempts_twice(world: World) -> Figures:
     cluster = world.cluster
     await world.hived(8, 2)
     figures: Figures = {}
-    for round_ in ("first", "seconds"):
-        names = [f"low{i}-{round_}" for i in range(8)]
+    for number, round_ in enumerate(("seconds", "second round")):
+        names = [f"low{i}-{number}" for i in range(8)]
         pods = [pod for name in names for pod in hived_gang(cluster, name, 1, 8, "vc0", -1)]
         await run_all(cluster, pods)
         cluster.evicted.clear()
