@@ -14,11 +14,11 @@ uneven          the pods in the fullest rack over an even share, of gangs in sev
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
 from harness import ITP, command_line, save
+from onlooker import Onlooker
 
 from hivecore.scheduler import Action, Job, Role, Scheduler, Start, Where
 from hivecore.sim import simulate
@@ -29,7 +29,7 @@ GPUS, POD, LOAD = 8, 4, 0.6
 WAYS = ("near each other", "even between racks", "half in a rack", "a pod on a node")
 
 
-class Places:
+class Places(Onlooker):
     """A world that notes where gangs start."""
 
     def __init__(self, racks: Mapping[str, str]) -> None:
@@ -42,15 +42,6 @@ class Places:
                 nodes = Counter(pod.node for pod in start.pods)
                 racks = Counter(self._racks[pod.node] for pod in start.pods)
                 self.gangs.append((nodes, racks))
-
-    def end(self, job: str, now: float) -> None:
-        pass
-
-    def speeds(self, now: float) -> Mapping[str, float]:
-        return {}
-
-    def next_change(self) -> float:
-        return inf
 
 
 def job_of(number: int, gpus: int, way: str) -> Job:

@@ -12,11 +12,11 @@ gain            how many more, a mean over all starts
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
 from harness import ITP, TRACES, command_line, save
+from onlooker import Onlooker
 
 from hivecore.scheduler import Action, Fragments, Job, PlacedPod, Role, Scheduler, Start
 from hivecore.sim import simulate
@@ -27,7 +27,7 @@ GPUS, RACK, LOAD = 8, 4, 0.8
 PHILLY = TRACES / "philly" / "jobs.csv"
 
 
-class Starts:
+class Starts(Onlooker):
     """A world that compares starts with others."""
 
     def __init__(self, network: NetworkTopology, gpus: Mapping[str, int], goal: Fragments) -> None:
@@ -51,15 +51,6 @@ class Starts:
     def _usable(self, idle: Mapping[str, int], node: str, gpus: int) -> float:
         after = {**idle, node: idle[node] - gpus}
         return self._goal.usable(after, (name for name, n in after.items() if n == GPUS))
-
-    def end(self, job: str, now: float) -> None:
-        pass
-
-    def speeds(self, now: float) -> Mapping[str, float]:
-        return {}
-
-    def next_change(self) -> float:
-        return inf
 
 
 def run(trace: Any, nodes: int, goal: Fragments) -> dict[str, float]:

@@ -279,7 +279,7 @@ async def token_file(api: ApiServer, world: World, account: str) -> None:
 
 
 def gang(cluster: Cluster, name: str, pods: int, gpus: int, least: int = 0) -> list[dict[str, Any]]:
-    """Pods of a gang, whose minimum is all of them unless it is said."""
+    """Pods of a gang; its minimum is all of them by default."""
     labels = {f"{GANG}/name": name, f"{GANG}/min-available": str(least or pods)}
     return [cluster.pod(f"{name}-{i}", gpus, labels=labels) for i in range(pods)]
 

@@ -8,6 +8,7 @@ from typing import Any
 from hivecore.cells import CellCluster
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Scheduler
+from hivecore.scheduler.stages.cells import chain_nodes
 from hivecore.topology import NetworkTopology
 
 __all__ = ["plain_overview"]
@@ -81,7 +82,7 @@ def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
     totals: Counter[str] = Counter()
     if cells is not None:
         for name, of in cells.spec.chains.items():
-            nodes = _nodes(cells, name)
+            nodes = chain_nodes(cells, name)
             totals.update(dict.fromkeys(nodes, of.leaves // len(nodes)))
     elif network is not None:
         counted = [resource for resource in ("slots", "gpu") if resource in network.resources]
@@ -105,17 +106,10 @@ def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
         yield _NODES, list(left)
 
 
-def _nodes(cells: CellCluster, name: str) -> tuple[str, ...]:
-    of = cells.spec.chains[name]
-    assert of.node_level is not None
-    count = of.leaves // of.leaves_per_cell()[of.levels.index(of.node_level)]
-    return tuple(of.nodes or [f"{name}/{i}" for i in range(count)])
-
-
 def _of_cells(cells: CellCluster) -> _Groups:
     """The nodes of each cell of the level above nodes; those of a chain where there is none."""
     for name, of in cells.spec.chains.items():
-        nodes, level = _nodes(cells, name), of.levels.index(of.node_level or "")
+        nodes, level = chain_nodes(cells, name), of.levels.index(of.node_level or "")
         if level + 1 == len(of.levels):
             yield name, nodes
             continue

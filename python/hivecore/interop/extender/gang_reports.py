@@ -21,7 +21,7 @@ _LEAST = 5.0  # seconds between two reports of a gang
 _MOST = 20  # gangs in one turn
 _LONGEST = 1000  # characters of an event's message
 _LONGEST_NAME = 230  # characters of a pod's name in that of an event
-_FOR_GOOD = (403, 404, 409, 422)  # what is refused so is not tried again
+_FINAL = (403, 404, 409, 422)  # what is refused so is not tried again
 _REASONS = {"wait": "GangWaits", "preempt": "GangWaitsForVictims", "error": "GangRefused"}
 
 
@@ -152,7 +152,7 @@ class GangReports:
             if (what, error.status) not in self._complained:
                 self._complained.add((what, error.status))
                 LOG.warning("%s: why gangs wait is not written (said once): %s", what, error)
-            return error.status in _FOR_GOOD
+            return error.status in _FINAL
         return True
 
 

@@ -1,0 +1,17 @@
+"""A world of the simulator for benchmarks that only look on: all jobs run at full speed."""
+
+from collections.abc import Mapping
+from math import inf
+
+
+class Onlooker:
+    """What a subclass does with the actions is its `obey`."""
+
+    def end(self, job: str, now: float) -> None:
+        pass
+
+    def speeds(self, now: float) -> Mapping[str, float]:
+        return {}
+
+    def next_change(self) -> float:
+        return inf
