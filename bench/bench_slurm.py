@@ -3,7 +3,8 @@
 throughput  jobs of `true` on one GPU each, as many per second as are submitted and run: plain
             sbatch; held and then released by one scontrol, which is what holding costs; held, with
             a broker beside the submissions. Contenders take turns; a ratio is of two runs of the
-            same turn, the median of all
+            same turn, the median of all. What a job costs of the CPU, in slurmctld, in the broker
+            and in the commands that it runs, depends less on what else the machine does
 placement   jobs of whole nodes on a tree of switches (leaves of four nodes): leaf switches beyond
             the fewest that a job could have, makespan and mean wait, each from the same jobs
             submitted at the same times
@@ -13,13 +14,15 @@ and slurm-wlm-basic-plugins, as root); without them nothing is measured.
 """
 
 import os
+import resource
+import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 from threading import Thread
-from time import perf_counter, sleep, time
+from time import perf_counter, process_time, sleep, time
 from typing import Any
 
 import harness
@@ -36,28 +39,44 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 
-# What decides -> how long hivecore's jobs wait for fewer switches; Slurm has sched/backfill.
-DECIDES = {"Slurm": None, "hivecore": 0.0, "hivecore, 4 s for fewer switches": 4.0}
+# What decides -> options of the broker; Slurm has sched/backfill.
+DECIDES: dict[str, dict[str, Any] | None] = {
+    "Slurm": None,
+    "hivecore": {},
+    "hivecore, --switch-wait 0": {"switch_wait": 0.0},
+}
 
 
 class Commands:
-    """Runs Slurm's commands, and counts the seconds that each takes."""
+    """Runs Slurm's commands, and counts the seconds that they take, and those of the CPU."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.cpu = 0.0
 
     def __call__(self, command: tuple[str, ...], text: str = "") -> str:
-        begin = perf_counter()
+        begin, cpu = perf_counter(), cpu_of_children()
         try:
             return run_command(command, text)
         finally:
             spent = self.seconds.get(command[0], 0.0) + perf_counter() - begin
             self.seconds[command[0]] = spent
+            self.cpu += cpu_of_children() - cpu
 
 
-def broker_of(run: Callable[..., str], switch_wait: float = 0.0) -> Broker:
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_of(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def broker_of(run: Callable[..., str], **options: Any) -> Broker:
     scheduler = SchedulerSpec.of_yaml(cluster_file(run)).scheduler()
-    return Broker(scheduler, run, switch_wait=switch_wait)
+    return Broker(scheduler, run, **options)
 
 
 def submit(*options: str, command: str = "true") -> str:
@@ -78,53 +97,71 @@ def until(is_over: Callable[[], bool], step: Callable[[], Any], interval: float)
 # --- throughput
 
 
+def users(jobs: int, *options: str) -> subprocess.Popen[bytes]:
+    """Submits jobs one after the other, in a process of its own."""
+    one = "sbatch -o /dev/null --gres=gpu:1 --wrap true"
+    loop = f"for i in $(seq {jobs}); do {one} {' '.join(options)} >/dev/null; done"
+    return subprocess.Popen(("sh", "-c", loop))
+
+
 def plain(jobs: int) -> dict[str, float]:
-    for _ in range(jobs):
-        submit("--gres=gpu:1")
+    users(jobs).wait()
     until(lambda: not jobs_left(), lambda: None, 0.1)
     return {}
 
 
 def released(jobs: int) -> dict[str, float]:
-    held = [submit("-H", "--gres=gpu:1") for _ in range(jobs)]
+    users(jobs, "-H").wait()
+    held = run_command(("squeue", "-h", "-o", "%i")).split()
     run_command(("scontrol",), f"release {','.join(held)}\n")
     until(lambda: not jobs_left(), lambda: None, 0.1)
     return {}
 
 
 def brokered(jobs: int) -> dict[str, float]:
-    run, deciding = Commands(), 0.0
+    run = Commands()
     broker = broker_of(run)
     scheduler, decide = broker.scheduler, broker.scheduler.decide
+    spent = {"decide": 0.0, "broker": 0.0}
 
     def timed(now: float) -> Any:
-        nonlocal deciding
         begin = perf_counter()
         actions = decide(now)
-        deciding += perf_counter() - begin
+        spent["decide"] += perf_counter() - begin
         return actions
 
+    def step() -> None:
+        begin = process_time()
+        broker.step(time())
+        spent["broker"] += process_time() - begin
+
     scheduler.decide = timed  # type: ignore[method-assign]
-    users = Thread(target=lambda: [submit("-H", "--gres=gpu:1") for _ in range(jobs)])
-    users.start()
-    until(lambda: not users.is_alive(), lambda: broker.step(time()), 0.2)
-    until(lambda: not jobs_left(), lambda: broker.step(time()), 0.1)
-    return {"decide": deciding, **run.seconds}
+    submitting = users(jobs, "-H")
+    until(lambda: submitting.poll() is not None, step, 0.2)
+    until(lambda: not jobs_left(), step, 0.1)
+    return {**run.seconds, "decide": spent["decide"], "cpu": spent["broker"], "commands": run.cpu}
 
 
-def throughput(jobs: int, rounds: int) -> dict[str, Any]:
+def throughput(jobs: int, rounds: int, slurmctld: int) -> dict[str, Any]:
     ways = {"plain sbatch": plain, "held, one scontrol": released, "broker": brokered}
     rates: dict[str, list[float]] = {name: [] for name in ways}
     shares: dict[str, list[float]] = {}
+    cpu: dict[str, list[float]] = {}  # milliseconds a job
     for number in range(rounds):
         for name in ways if number % 2 else reversed(ways):
-            begin = perf_counter()
+            begin, busy = perf_counter(), cpu_of(slurmctld)
             parts = ways[name](jobs)
             took = perf_counter() - begin
             rates[name].append(jobs / took)
+            used = {f"slurmctld, {name}": cpu_of(slurmctld) - busy}
+            if parts:
+                used |= {"broker": parts.pop("cpu"), "its commands": parts.pop("commands")}
+            for part, seconds in used.items():
+                cpu.setdefault(part, []).append(1000 * seconds / jobs)
             for part, seconds in parts.items():
                 shares.setdefault(part, []).append(seconds / took)
         print({name: round(of[-1], 1) for name, of in rates.items()}, flush=True)
+        print({name: round(of[-1], 2) for name, of in cpu.items()}, flush=True)
     return {
         "jobs": jobs,
         "rounds": rounds,
@@ -134,6 +171,7 @@ def throughput(jobs: int, rounds: int) -> dict[str, Any]:
             for name, of in rates.items()
         },
         "runs": rates,
+        "cpu_ms_of_a_job": {part: median(of) for part, of in cpu.items()},
         "share_of_the_brokers_time": {part: median(of) for part, of in shares.items()},
     }
 
@@ -151,30 +189,26 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
     ]
 
 
-def placed(jobs: list[tuple[float, int, float]], switch_wait: float | None) -> dict[str, float]:
+def placed(
+    jobs: list[tuple[float, int, float]], options: dict[str, Any] | None
+) -> dict[str, float]:
     """Submit all, and measure by what each job wrote as it started and as it ended."""
     submitted: dict[str, tuple[float, int]] = {}
     with TemporaryDirectory() as folder:
 
-        def users() -> None:
-            options = [
-                "-t",
-                "1",
-                "-o",
-                f"{folder}/%j",
-                "--gres=gpu:8",
-                *([] if switch_wait is None else ["-H"]),
-            ]
+        def submit_all() -> None:
+            held = [] if options is None else ["-H"]
+            given = ("-t", "1", "-o", f"{folder}/%j", "--gres=gpu:8", *held)
             begin = time()
             for gap, nodes, seconds in jobs:
                 begin += gap
                 sleep(max(0.0, begin - time()))
                 script = f"echo $SLURM_JOB_NODELIST; date +%s.%N; sleep {seconds}; date +%s.%N"
-                name = submit(*options, "-N", str(nodes), command=script)
+                name = submit(*given, "-N", str(nodes), command=script)
                 submitted[name] = time(), nodes
 
-        thread = Thread(target=users)
-        broker = None if switch_wait is None else broker_of(run_command, switch_wait)
+        thread = Thread(target=submit_all)
+        broker = None if options is None else broker_of(run_command, **options)
         thread.start()
         step = (lambda: broker.step(time())) if broker else lambda: None
         until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
@@ -209,8 +243,10 @@ def main() -> int:
         slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
         os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
         try:
-            save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(3)))))
-            save(arguments, "slurm_throughput", throughput(*((20, 1) if small else (300, 6))))
+            save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(4)))))
+            controller = slurm.processes["slurmctld"].pid
+            figures = throughput(*((20, 1) if small else (300, 8)), controller)
+            save(arguments, "slurm_throughput", figures)
         finally:
             slurm.close()
     return 0

@@ -20,7 +20,7 @@ class FakeJob:
     gpus: dict = None
     restarts: int = 0
     begin: float = 0.0
-    kind: str = ""
+    limit: str = "1:00:00"
 
 
 class FakeSlurm:
@@ -108,7 +108,7 @@ class FakeSlurm:
         state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")
         nodes = compress_hostlist(job.nodes) if job.nodes else ""
         values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
-        values += [f"gres:gpu:{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, "1:00:00"]
+        values += [f"gres:gpu:{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, job.limit]
         values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)", "(null)"]
         return "|".join(map(str, values)) + "|\n"
 

@@ -132,9 +132,9 @@ def test_a_job_whose_nodes_are_busy_is_placed_again():
     assert [x for x in world.slurm.obeyed if x.startswith("hold")] == [f"hold {job}"]
 
 
-def a_node_of_each_leaf_gets_idle():
+def a_node_of_each_leaf_gets_idle(**more):
     world = World()
-    world.begin(leaf=2, switch_wait=5)
+    world.begin(leaf=2, **more)
     for _ in range(4):
         world.slurm.submit(1, 8)
     world.step(2)
@@ -147,16 +147,17 @@ def a_node_of_each_leaf_gets_idle():
 def test_a_job_waits_a_while_for_a_place_under_fewer_switches():
     world, singles = a_node_of_each_leaf_gets_idle()
     job = world.slurm.submit(2, 8)
-    world.step(2)
+    world.step(300)  # a tenth of its limit of an hour, but no longer than this
     assert job not in world.runs()
     world.slurm.end(singles["n4"])
     world.step()
     assert world.runs()[job] == {"n3", "n4"} and world.books() == world.runs()
 
 
-def test_a_job_starts_under_more_switches_when_it_has_waited():
-    world, singles = a_node_of_each_leaf_gets_idle()
-    job, large = world.slurm.submit(2, 8), world.slurm.submit(3, 8)
+@pytest.mark.parametrize("more", [{"switch_wait": 5}, {}])
+def test_a_job_starts_under_more_switches_when_it_has_waited(more):
+    world, singles = a_node_of_each_leaf_gets_idle(**more)
+    job, large = (world.slurm.submit(count, 8, limit="0:50") for count in (2, 3))
     world.step(5)
     assert job not in world.runs()
     world.step(1)

@@ -39,6 +39,7 @@ from hivecore.scheduler import (
 __all__ = ["Broker"]
 
 _RUNS = ("running", "lent")
+_MOST_SWITCH_WAIT = 300.0  # seconds
 _Gpus = Mapping[str, tuple[int, ...]]
 
 
@@ -58,6 +59,7 @@ class Broker:
         once when a job does not start, or has to be started again.
     :param switch_wait: seconds that a job waits, from when it could start, for a place under fewer
         switches: where one domain of a layer could hold it, and its nodes would be in several.
+        ``None``: a tenth of its time limit, at most the 300 seconds of Slurm's ``max_switch_wait``.
     :raises ValueError: the scheduler's victims stop at once, or a value is out of range.
 
     ``problems`` has by job why hivecore cannot place it or account for it, in words.
@@ -74,7 +76,7 @@ class Broker:
         typed: bool = False,
         patience: float = 10.0,
         node_interval: float = 5.0,
-        switch_wait: float = 0.0,
+        switch_wait: float | None = None,
     ) -> None:
         if scheduler.immediate:
             raise ValueError("scheduler: its victims stop at once, those of Slurm take time")
@@ -84,7 +86,7 @@ class Broker:
         self._how, self._typed = as_choice(how, "how", HOW), typed
         self._patience = as_float(patience, "patience")
         self._node_interval = as_float(node_interval, "node_interval")
-        self._switch_wait = as_float(switch_wait, "switch_wait")
+        self._switch_wait = None if switch_wait is None else as_float(switch_wait, "switch_wait")
         #: by job until when it waits for fewer switches; infinite: it waits for them no more
         self._close: dict[str, float] = {}
         self._next_nodes = -1e18  # when Slurm is asked for its nodes again
@@ -137,14 +139,22 @@ class Broker:
         """Whether a start is undone, as it would be under too many switches."""
         if isinstance(action, Preempt):
             self._close.setdefault(action.for_job, inf)
-        if not (self._switch_wait and isinstance(action, Start)) or action.job in self._close:
+        if not isinstance(action, Start) or action.job in self._close:
             return False
-        layer = self._layer_for(action)
-        if layer:
-            self._close[action.job] = self._now + self._switch_wait
-            self.scheduler.fail(action.job, self._now)
-            self.scheduler.amend(action.job, self._now, where=Where(must=layer))
-        return bool(layer)
+        layer, wait = self._layer_for(action), self._wait_of(action.job)
+        if not (layer and wait):
+            return False
+        self._close[action.job] = self._now + wait
+        self.scheduler.fail(action.job, self._now)
+        self.scheduler.amend(action.job, self._now, where=Where(must=layer))
+        return True
+
+    def _wait_of(self, name: str) -> float:
+        """How long a job may wait for a place under fewer switches."""
+        if self._switch_wait is not None:
+            return self._switch_wait
+        limit = self.scheduler.job(name).run_time
+        return _MOST_SWITCH_WAIT if limit is None else min(_MOST_SWITCH_WAIT, limit / 10)
 
     def _layer_for(self, start: Start) -> str:
         """The narrowest layer of which one domain could hold a job whose nodes are in several."""

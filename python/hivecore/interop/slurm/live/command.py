@@ -60,8 +60,9 @@ def add_slurm_command(
         what = "stop after so many looks (default: at Ctrl-C)"
         one.add_argument("--rounds", type=int, metavar="N", help=what)
     run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
-    what = "seconds that a job waits for a place under fewer switches (default 0)"
-    run.add_argument("--switch-wait", type=float, default=0.0, metavar="S", help=what)
+    what = "seconds that a job waits for a place under fewer switches (default: a tenth of its"
+    what += " time limit, at most 300)"
+    run.add_argument("--switch-wait", type=float, metavar="S", help=what)
     what = "name the nodes of a job, or exclude all others (default require)"
     run.add_argument("--how", choices=HOW, default=HOW[0], help=what)
 
