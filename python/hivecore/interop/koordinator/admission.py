@@ -1,4 +1,4 @@
-"""What Koordinator's admission webhook adds to a pod before any scheduler sees it."""
+"""Completes a pod as Koordinator's admission webhook does before any scheduler sees it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,20 +13,20 @@ _MOST = 2**63 - 1
 
 
 def with_default_shared(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod with ``koordinator.sh/gpu.shared`` in every container that shares GPUs.
+    """Return the pod with ``koordinator.sh/gpu.shared`` in every container that shares GPUs.
 
-    ``koordinator.sh/gpu`` becomes as much gpu-core and gpu-memory-ratio. A container without
-    gpu.shared gets a GPU for every 100 of its gpu-memory-ratio, else of its gpu-core, if that is a
-    multiple above 100; else 1. Whole NPUs (npu-core with gpu-memory-ratio) stay as they are: there
-    is no such request with gpu.shared.
+    ``koordinator.sh/gpu`` is split into gpu-core and gpu-memory-ratio. If gpu.shared is missing, it
+    is gpu-memory-ratio (or else gpu-core) divided by 100 for a multiple above 100, else 1. Requests
+    for whole NPUs (npu-core with gpu-memory-ratio) stay as they are, as they cannot have
+    gpu.shared.
 
-    :param pod: the object of Kubernetes as plain data; it is not changed, and what is equal in the
-        answer is shared with it.
-    :raises TypeError: something that is read is of a wrong type.
-    :raises ValueError: something that is read is no amount.
+    :param pod: the Kubernetes object as plain data. It is not changed; the result shares its
+        unchanged parts.
+    :raises TypeError: a field has a wrong type.
+    :raises ValueError: a field is not a quantity.
 
-    Source: Koordinator, ``webhook/pod/mutating/device_resource_spec.go``, which adds it to whole
-    NPUs as well, and its scheduler refuses them then.
+    Source: Koordinator, ``webhook/pod/mutating/device_resource_spec.go``. Koordinator adds
+    gpu.shared to whole NPUs as well, and then its scheduler refuses them.
 
     >>> from hivecore.interop.koordinator import with_default_shared
     >>> pod = {"spec": {"containers": [{"resources": {"limits": {"koordinator.sh/gpu": "200"}}}]}}
@@ -34,25 +34,30 @@ def with_default_shared(pod: Mapping[str, Any]) -> dict[str, Any]:
     {'koordinator.sh/gpu-core': '200', 'koordinator.sh/gpu-memory-ratio': '200',
      'koordinator.sh/gpu.shared': '2'}
     """
-    made = dict(as_mapping(pod, "pod"))
-    containers = Field(made)["spec"]["containers"].entries()
+    completed = dict(as_mapping(pod, "pod"))
+    containers = Field(completed)["spec"]["containers"].entries()
     if containers:
-        made["spec"] = {**made["spec"], "containers": [_container(one) for one in containers]}
-    return made
+        completed["spec"] = {
+            **completed["spec"],
+            "containers": [_container(container) for container in containers],
+        }
+    return completed
 
 
 def _container(container: Field) -> Any:
     both = container["resources"]
     parts = {part: dict(both[part].items()) for part in ("limits", "requests")}
-    asked = {name: field for part in parts.values() for name, field in part.items()}
-    if not {GPU, CORE, MEMORY, RATIO, SHARED} & asked.keys():
+    requests = {name: field for part in parts.values() for name, field in part.items()}
+    if not {GPU, CORE, MEMORY, RATIO, SHARED} & requests.keys():
         return container.value
-    amounts = {name: asked[name].quantity(0, _MOST) for name in (GPU, CORE, RATIO) if name in asked}
+    amounts = {
+        name: requests[name].quantity(0, _MOST) for name in (GPU, CORE, RATIO) if name in requests
+    }
     added: dict[str, str] = {}
     if GPU in amounts:
         amounts[CORE] = amounts[RATIO] = amounts.pop(GPU)
         added = {CORE: str(amounts[CORE]), RATIO: str(amounts[RATIO])}
-    if SHARED not in asked and not (NPU_CORE in asked and RATIO in amounts):
+    if SHARED not in requests and not (NPU_CORE in requests and RATIO in amounts):
         percent = amounts.get(RATIO, amounts.get(CORE, 0))
         whole = percent > 100 and percent % 100 == 0
         added[SHARED] = str(percent // 100 if whole else 1)

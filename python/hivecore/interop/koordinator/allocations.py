@@ -1,13 +1,13 @@
-"""What a pod has of a node's devices, in the annotation that is Koordinator's only record of it.
+"""Reads and writes the annotation in which Koordinator keeps the devices of a pod.
 
     {"gpu": [{"minor": 0, "id": "GPU-fd97", "resources": {"koordinator.sh/gpu-core": "50",
       "koordinator.sh/gpu-memory": "40Gi", "koordinator.sh/gpu-memory-ratio": "50"}}],
      "rdma": [{"minor": 1, "id": "0000:09:00.0", "resources": {"koordinator.sh/rdma": "1"},
       "extension": {"vfs": [{"minor": 3, "busID": "0000:09:00.3"}]}}]}
 
-A share that is a template has ``"extension": {"gpuSharedResourceTemplate": "vir02"}``. The
-annotation says twice how much of a GPU's memory there is. Bytes are what counts here; the percents
-are the fewest that come to so many bytes.
+A share that follows a template has ``"extension": {"gpuSharedResourceTemplate": "vir02"}``. The
+annotation gives GPU memory in bytes and in percent. Bytes count here; the percentage is the
+smallest that covers them.
 """
 
 import json
@@ -31,36 +31,37 @@ _MOST = 2**48
 
 
 def read_allocation(annotation: str | Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
-    """The devices and amounts in the annotation ``scheduling.koordinator.sh/device-allocated``; of
-    percents of memory beside bytes the bytes count.
+    """Return the devices in an annotation ``scheduling.koordinator.sh/device-allocated``.
 
-    :param annotation: its text, or the mapping in it.
-    :returns: by type and minor.
-    :raises ValueError: a device stands there twice or has several virtual functions, or something
-        is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    If an entry has bytes and a percentage of memory, the bytes count.
+
+    :param annotation: its text, or the mapping that the text encodes.
+    :returns: sorted by type and minor.
+    :raises ValueError: a device is listed twice or has several virtual functions, or a value is out
+        of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.koordinator import read_allocation
-    >>> one, = read_allocation('{"gpu": [{"minor": 3, "resources": '
+    >>> device, = read_allocation('{"gpu": [{"minor": 3, "resources": '
     ...     '{"koordinator.sh/gpu-memory": "1Gi", "koordinator.sh/gpu-memory-ratio": "7"}}]}')
-    >>> one.minor, one.amounts
+    >>> device.minor, device.amounts
     (3, (('memory', 1073741824),))
     """
     field = Field(annotation, DEVICE_ALLOCATED)
     return _read(field.json() if isinstance(annotation, str) else field)
 
 
-def _read(found: Field) -> tuple[DeviceAllocation, ...]:
-    made: dict[tuple[str, int], DeviceAllocation] = {}
-    for type_, entries in found.items():
+def _read(types: Field) -> tuple[DeviceAllocation, ...]:
+    allocations: dict[tuple[str, int], DeviceAllocation] = {}
+    for type_, entries in types.items():
         if type_ not in AMOUNTS:
             continue
         for entry in entries.entries():
             minor = entry["minor"]
             number = 0 if minor.value is None else minor.integer(0, _MOST_ID)
-            if (type_, number) in made:
+            if (type_, number) in allocations:
                 raise entry.error(f"{type_} {number} stands there twice")
-            made[type_, number] = DeviceAllocation(
+            allocations[type_, number] = DeviceAllocation(
                 type_,
                 number,
                 _amounts(type_, entry["resources"]),
@@ -68,14 +69,17 @@ def _read(found: Field) -> tuple[DeviceAllocation, ...]:
                 template=entry["extension"][_TEMPLATE].text() if type_ == "gpu" else "",
             )
     order = list(AMOUNTS)
-    return tuple(made[key] for key in sorted(made, key=lambda key: (order.index(key[0]), key[1])))
+    return tuple(
+        allocations[key]
+        for key in sorted(allocations, key=lambda key: (order.index(key[0]), key[1]))
+    )
 
 
 def _amounts(type_: str, resources: Field) -> dict[str, int]:
     amounts = {
-        name: resources[there].quantity(0, _MOST)
-        for name, there in AMOUNTS[type_].items()
-        if there in resources
+        name: resources[resource].quantity(0, _MOST)
+        for name, resource in AMOUNTS[type_].items()
+        if resource in resources
     }
     if amounts.get("memory"):
         amounts.pop("memory_ratio", None)
@@ -94,18 +98,18 @@ def _function(entry: Field) -> VirtualFunction | None:
 
 
 def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDevices) -> str:
-    """The annotation ``scheduling.koordinator.sh/device-allocated``; `read_allocation` reads it.
+    """Return the annotation ``scheduling.koordinator.sh/device-allocated``; `read_allocation` reads
+    it.
 
-    GPUs have both bytes and percents of memory in it: what is missing is made of the other by the
-    memory that the device has, bytes rounded down, percents the fewest that come to so many bytes,
-    so that percents which became bytes are themselves again. Ids are the devices' uuids,
-    or else bus addresses. Devices of type "host" are left out: Kubernetes counts them itself.
-    Whether the pod has a device alone is left to its hints.
+    GPUs get both bytes and a percentage of memory. If one is missing, it follows from the other and
+    the memory of the device: bytes are rounded down, percentages up, so that a percentage survives
+    both conversions. The id is the device's uuid, or else its bus address. Devices of type "host"
+    are left out, as Kubernetes counts them itself. Exclusive use is in the pod's hints, not here.
 
-    :param allocations: what the pod has.
-    :param inventory: of its node.
-    :raises ValueError: the node has no such device, or a device stands there twice.
-    :raises TypeError: an argument is of a wrong type.
+    :param allocations: the devices of the pod.
+    :param inventory: the devices of its node.
+    :raises ValueError: the node has no such device, or a device is listed twice.
+    :raises TypeError: an argument has a wrong type.
 
     >>> from hivecore.devices import Device, DeviceAllocation, NodeDevices
     >>> from hivecore.interop.koordinator import write_allocation
@@ -115,8 +119,8 @@ def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDev
     """
     if not isinstance(inventory, NodeDevices):
         raise TypeError(f"inventory must be NodeDevices, not {type(inventory).__name__}")
-    devices = {(one.type, one.minor): one for one in inventory.devices}
-    found: dict[str, list[dict[str, Any]]] = {}
+    devices = {(device.type, device.minor): device for device in inventory.devices}
+    entries: dict[str, list[dict[str, Any]]] = {}
     seen = set()
     for allocation in as_tuple(allocations, "allocations"):
         if not isinstance(allocation, DeviceAllocation):
@@ -130,8 +134,8 @@ def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDev
         if key in seen:
             raise ValueError(f"allocations: {allocation.type} {allocation.minor} is there twice")
         seen.add(key)
-        found.setdefault(allocation.type, []).append(_written(allocation, devices[key]))
-    return json.dumps(dict(sorted(found.items())), separators=(",", ":"))
+        entries.setdefault(allocation.type, []).append(_written(allocation, devices[key]))
+    return json.dumps(dict(sorted(entries.items())), separators=(",", ":"))
 
 
 def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
@@ -143,31 +147,31 @@ def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
         elif "memory_ratio" in amounts and "memory" not in amounts:
             amounts["memory"] = share_of_memory(amounts["memory_ratio"], total)
     resources = {}
-    for name, there in sorted(AMOUNTS[allocation.type].items(), key=lambda pair: pair[1]):
+    for name, resource in sorted(AMOUNTS[allocation.type].items(), key=lambda pair: pair[1]):
         if name in amounts:
-            write = write_binary if there == MEMORY else write_decimal
-            resources[there] = write(amounts[name])
-    made: dict[str, Any] = {"minor": allocation.minor, "resources": resources}
+            write = write_binary if resource == MEMORY else write_decimal
+            resources[resource] = write(amounts[name])
+    entry: dict[str, Any] = {"minor": allocation.minor, "resources": resources}
     if device.uuid or device.bus_id:
-        made["id"] = device.uuid or device.bus_id
+        entry["id"] = device.uuid or device.bus_id
     if allocation.function is not None:
         function: dict[str, Any] = {"busID": allocation.function.bus_id}
         if allocation.function.minor:
             function = {"minor": allocation.function.minor, **function}
-        made["extension"] = {"vfs": [function]}
+        entry["extension"] = {"vfs": [function]}
     if allocation.template:
-        made["extension"] = {**made.get("extension", {}), _TEMPLATE: allocation.template}
-    return made
+        entry["extension"] = {**entry.get("extension", {}), _TEMPLATE: allocation.template}
+    return entry
 
 
 def read_designated(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...] | None:
-    """The devices that a pod has been given already, and must get; ``None``: it has none.
+    """Return the devices that a pod has been given already; ``None`` if it has none.
 
-    Whether it has them alone stands in its hints.
+    Whether it has them exclusively comes from its hints.
 
-    :param pod: the object of Kubernetes as plain data.
-    :raises ValueError: its annotations cannot be read.
-    :raises TypeError: something is of a wrong type.
+    :param pod: the Kubernetes object as plain data.
+    :raises ValueError: an annotation cannot be read.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.koordinator import read_designated
     >>> read_designated({"metadata": {"name": "p"}}) is None
@@ -178,17 +182,21 @@ def read_designated(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...] | No
     if annotation.absent:
         return None
     exclusive = {type_: hint.exclusive for type_, hint in read_hints(document).items()}
-    return tuple(one.replace(exclusive=exclusive.get(one.type)) for one in _read(annotation.json()))
+    return tuple(
+        allocation.replace(exclusive=exclusive.get(allocation.type))
+        for allocation in _read(annotation.json())
+    )
 
 
 def read_bound_pod(pod: Mapping[str, Any]) -> BoundPod | None:
-    """What a restart has to recover of this pod; ``None``: nothing.
+    """Return the devices of a bound pod, to recover them after a restart; ``None`` if there are
+    none.
 
-    A pod counts while it is bound to a node and has not ended, also while it is being deleted.
+    A pod counts from its binding until it ends, even while it is being deleted.
 
-    :param pod: the object of Kubernetes as plain data.
+    :param pod: the Kubernetes object as plain data.
     :raises ValueError: the annotation cannot be read.
-    :raises TypeError: something is of a wrong type.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.koordinator import read_bound_pod
     >>> pod = {"metadata": {"name": "p", "annotations": {

@@ -1,7 +1,7 @@
-"""Which amounts of devices may be asked for together, and what they mean for each device.
+"""The resources that a pod may combine, and what they mean for each device.
 
-A pod names its GPUs in one of fifteen ways, its NICs and FPGAs in one each. Every way comes down to
-so many devices, each of which gives the same.
+A pod can ask for GPUs in fifteen ways, and for NICs and FPGAs in one way each. Each way becomes a
+number of devices and an equal amount of each.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,38 +27,38 @@ from hivecore.interop.koordinator.names import (
 __all__ = ["COMBINATIONS", "RESOURCES", "check", "gpu_need"]
 
 
-def _any(asked: Mapping[str, int]) -> None:
-    """Counts have no rule."""
+def _any(amounts: Mapping[str, int]) -> None:
+    """Accept any count."""
 
 
-def _hundreds(asked: Mapping[str, int]) -> None:
-    """Percents are of one device, or whole devices."""
+def _hundreds(amounts: Mapping[str, int]) -> None:
+    """Accept up to 100 percent, or a multiple of 100."""
     for name in (GPU, CORE, RATIO, RDMA, FPGA):
-        amount = asked.get(name, 0)
+        amount = amounts.get(name, 0)
         if amount > 100 and amount % 100:
             raise ValueError(f"{name}={amount}: above 100 only multiples of 100 are possible")
 
 
-def _equal_parts(asked: Mapping[str, int]) -> None:
-    """Percents are shared out evenly, each device gives 100 at most."""
-    count = asked[SHARED]
+def _equal_parts(amounts: Mapping[str, int]) -> None:
+    """Accept percentages that divide evenly among the devices, at most 100 each."""
+    count = amounts[SHARED]
     for name in (CORE, RATIO):
-        amount = asked.get(name, 0)
+        amount = amounts.get(name, 0)
         if amount % count:
             raise ValueError(f"{name}={amount}: must be a multiple of {SHARED}={count}")
         if amount // count > 100:
             raise ValueError(f"{name}={amount}: is more than 100 for each of {SHARED}={count}")
 
 
-def _one_npu(asked: Mapping[str, int]) -> None:
-    """A part of one NPU."""
-    if asked[SHARED] > 1:
-        raise ValueError(f"{SHARED}={asked[SHARED]}: parts of several NPUs are not possible")
-    if asked.get(NPU_DVPP, 0) > 100:
-        raise ValueError(f"{NPU_DVPP}={asked[NPU_DVPP]}: 100 is all of an NPU's")
+def _one_npu(amounts: Mapping[str, int]) -> None:
+    """Accept a part of one NPU."""
+    if amounts[SHARED] > 1:
+        raise ValueError(f"{SHARED}={amounts[SHARED]}: parts of several NPUs are not possible")
+    if amounts.get(NPU_DVPP, 0) > 100:
+        raise ValueError(f"{NPU_DVPP}={amounts[NPU_DVPP]}: 100 is all of an NPU's")
 
 
-#: type -> what is asked for together -> its rule: raises ValueError.
+#: type -> resources asked for together -> a rule that raises ValueError.
 COMBINATIONS: dict[str, dict[tuple[str, ...], Callable[[Mapping[str, int]], None]]] = {
     "gpu": {
         (NVIDIA_GPU,): _any,
@@ -81,7 +81,7 @@ COMBINATIONS: dict[str, dict[tuple[str, ...], Callable[[Mapping[str, int]], None
     "fpga": {(FPGA,): _hundreds},
 }
 
-#: type -> the names of all that can be asked of it.
+#: type -> all resources that a pod can ask for.
 RESOURCES = {
     type_: tuple(dict.fromkeys(name for names in ways for name in names))
     for type_, ways in COMBINATIONS.items()
@@ -93,24 +93,24 @@ _RULES = {
 }
 
 
-def check(type: str, asked: Mapping[str, int]) -> None:
-    """Refuse what is not asked for together, or breaks its rule."""
-    rule = _RULES[type].get(frozenset(asked))
+def check(type: str, amounts: Mapping[str, int]) -> None:
+    """Refuse an unknown combination of resources, or amounts that break its rule."""
+    rule = _RULES[type].get(frozenset(amounts))
     if rule is None:
         ways = "; ".join(" + ".join(names) for names in COMBINATIONS[type])
-        raise ValueError(f"{' + '.join(asked)} is no way to ask for a {type}; these are: {ways}")
-    rule(asked)
+        raise ValueError(f"{' + '.join(amounts)} is no way to ask for a {type}; these are: {ways}")
+    rule(amounts)
 
 
-def gpu_need(asked: Mapping[str, int], **wishes: object) -> DeviceNeed:
-    """The GPUs that a pod needs.
+def gpu_need(requested: Mapping[str, int], **wishes: object) -> DeviceNeed:
+    """Return the GPUs that a pod needs.
 
-    The number is ``koordinator.sh/gpu.shared``; without it a whole GPU for every 100 percent of
-    memory, else one. What is asked for is divided by it; a remainder of bytes is not given.
+    Their number is ``koordinator.sh/gpu.shared``, or else one for each 100 percent of memory, or
+    else 1. Amounts are divided by it, bytes rounded down.
 
-    :param asked: the sums of the pod, by the names of resources; none is 0.
+    :param requested: the pod's total by resource; none is 0.
     :param wishes: further arguments of `DeviceNeed`.
-    :raises ValueError: this is not asked for together, or a rule is broken.
+    :raises ValueError: an unknown combination of resources, or amounts that break its rule.
 
     Source: Koordinator, ``ValidateDeviceRequest``, ``calcDesiredRequestsAndCountForGPU``.
 
@@ -119,16 +119,20 @@ def gpu_need(asked: Mapping[str, int], **wishes: object) -> DeviceNeed:
     >>> need.count, need.amounts
     (2, (('core', 100), ('memory_ratio', 100)))
     """
-    check("gpu", asked)
-    totals = {name: asked[there] for name, there in AMOUNTS["gpu"].items() if there in asked}
+    check("gpu", requested)
+    totals = {
+        name: requested[resource]
+        for name, resource in AMOUNTS["gpu"].items()
+        if resource in requested
+    }
     for name in (NVIDIA_GPU, AMD_GPU, DCU_GPU):
-        if name in asked:
-            totals = dict.fromkeys(("core", "memory_ratio"), 100 * asked[name])
-    if GPU in asked:
-        totals = dict.fromkeys(("core", "memory_ratio"), asked[GPU])
+        if name in requested:
+            totals = dict.fromkeys(("core", "memory_ratio"), 100 * requested[name])
+    if GPU in requested:
+        totals = dict.fromkeys(("core", "memory_ratio"), requested[GPU])
     ratio = totals.get("memory_ratio", 0)
     whole = ratio // 100 if ratio > 100 and ratio % 100 == 0 else 1
-    count = asked.get(SHARED, whole)
+    count = requested.get(SHARED, whole)
     amounts = {name: total // count for name, total in totals.items()}
     for name in ("memory", "memory_ratio"):
         if amounts.get(name) == 0:

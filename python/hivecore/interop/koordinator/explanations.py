@@ -1,4 +1,4 @@
-"""Why a job waits, as the object in which Koordinator's scheduler answers that question."""
+"""Writes why a job waits as Koordinator's ScheduleExplanation."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,12 +8,12 @@ from hivecore.scheduler import JobExplanation, PlacedPod, Scheduler
 
 __all__ = ["schedule_explanation"]
 
-#: What Koordinator calls the plug-ins that do what our stages do.
+#: Our stages by the names of Koordinator's plug-ins.
 _PLUGINS = {"quotas": "ElasticQuota", "devices": "DeviceShare"}
 
 
 def _key(job: str) -> str:
-    """What is in front of namespace and name tells only the user that submitted the job."""
+    """Drop the prefix before "namespace/name", which only names the user that submitted the job."""
     return "/".join(object_name(job).rpartition(":")[2].split("/")[-2:])
 
 
@@ -28,25 +28,25 @@ def schedule_explanation(
     pod_name: Callable[[str, PlacedPod], str] = _usual_name,
     now: str = "",
 ) -> dict[str, Any]:
-    """Return an explanation as an object of kind ScheduleExplanation, without metadata.
+    """Return an explanation as a ScheduleExplanation object without metadata.
 
-    :param explanation: of `Scheduler.explain`, of now.
-    :param scheduler: that gave it: it knows where pods are.
-    :param pod_name: "namespace/name" of a pod of a job; by default the job's, its role and index.
-    :param now: when it is written, as RFC 3339 has it; "": ``lastUpdateTime`` is not told.
-    :raises KeyError: the scheduler has no such job any more.
-    :raises TypeError: ``explanation`` is of a wrong type.
+    :param explanation: a current answer of `Scheduler.explain`.
+    :param scheduler: the scheduler that gave it.
+    :param pod_name: gives "namespace/name" of a job's pod; by default from the job, role and index.
+    :param now: the time of writing in RFC 3339 format; "" leaves out ``lastUpdateTime``.
+    :raises KeyError: the scheduler no longer has the job.
+    :raises TypeError: ``explanation`` has a wrong type.
 
-    ``questionObjectKey`` is the job, "namespace/name". It is ``schedulable`` if it runs, or would
-    start with the next `Scheduler.decide`; of one that runs it is told where. Else the message has
-    what each stage says that refuses, and what would let it start; so has a ``nodeFailedDetails``
-    for each, under the name of Koordinator's plug-in where there is one. Nodes are not told one by
-    one, and the whole cluster is one domain, without a name.
+    ``questionObjectKey`` is the job's "namespace/name". The job is ``schedulable`` if it runs (the
+    object then has its nodes) or would start at the next `Scheduler.decide`. Otherwise the message
+    says which stages refuse it and which change would admit it, and each refusal is in
+    ``nodeFailedDetails`` under the name of Koordinator's plug-in. The whole cluster is one domain
+    without a name; nodes are not listed.
 
-    It is ``schedulableAfterPreemption`` while others stop for it, or if it would start once jobs
-    have ended that may be preempted at all: their pods are the ``possibleVictims``.
+    ``schedulableAfterPreemption`` holds while the job's victims stop, or if it would start after
+    preemptible jobs end. Their pods are the ``possibleVictims``.
 
-    Cost: O(pods of the job and of these). Source: Koordinator,
+    Cost: O(pods of the job and of its victims). Source: Koordinator,
     ``apis/scheduling/v1alpha1/schedule_explanation.go``.
 
     >>> from hivecore.interop.koordinator import schedule_explanation
@@ -57,10 +57,10 @@ def schedule_explanation(
     >>> for name in ("lab/train", "lab/tune"):
     ...     scheduler.submit(Job(name, "lab", 6), now=0.0)
     >>> started = scheduler.decide(now=0.0)
-    >>> found = schedule_explanation(scheduler.explain("lab/tune"), scheduler)
-    >>> found["spec"], found["status"]["schedulableAfterPreemption"]
+    >>> why = schedule_explanation(scheduler.explain("lab/tune"), scheduler)
+    >>> why["spec"], why["status"]["schedulableAfterPreemption"]
     ({'questionObjectKey': 'lab/tune'}, True)
-    >>> print(found["status"]["failedMessage"])
+    >>> print(why["status"]["failedMessage"])
     quotas: runtime of 'lab' is exceeded (gpu: 6 used + 6 asked > 8)
     it would start if max of lab were gpu: 12, the total were gpu: 12
     it would start if lab/train ended
@@ -83,11 +83,11 @@ def schedule_explanation(
             "feasibleSchedulingResult": places if runs else [],
             "nodeFailedDetails": [
                 {
-                    "failedPlugin": _PLUGINS.get(one.stage, one.stage),
-                    "reason": one.reason,
+                    "failedPlugin": _PLUGINS.get(refusal.stage, refusal.stage),
+                    "reason": refusal.reason,
                     "preemptMightHelp": bool(victims),
                 }
-                for one in explanation.refusals
+                for refusal in explanation.refusals
             ],
         },
         "nodePossibleVictims": _by_node(victims, scheduler, pod_name),
@@ -113,14 +113,14 @@ def schedule_explanation(
 def _lines(explanation: JobExplanation) -> list[str]:
     if explanation.state == "reserved":
         return ["others have to stop for it"]
-    found = [f"{one.stage}: {one.reason}" for one in explanation.refusals]
-    return found + [f"it would start {change.text}" for change in explanation.changes]
+    lines = [f"{refusal.stage}: {refusal.reason}" for refusal in explanation.refusals]
+    return lines + [f"it would start {change.text}" for change in explanation.changes]
 
 
 def _may_leave(explanation: JobExplanation, scheduler: Scheduler) -> tuple[str, ...]:
-    """The jobs that would have to end for it, if all of them may be preempted at all."""
+    """Return the jobs that would have to end, if all of them are preemptible."""
     for change in explanation.changes:
-        if change.kind == "release" and all(scheduler.job(one).preemptible for one in change.jobs):
+        if change.kind == "release" and all(scheduler.job(job).preemptible for job in change.jobs):
             return change.jobs
     return ()
 
@@ -134,11 +134,11 @@ def _results(
 def _by_node(
     victims: Iterable[str], scheduler: Scheduler, pod_name: Callable[[str, PlacedPod], str]
 ) -> list[dict[str, Any]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_node: dict[str, list[dict[str, Any]]] = {}
     for job in victims:
         for pod in scheduler.status(job).pods:
-            found.setdefault(pod.node, []).append(_named(pod_name(job, pod)))
-    return [{"nodeName": node, "possibleVictims": pods} for node, pods in sorted(found.items())]
+            by_node.setdefault(pod.node, []).append(_named(pod_name(job, pod)))
+    return [{"nodeName": node, "possibleVictims": pods} for node, pods in sorted(by_node.items())]
 
 
 def _named(name: str) -> dict[str, Any]:

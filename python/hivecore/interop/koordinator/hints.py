@@ -1,4 +1,4 @@
-"""How a pod wants its devices to be chosen: the annotations with hints, joint types, partitions."""
+"""Reads a pod's annotations on how to choose its devices: hints, joint types, partitions."""
 
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,7 @@ _FASTEST = 2**62
 
 
 class Hint(NamedTuple):
-    """How the devices of one type are chosen; the fields are those of `DeviceNeed`."""
+    """How to choose the devices of one type; the fields are those of `DeviceNeed`."""
 
     selector: Selector
     vf_selector: Selector | None
@@ -33,7 +33,7 @@ class Hint(NamedTuple):
 
     @property
     def wishes(self) -> dict[str, object]:
-        """The further arguments of the `DeviceNeed`."""
+        """Return these as further arguments of `DeviceNeed`."""
         wishes = self._asdict()
         del wishes["strategy"]
         return wishes
@@ -43,23 +43,23 @@ NO_HINT = Hint((), None, None, None, None)
 
 
 class Joint(NamedTuple):
-    """Which types are chosen together, the one that the others are near to first."""
+    """The types to choose together; the others are placed near the first."""
 
     types: tuple[str, ...]
     same_pcie: bool
 
 
 class PartitionWish(NamedTuple):
-    """Which partition of the fabric will do."""
+    """Which fabric partition to use."""
 
     policy: Literal["restricted", "best-effort"]
     bandwidth: int | None
 
 
 def read_hints(pod: Field) -> dict[str, Hint]:
-    """The hints of a pod by the types of devices; types of no meaning here are left out.
+    """Return a pod's hints by device type, without types that are unknown here.
 
-    :raises ValueError: an unknown word, or an expression that Kubernetes does not allow.
+    :raises ValueError: an unknown word, or a selector expression that Kubernetes does not allow.
 
     >>> pod = {"metadata": {"annotations": {
     ...     "scheduling.koordinator.sh/device-allocate-hint":
@@ -67,12 +67,12 @@ def read_hints(pod: Field) -> dict[str, Hint]:
     >>> read_hints(Field(pod))["rdma"].strategy
     'count'
     """
-    found = pod["metadata"]["annotations"][DEVICE_HINT]
-    if found.absent:
+    annotation = pod["metadata"]["annotations"][DEVICE_HINT]
+    if annotation.absent:
         return {}
     return {
         type_: _hint(hint)
-        for type_, hint in found.json().items()
+        for type_, hint in annotation.json().items()
         if type_ in _TYPES and hint.value is not None
     }
 
@@ -89,7 +89,7 @@ def _hint(hint: Field) -> Hint:
 
 
 def _selector(selector: Field) -> Selector:
-    """The rules of a label selector; an expression that comes down to a label is one."""
+    """Return the rules of a label selector; an expression that only matches a label becomes one."""
     labels = selector["matchLabels"].texts()
     expressions = []
     for entry in selector["matchExpressions"].entries():
@@ -105,17 +105,17 @@ def _selector(selector: Field) -> Selector:
 
 
 def read_joint(pod: Field) -> Joint:
-    """The types that a pod wants chosen together; none: it does not.
+    """Return the types that a pod wants chosen together, if any.
 
     >>> pod = {"metadata": {"annotations": {"scheduling.koordinator.sh/device-joint-allocate":
     ...     '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'}}}
     >>> read_joint(Field(pod))
     Joint(types=('gpu', 'rdma'), same_pcie=True)
     """
-    found = pod["metadata"]["annotations"][JOINT_ALLOCATE]
-    if found.absent:
+    annotation = pod["metadata"]["annotations"][JOINT_ALLOCATE]
+    if annotation.absent:
         return Joint((), False)
-    joint = found.json()
+    joint = annotation.json()
     types = []
     for entry in joint["deviceTypes"].entries():
         if entry.name() in types:
@@ -126,17 +126,17 @@ def read_joint(pod: Field) -> Joint:
 
 
 def read_wish(pod: Field) -> PartitionWish | None:
-    """The partition that a pod wants; ``None``: as the node says.
+    """Return the partition that a pod wants; ``None`` leaves it to the node's policy.
 
     >>> pod = {"metadata": {"annotations": {
     ...     "scheduling.koordinator.sh/gpu-partition-spec": '{"ringBusBandwidth": "200Gi"}'}}}
     >>> read_wish(Field(pod))
     PartitionWish(policy='best-effort', bandwidth=214748364800)
     """
-    found = pod["metadata"]["annotations"][PARTITION_SPEC]
-    if found.absent:
+    annotation = pod["metadata"]["annotations"][PARTITION_SPEC]
+    if annotation.absent:
         return None
-    spec = found.json()
+    spec = annotation.json()
     bandwidth = spec["ringBusBandwidth"]
     return PartitionWish(
         spec["allocatePolicy"].choice(_POLICIES) or "best-effort",

@@ -1,7 +1,7 @@
-"""Koordinator's pods as jobs: a gang is a job, pods that ask for the same are a role.
+"""Turns Koordinator's pods into jobs: a gang is a job, pods with equal requests are a role.
 
-Every way from a pod to a job goes through `read_job_pod`: each label and annotation that a reader
-of Koordinator's knows is in the job then, or an error names it.
+All readers of pods go through `read_job_pod`: each label and annotation that hivecore knows is
+used, or an error names it.
 """
 
 from collections import Counter
@@ -55,9 +55,9 @@ _OF_DEVICES = frozenset(name for names in RESOURCES.values() for name in names)
 
 
 class GangWishes(NamedTuple):
-    """What a gang asks for beside its minimum, as a pod, a PodGroup or all of them say it.
+    """What a gang asks for beside its minimum, according to a pod, its PodGroup or both.
 
-    :param groups: the gangs without which it does not start; itself is left out.
+    :param groups: the gangs that must start with it, without itself.
     :param rules: where in the network its pods go.
     """
 
@@ -67,22 +67,22 @@ class GangWishes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """What a pod says of the job that it is of.
+    """What a pod says about its job.
 
     :param name: "namespace/name".
-    :param gang: its gang, "namespace/name"; the pod itself if it has none.
-    :param spec: how the pod defines the gang; ``None``: it does not.
-    :param tenant: the name of its quota, or its namespace.
-    :param priority: as of `hivecore.scheduler.Job`.
-    :param preemptible: as of `hivecore.scheduler.Job`.
-    :param gpus: how many it asks for.
-    :param devices: ``None``: whole GPUs and nothing else.
-    :param resources: what else it asks for.
-    :param wishes: what the pod itself says of its gang.
-    :param rank: its place among the pods of its gang; ``None``: by its name.
-    :param claims: templates of its device claims, as of `hivecore.scheduler.Role`.
-    :param spread: how far apart the pods of its shape have to be.
-    :param role: how the controller of its job calls its role; "": it does not.
+    :param gang: its gang, "namespace/name", or else the pod itself.
+    :param spec: the pod's definition of the gang, if it has one.
+    :param tenant: the name of its quota, or else its namespace.
+    :param priority: as in `hivecore.scheduler.Job`.
+    :param preemptible: as in `hivecore.scheduler.Job`.
+    :param gpus: the number of GPUs.
+    :param devices: the request for devices; ``None`` if it is for whole GPUs alone.
+    :param resources: all other requests.
+    :param wishes: what the pod itself says about its gang.
+    :param rank: its position in the gang; ``None`` orders by name.
+    :param claims: templates of its device claims, as in `hivecore.scheduler.Role`.
+    :param spread: how far apart pods of its shape must be.
+    :param role: the role's name given by the job's controller, or "".
     """
 
     name: str
@@ -102,7 +102,7 @@ class JobPod:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is of no gang."""
+        """Whether the pod has no gang."""
         return self.gang == self.name and self.spec is None
 
 
@@ -114,34 +114,32 @@ def job_of_koordinator_pods(
     name: str | None = None,
     network: NetworkTopology | None = None,
 ) -> Job:
-    """The job of a gang, or of a pod alone.
+    """Return the job of a gang or of a single pod.
 
-    :param pods: the object of kind Pod as plain data, or those of one gang that are known.
-    :param gang: what the gang's PodGroup says, see `read_pod_group`; ``None``: the pods' own labels
-        and annotations count, and without a minimum all given pods are needed.
-    :param quotas: in which a pod without a quota's label is looked up by its namespace.
-    :param name: of the job; ``None``: that of the gang or the pod, "namespace/name".
-    :param network: where the layers of ``network-topology-spec`` are; ``None``: it is not known,
-        and the annotation may not leave open which of two layers is narrower.
-    :raises ValueError: pods differ in what a job has once, are of several gangs, or are fewer than
-        the gang's minimum; something cannot be read, stands in a label instead of an annotation or
-        the other way round, or is no wish of a job (``network-topology-selector``). The message
-        names the pod.
-    :raises TypeError: something is of a wrong type.
+    :param pods: a Pod object as plain data, or the known pods of one gang.
+    :param gang: the gang's definition from `read_pod_group`. ``None`` takes it from the pods'
+        labels and annotations; without a minimum there, all given pods are needed.
+    :param quotas: used to look up pods without a quota label by their namespace.
+    :param name: of the job; by default "namespace/name" of the gang or pod.
+    :param network: the network that ``network-topology-spec`` refers to. If it is ``None``, the
+        annotation itself must show which of two layers is narrower.
+    :raises ValueError: pods differ in a property of the job, are of several gangs, or are fewer
+        than the gang's minimum; a value cannot be read, is a label instead of an annotation or vice
+        versa, or has no equivalent in a job (``network-topology-selector``). The message names the
+        pod.
+    :raises TypeError: a field has a wrong type.
 
-    The tenant is the quota that a pod's label names, or its namespace. Pods that ask for the same
-    devices and resources are a role. If all do, the job starts with the gang's minimum, and the
-    others up to its total join; else it starts with all that are given. CPUs count in thousandths,
-    all else in whole units. Priorities count in tens, up to 1000: Koordinator's classes from 3000
-    to 9999 become 300 to 999.
+    The tenant is the quota in the pod's label, or else the namespace. Pods with equal requests for
+    devices and resources form a role. With a single role, the job starts with the gang's minimum,
+    and further pods may join up to its total; with several, it starts with all given pods. CPUs are
+    counted in thousandths, everything else in whole units. Priorities are divided by ten and at
+    most 1000, so that Koordinator's classes from 3000 to 9999 become 300 to 999.
 
-    Pods of a role that anti-affinity or spread constraints keep apart get ``per_node``, as far as
-    these say just that, see `hivecore.interop.kubernetes.pod_spread.read_pod_spread`.
-
-    ``network-topology-spec`` becomes ``where``, and the gangs of ``groups`` the jobs of
-    ``together``, by the names that their own jobs have here. The PodGroup or the pods say either;
-    where several do, they have to say the same. Mode, match policy and waiting time have no effect:
-    a job gets all the places that it needs at once, and never waits with some of them.
+    Anti-affinity and spread constraints become ``per_node`` if they mean just that, see
+    `hivecore.interop.kubernetes.pod_spread.read_pod_spread`. ``network-topology-spec`` becomes
+    ``where``, and ``groups`` becomes ``together``, by the names of those gangs' jobs. PodGroup and
+    pods must not contradict each other. Mode, match policy and waiting time have no effect: a job
+    gets all its places at once and never waits with some of them.
 
     >>> from hivecore.interop.koordinator import job_of_koordinator_pods
     >>> def pod(number):
@@ -155,39 +153,40 @@ def job_of_koordinator_pods(
     >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
     ('me/bert', 'vision', 900, [(2, 8)])
     """
-    found = [read_job_pod(pod, quotas) for pod in pods_of(pods)]
+    job_pods = [read_job_pod(pod, quotas) for pod in pods_of(pods)]
     if gang is not None and not isinstance(gang, GangSpec):
         raise TypeError(f"gang must be a GangSpec, not {type(gang).__name__}")
     if network is not None and not isinstance(network, NetworkTopology):
         raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
-    job = job_of_job_pods(found, gang, layers=None if network is None else network.layers)
+    job = job_of_job_pods(job_pods, gang, layers=None if network is None else network.layers)
     return job if name is None else job.replace(name=as_name(name, "name"))
 
 
 def read_job_pod(
     pod: Mapping[str, Any], quotas: ElasticQuotas | None = None, *, strict: bool = True
 ) -> JobPod:
-    """What a pod says of its job.
+    """Return what a pod says about its job.
 
-    :param quotas: as of `job_of_koordinator_pods`.
-    :param strict: whether what has no effect is an error; not for a pod that runs already.
-    :raises ValueError: something cannot be read; the message names the pod.
-    :raises TypeError: something is of a wrong type.
+    :param quotas: as in `job_of_koordinator_pods`.
+    :param strict: whether a value without effect is an error; use ``False`` for pods that run
+        already.
+    :raises ValueError: a value cannot be read; the message names the pod.
+    :raises TypeError: a field has a wrong type.
     """
     document = Field(pod)
     member = read_gang_pod(pod, strict=strict)
     with named_object(document, "Pod"):
         if strict:
             _check_places(document["metadata"])
-        asked = read_pod(pod)
+        request = read_pod(pod)
         metadata, name = document["metadata"], owner_name(document)
         namespace = metadata["namespace"].text() or "default"
         label = metadata["labels"][QUOTA_NAME].text()
         notes = metadata["annotations"]
         index = notes[POD_INDEX]
-        need = None if asked is None else asked.need("gpu")
+        need = None if request is None else request.need("gpu")
         gpus = 0 if need is None else need.count
-        devices = None if asked is None else asked.replace(name="any pod", priority=0)
+        devices = None if request is None else request.replace(name="any pod", priority=0)
         if devices is not None and gpus and devices == DeviceRequest("any pod", gpus=gpus):
             devices = None
         resources = {
@@ -217,7 +216,7 @@ def read_job_pod(
 
 
 def _spread(pod: Field, *, strict: bool) -> PodSpread:
-    """How far apart pods are; what cannot be read of a pod that runs already does not count."""
+    """Return how far apart pods must be; unreadable values of a running pod are ignored."""
     try:
         return read_pod_spread(pod)
     except (TypeError, ValueError):
@@ -227,7 +226,7 @@ def _spread(pod: Field, *, strict: bool) -> PodSpread:
 
 
 def _check_places(metadata: Field) -> None:
-    """Refuse labels among annotations, annotations among labels, and what no job can wish for."""
+    """Refuse labels among annotations, annotations among labels, and what a job cannot express."""
     labels, annotations = metadata["labels"], metadata["annotations"]
     for fields, others, keys, place in (
         (annotations, labels, LABELS, "a label"),
@@ -248,9 +247,9 @@ def _in_tens(priority: int) -> int:
 
 
 def wishes_of_gang(pods: Sequence[JobPod], group: GangSpec | None = None) -> GangWishes:
-    """What these pods of one gang and its PodGroup say together.
+    """Combine what the pods of a gang and its PodGroup say.
 
-    :raises ValueError: two of them say something else of one thing.
+    :raises ValueError: two of them contradict each other.
     """
     gang = pods[0].gang
     said = dict.fromkeys(pod.wishes for pod in pods)
@@ -283,12 +282,12 @@ def job_of_job_pods(
     layers: Sequence[str] | None = None,
     beside: int = 0,
 ) -> Job:
-    """The job of these pods of one gang; see `job_of_koordinator_pods`.
+    """Return the job of these pods of one gang; see `job_of_koordinator_pods`.
 
-    :param prefix: what the names of jobs begin with.
-    :param layers: of the network, from wide to narrow; ``None``: they are not known.
-    :param beside: how many more pods of the gang run already, and count for its minimum.
-    :raises ValueError: they do not go together, or are too few.
+    :param prefix: of the names of jobs.
+    :param layers: of the network, from wide to narrow, if they are known.
+    :param beside: the number of pods of the gang that run already and count towards its minimum.
+    :raises ValueError: the pods do not fit together, or are too few.
     """
     first = pods[0]
     if gang is not None and gang.name != first.gang:
@@ -322,7 +321,9 @@ def job_of_job_pods(
 
 
 def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
-    """Pods that ask for the same are a role, which their labels name if each role has its own."""
+    """Group pods with equal requests into roles, with the names in their labels if these are
+    unique.
+    """
     shapes = [(pod.gpus, pod.devices, pod.resources, pod.claims, pod.spread) for pod in pods]
     kinds = Counter(shapes)
     only = len(kinds) == 1

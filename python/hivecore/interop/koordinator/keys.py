@@ -1,4 +1,4 @@
-"""The labels and annotations of Koordinator's pods that are read, and what others may mean."""
+"""The labels and annotations of Koordinator's pods that are read, and guesses for misspelt ones."""
 
 from difflib import get_close_matches
 
@@ -21,30 +21,30 @@ from hivecore.interop.koordinator.topology.names import POD_INDEX, SELECTOR, SPE
 
 __all__ = ["ANNOTATIONS", "LABELS", "meant_key"]
 
-#: The labels of a pod that make its job what it is.
+#: Labels of a pod that describe its job.
 LABELS = (
     *(POD_GROUP, X_POD_GROUP, LIGHT_NAME, LIGHT_MINIMUM),
     *(QUOTA_NAME, PREEMPTIBLE, ISOLATION_PROVIDER),
 )
-#: The annotations of a pod that make its job what it is.
+#: Annotations of a pod that describe its job.
 ANNOTATIONS = (
     *(GANG_NAME, *DEFINITION, SPEC, POD_INDEX, SELECTOR),
     *(DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC),
 )
 _KEYS = (*LABELS, *ANNOTATIONS)
-#: Of the groups of keys that have few, their names.
+#: The key names of small groups.
 _NAMES = {
     group: [key.partition("/")[2] for key in _KEYS if key.startswith(f"{group}/")]
     for group in {key.partition("/")[0] for key in (GANG_NAME, LIGHT_NAME, QUOTA_NAME, X_POD_GROUP)}
 }
-#: By their names the keys whose names say enough to be known in another group.
+#: Keys that their last part identifies in any group.
 _BY_NAME = {
     key.partition("/")[2]: key for key in reversed(ANNOTATIONS) if "-" in key.partition("/")[2]
 }
 
 
 def meant_key(key: str) -> str:
-    """The key that is read, of which this one is another spelling; "": there is none.
+    """Return the known key that this one resembles, or "".
 
     >>> meant_key("gang.scheduling.koordinator.sh/min-avaliable")
     'gang.scheduling.koordinator.sh/min-available'

@@ -1,4 +1,4 @@
-"""What Koordinator calls things: resources, annotations and labels.
+"""Koordinator's names of device resources, annotations and labels.
 
 Source: Koordinator, ``apis/extension/device_share.go``.
 """
@@ -44,7 +44,7 @@ NPU_DVPP = "huawei.com/npu-dvpp"
 RDMA = "koordinator.sh/rdma"
 FPGA = "koordinator.sh/fpga"
 
-#: What the amounts of each type of devices are called there, by what they are called here.
+#: type -> our name of an amount -> Koordinator's resource.
 AMOUNTS = {
     "gpu": {
         "core": CORE,

@@ -16,10 +16,10 @@ _BEST_SCORE = 10**6
 
 
 def read_table(annotation: Field) -> PartitionTable:
-    """The table in the annotation of a device record.
+    """Return the partition table in the annotation of a device record.
 
-    :raises ValueError: a row stands under a number that is not that of its GPUs, a set of GPUs
-        stands there twice, or something is out of range.
+    :raises ValueError: a row is listed under a number other than that of its GPUs, a set of GPUs is
+        listed twice, or a value is out of range.
 
     >>> read_table(Field('{"2": [{"minors": [0, 1], "allocationScore": 3}]}')).partitions
     (Partition(members=(0, 1), score=3, bandwidth=None, link=''),)
@@ -51,39 +51,39 @@ def _row(row: Field) -> Partition:
 
 
 def write_table(table: PartitionTable, devices: Iterable[Device]) -> str:
-    """The annotation of a table, in minors; rows with a GPU that is not there are left out.
+    """Return the annotation of a table, in minors, without rows whose GPUs do not all exist.
 
     >>> table = PartitionTable.of_sets([(1, 3)], "module")
     >>> gpus = [Device("gpu", 4, {}, module_id=1), Device("gpu", 5, {}, module_id=3)]
     >>> write_table(table, gpus)
     '{"2":[{"minors":[4,5],"gpuLinkType":"NVLink","allocationScore":1}]}'
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {}
     minors = _minors(table, devices)
     for row in table.partitions:
         if minors is None or minors.keys() >= set(row.members):
             members = [minors[i] for i in row.members] if minors else list(row.members)
-            found.setdefault(str(len(members)), []).append(_written(row, sorted(members)))
-    return json.dumps(found, separators=(",", ":"))
+            rows.setdefault(str(len(members)), []).append(_written(row, sorted(members)))
+    return json.dumps(rows, separators=(",", ":"))
 
 
 def _minors(table: PartitionTable, devices: Iterable[Device]) -> Mapping[int, int] | None:
-    """From the table's numbers to minors; None: they are."""
+    """Return the minors of the table's numbers; ``None`` if the numbers are minors."""
     if table.numbers == "minor":
         return None
     return {
-        one.module_id: one.minor
-        for one in devices
-        if one.type == "gpu" and one.module_id is not None
+        device.module_id: device.minor
+        for device in devices
+        if device.type == "gpu" and device.module_id is not None
     }
 
 
 def _written(row: Partition, minors: list[int]) -> dict[str, Any]:
-    made: dict[str, Any] = {"minors": minors}
+    entry: dict[str, Any] = {"minors": minors}
     if row.link:
-        made["gpuLinkType"] = row.link
+        entry["gpuLinkType"] = row.link
     if row.bandwidth is not None:
-        made["ringBusBandwidth"] = write_binary(row.bandwidth)
+        entry["ringBusBandwidth"] = write_binary(row.bandwidth)
     if row.score:
-        made["allocationScore"] = row.score
-    return made
+        entry["allocationScore"] = row.score
+    return entry

@@ -1,4 +1,4 @@
-"""What a pod asks of a node's devices, in Koordinator's resources and annotations."""
+"""Reads a pod's request for devices from Koordinator's resources and annotations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,20 +22,20 @@ __all__ = ["read_pod"]
 
 
 def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
-    """What the pod asks of a node's devices; ``None``: it asks for none.
+    """Return a pod's request for devices; ``None`` if it asks for none.
 
-    Amounts are those of the whole pod: its containers add up. The owner is called
-    "namespace/name". Hints of types that are not asked for have no effect, nor has the wish for a
-    partition where GPUs are shared.
+    The request is the sum over the pod's containers, and its owner is "namespace/name". Hints for
+    types that the pod does not ask for have no effect. Neither has the wish for a partition if the
+    GPUs are shared.
 
-    :param pod: the object of Kubernetes as plain data; what has no meaning here is not looked at.
-    :raises ValueError: what is asked for together is none of `COMBINATIONS`, or breaks its rule; an
-        expression of a selector is none of Kubernetes; something else is out of range. The message
-        has the path.
-    :raises TypeError: something is of a wrong type.
+    :param pod: the Kubernetes object as plain data; fields without a meaning here are ignored.
+    :raises ValueError: the combination of resources is not in `COMBINATIONS` or breaks its rule, a
+        selector has an expression that Kubernetes does not allow, or another value is out of range.
+        The message has the path.
+    :raises TypeError: a field has a wrong type.
 
-    Source: Koordinator, ``deviceshare/utils.go``, ``devicehandler_*.go``. There, words of hints
-    that nobody knows have no effect; here they are refused.
+    Source: Koordinator, ``deviceshare/utils.go``, ``devicehandler_*.go``. Koordinator ignores
+    unknown words in hints; here they are errors.
 
     >>> from hivecore.interop.koordinator import read_pod
     >>> request = read_pod({
@@ -51,20 +51,20 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
     [('gpu', 4, (('core', 100), ('memory_ratio', 100))), ('rdma', 1, (('share', 1),))]
     """
     document = Field(as_mapping(pod, "pod"))
-    asked = {
+    requests = {
         type_: amounts
         for type_, names in RESOURCES.items()
         if (amounts := requested(document, names))
     }
-    if not asked:
+    if not requests:
         return None
     hints = read_hints(document)
     with document["spec"]["containers"].named():
         needs = [
-            _need(type_, amounts, hints.get(type_, NO_HINT)) for type_, amounts in asked.items()
+            _need(type_, amounts, hints.get(type_, NO_HINT)) for type_, amounts in requests.items()
         ]
-    joint = _joint(read_joint(document), asked, hints)
-    wish = read_wish(document) if "gpu" in asked and not needs[0].shared else None
+    joint = _joint(read_joint(document), requests, hints)
+    wish = read_wish(document) if "gpu" in requests and not needs[0].shared else None
     return DeviceRequest(
         owner_name(document),
         needs=needs,
@@ -77,11 +77,11 @@ def read_pod(pod: Mapping[str, Any]) -> DeviceRequest | None:
     )
 
 
-def _need(type_: str, asked: Mapping[str, int], hint: Hint) -> DeviceNeed:
+def _need(type_: str, amounts: Mapping[str, int], hint: Hint) -> DeviceNeed:
     if type_ == "gpu":
-        return gpu_need(asked, **hint.wishes)
-    check(type_, asked)
-    (amount,) = asked.values()
+        return gpu_need(amounts, **hint.wishes)
+    check(type_, amounts)
+    (amount,) = amounts.values()
     count, share, every = 1, amount, False
     if amount > 100:
         count, share = amount // 100, 100
@@ -92,11 +92,11 @@ def _need(type_: str, asked: Mapping[str, int], hint: Hint) -> DeviceNeed:
     return DeviceNeed(type_, count, {"share": share}, every=every, **hint.wishes)  # type: ignore[arg-type]
 
 
-def _joint(joint: Joint, asked: Mapping[str, object], hints: Mapping[str, Hint]) -> Joint:
-    """Without the types of which there is nothing to choose."""
+def _joint(joint: Joint, requested: Mapping[str, object], hints: Mapping[str, Hint]) -> Joint:
+    """Drop the types that leave nothing to choose."""
     types = tuple(
         type_
         for type_ in joint.types
-        if type_ in asked and hints.get(type_, NO_HINT).strategy != "all"
+        if type_ in requested and hints.get(type_, NO_HINT).strategy != "all"
     )
     return Joint(types, joint.same_pcie) if len(types) > 1 else Joint((), False)

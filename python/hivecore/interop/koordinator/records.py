@@ -1,7 +1,7 @@
-"""The Device record of a node, which its agent writes: read, and brought up to date.
+"""Reads and writes the Device record of a node, which Koordinator's agent maintains.
 
-One record holds all devices of a node. An unhealthy one keeps its entry. What holds for the whole
-node stands in labels, of the record or of the node, and in the annotation with the partitions.
+A record holds all devices of a node, including unhealthy ones. Properties of the whole node are
+labels of the record or the node; the partitions are an annotation.
 """
 
 from collections.abc import Mapping
@@ -37,17 +37,17 @@ _MOST = 2**48
 def read_device_record(
     record: Mapping[str, Any], node: Mapping[str, Any] | None = None
 ) -> NodeDevices:
-    """The inventory of a node.
+    """Return the inventory of a node.
 
-    A table of partitions on the record comes with the record's policy; the table that
-    `NodeDevices` knows of some models comes with the node's.
+    A partition table on the record is used with the record's policy; a table that `NodeDevices`
+    knows for the model is used with the node's policy.
 
-    :param record: the object of kind Device as plain data. What has no meaning here, such as
-        devices of other types, is not looked at.
-    :param node: the object of kind Node, for its labels; vendor and model may be on the record.
-    :raises ValueError: something is out of range, two devices of a type have the same minor, or
-        their places contradict each other. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param record: the Device object as plain data. Fields without a meaning here, such as devices
+        of other types, are ignored.
+    :param node: the Node object, for its labels; vendor and model may be on the record.
+    :raises ValueError: a value is out of range, two devices of a type have the same minor, or the
+        places of devices contradict each other. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     Source: Koordinator, ``apis/scheduling/v1alpha1/device_types.go``.
 
@@ -99,9 +99,9 @@ def _device(entry: Field) -> Device:
     minor = entry["minor"].integer(0, _MOST_ID)
     resources = entry["resources"]
     amounts = {
-        name: resources[there].quantity(0, _MOST)
-        for name, there in AMOUNTS[type_].items()
-        if there in resources
+        name: resources[resource].quantity(0, _MOST)
+        for name, resource in AMOUNTS[type_].items()
+        if resource in resources
     }
     fields: dict[str, Any] = {
         "healthy": entry["health"].flag(),
@@ -119,7 +119,7 @@ def _device(entry: Field) -> Device:
 
 
 def _number(field: Field) -> int | None:
-    """The number of a socket or NUMA node; -1: not known."""
+    """Return the number of a socket or NUMA node; -1 means unknown."""
     number = -1 if field.value is None else field.integer(-1, _MOST_ID)
     return None if number < 0 else number
 
@@ -134,24 +134,23 @@ def _functions(group: Field) -> VirtualFunctionGroup:
 
 
 def write_device_record(inventory: NodeDevices, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a node, brought up to date.
+    """Return the record of a node with a new inventory.
 
-    What reads as the inventory has it stays as it is written, and so does what has no meaning
-    here. Devices that the inventory does not have leave, others are added at the end.
+    Fields that agree with the inventory or have no meaning here stay as they are written. Devices
+    that the inventory lacks are removed, new ones are added at the end.
 
-    :param inventory: what the record should say; ``isolation_provider`` is a label of the node, and
-        how GPUs may be shared stands elsewhere, see `read_gpu_sharing`.
-    :param record: a record of before, or for a new one ``{"metadata": {"name": NODE}}``; it is not
-        changed.
+    :param inventory: the state to write. ``isolation_provider`` is left out, as it is a label of
+        the node; so are the rules for sharing, see `read_gpu_sharing`.
+    :param record: the previous record, which is not changed, or ``{"metadata": {"name": NODE}}``.
     :raises ValueError: the record cannot be read, or the inventory has devices of type "host".
-    :raises TypeError: the same, and an argument is of a wrong type.
+    :raises TypeError: a field or an argument has a wrong type.
 
     >>> from hivecore.devices import Device, NodeDevices
     >>> from hivecore.interop.koordinator import write_device_record
     >>> record = {"metadata": {"name": "n1"}, "spec": {"devices": [
     ...     {"type": "gpu", "minor": 0, "health": True, "conditions": []}]}}
-    >>> made = write_device_record(NodeDevices([Device("gpu", 0, {}, healthy=False)]), record)
-    >>> made["spec"]["devices"]
+    >>> updated = write_device_record(NodeDevices([Device("gpu", 0, {}, healthy=False)]), record)
+    >>> updated["spec"]["devices"]
     [{'type': 'gpu', 'minor': 0, 'health': False, 'conditions': []}]
     """
     if not isinstance(inventory, NodeDevices):
@@ -159,17 +158,17 @@ def write_device_record(inventory: NodeDevices, record: Mapping[str, Any]) -> di
     if inventory.of_type("host"):
         raise ValueError("inventory: a device of type 'host' is none of Koordinator's")
     before = read_device_record(record)
-    made = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", **record}
-    made["metadata"] = _metadata(inventory, before, Field(record)["metadata"])
+    written = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", **record}
+    written["metadata"] = _metadata(inventory, before, Field(record)["metadata"])
     spec = dict(Field(record)["spec"].items())
     devices = _devices(inventory, before, spec.get("devices", Field(None)))
-    made["spec"] = {**{key: field.value for key, field in spec.items()}, "devices": devices}
-    return made
+    written["spec"] = {**{key: field.value for key, field in spec.items()}, "devices": devices}
+    return written
 
 
 def _devices(inventory: NodeDevices, before: NodeDevices, entries: Field) -> list[Any]:
-    old = {(one.type, one.minor): one for one in before.devices}
-    new = {(one.type, one.minor): one for one in inventory.devices}
+    old = {(device.type, device.minor): device for device in before.devices}
+    new = {(device.type, device.minor): device for device in inventory.devices}
     written = []
     for entry in entries.entries():
         if not _is_known(entry):
@@ -182,22 +181,22 @@ def _devices(inventory: NodeDevices, before: NodeDevices, entries: Field) -> lis
 
 
 def _updated(entry: Mapping[str, Any], old: Device | None, device: Device) -> dict[str, Any]:
-    """The entry with what differs from what it says now."""
-    made = {"type": device.type, "minor": device.minor, **entry, "health": device.healthy}
+    """Return the entry with the values that differ replaced."""
+    updated = {"type": device.type, "minor": device.minor, **entry, "health": device.healthy}
     for key, attribute, value in (
         ("id", "uuid", device.uuid or None),
         ("moduleID", "module_id", device.module_id),
         ("labels", "labels", dict(device.labels) or None),
     ):
         if old is None or getattr(old, attribute) != getattr(device, attribute):
-            _put(made, key, value)
+            _put(updated, key, value)
     if old is None or old.amounts != device.amounts:
-        _put(made, "resources", _resources(entry.get("resources") or {}, device))
+        _put(updated, "resources", _resources(entry.get("resources") or {}, device))
     if _place(old) != _place(device):
-        _put(made, "topology", _topology(device))
+        _put(updated, "topology", _topology(device))
     if old is None or old.vf_groups != device.vf_groups:
-        _put(made, "vfGroups", [_group(group) for group in device.vf_groups] or None)
-    return made
+        _put(updated, "vfGroups", [_group(group) for group in device.vf_groups] or None)
+    return updated
 
 
 def _put(entry: dict[str, Any], key: str, value: Any) -> None:
@@ -208,11 +207,11 @@ def _put(entry: dict[str, Any], key: str, value: Any) -> None:
 
 def _resources(before: Mapping[str, Any], device: Device) -> dict[str, Any] | None:
     names = AMOUNTS[device.type]
-    made = {name: value for name, value in before.items() if name not in names.values()}
+    amounts = {name: value for name, value in before.items() if name not in names.values()}
     for name, amount in device.amounts:
         write = write_binary if names[name] == MEMORY else write_decimal
-        made[names[name]] = write(amount)
-    return made or None
+        amounts[names[name]] = write(amount)
+    return amounts or None
 
 
 def _place(device: Device | None) -> tuple[object, ...]:
@@ -224,39 +223,39 @@ def _place(device: Device | None) -> tuple[object, ...]:
 def _topology(device: Device) -> dict[str, Any] | None:
     if _place(device) == _place(None):
         return None
-    made: dict[str, Any] = {
+    written: dict[str, Any] = {
         "socketID": -1 if device.socket is None else device.socket,
         "nodeID": -1 if device.numa is None else device.numa,
         "pcieID": device.pcie or "",
     }
     if device.bus_id:
-        made["busID"] = device.bus_id
-    return made
+        written["busID"] = device.bus_id
+    return written
 
 
 def _group(group: VirtualFunctionGroup) -> dict[str, Any]:
-    vfs = [{"minor": one.minor, "busID": one.bus_id} for one in group.functions]
+    vfs = [{"minor": function.minor, "busID": function.bus_id} for function in group.functions]
     return {**({"labels": dict(group.labels)} if group.labels else {}), "vfs": vfs}
 
 
 def _metadata(inventory: NodeDevices, before: NodeDevices, metadata: Field) -> dict[str, Any]:
-    made = {key: field.value for key, field in metadata.items()}
-    wanted, found = _labels(inventory), _labels(before)
-    labels = {key: value for key, value in wanted.items() if found[key] != value}
+    written = {key: field.value for key, field in metadata.items()}
+    wanted, current = _labels(inventory), _labels(before)
+    labels = {key: value for key, value in wanted.items() if current[key] != value}
     if labels:
-        made["labels"] = {**(made.get("labels") or {}), **labels}
+        written["labels"] = {**(written.get("labels") or {}), **labels}
     text = _table(inventory)
     if text != _table(before):
-        annotations = dict(made.get("annotations") or {})
+        annotations = dict(written.get("annotations") or {})
         annotations.pop(GPU_PARTITIONS, None)
         if text:
             annotations[GPU_PARTITIONS] = text
-        made["annotations"] = annotations
-    return made
+        written["annotations"] = annotations
+    return written
 
 
 def _table(inventory: NodeDevices) -> str:
-    """The annotation; "": the inventory has no table of its own."""
+    """Return the partition annotation, or "" without an own table."""
     table = inventory.partitions
     return "" if table is None else write_table(table, inventory.devices)
 
@@ -271,7 +270,7 @@ def _labels(inventory: NodeDevices) -> dict[str, str]:
 
 
 def write_node_labels(inventory: NodeDevices) -> dict[str, str]:
-    """The labels of the node itself that tell of its GPUs; what is not known is left out.
+    """Return the labels of the node that describe its GPUs, without unknown values.
 
     >>> from hivecore.devices import NodeDevices
     >>> from hivecore.interop.koordinator import write_node_labels

@@ -1,4 +1,5 @@
-"""How the GPUs of each model may be shared: what Koordinator's scheduler is configured with.
+"""Reads how the GPUs of each model may be shared, from the configuration of Koordinator's
+scheduler.
 
     huawei-Ascend-310P:              # in data.yaml of the ConfigMap: vendor and model
       vir02:                         # a template, and all that it gives
@@ -6,8 +7,8 @@
         huawei.com/npu-core: 2
         huawei.com/npu-cpu: 2
 
-Which requests have to be of a template, and which models are not shared, is told by the arguments
-of its plugin DeviceShare. Both hold for the whole cluster; `GpuSharing.on` gives a node its part.
+The arguments of its plug-in DeviceShare say which requests need a template and which models are not
+shared. Both apply to the whole cluster; `GpuSharing.on` applies them to a node.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from hivecore.interop.kubernetes.fields import Field
 __all__ = ["GpuSharing", "read_gpu_sharing"]
 
 _MOST = 2**48
-_NAMES = {there: name for name, there in AMOUNTS["gpu"].items()}
+_NAMES = {resource: name for name, resource in AMOUNTS["gpu"].items()}
 
 
 def _by_model(value: Any, name: str) -> dict[str, ShareTemplates]:
@@ -41,13 +42,13 @@ def _models(value: Any, name: str) -> frozenset[tuple[str, str]]:
 
 
 class GpuSharing(Record, frozen=True):
-    """How the GPUs of each model may be shared; `read_gpu_sharing` makes it.
+    """How the GPUs of each model may be shared; see `read_gpu_sharing`.
 
-    :param templates: of each "<vendor>-<model>" that has any.
-    :param others: what the GPUs of all other models have instead: no template.
-    :param unshareable: vendor and model of GPUs that are given whole.
-    :raises TypeError: an argument is of a wrong type.
-    :raises ValueError: one of ``unshareable`` is not a pair.
+    :param templates: by "<vendor>-<model>".
+    :param others: for all other models: no template.
+    :param unshareable: pairs of vendor and model whose GPUs are only allocated whole.
+    :raises TypeError: an argument has a wrong type.
+    :raises ValueError: ``unshareable`` has an entry that is not a pair.
     """
 
     templates: Annotated[Mapping[str, ShareTemplates], _by_model] = {}
@@ -58,44 +59,44 @@ class GpuSharing(Record, frozen=True):
         self._check()
 
     def on(self, inventory: NodeDevices) -> NodeDevices:
-        """The inventory, with how its GPUs may be shared."""
+        """Return the inventory with the rules for sharing its GPUs."""
         return inventory.replace(
             templates=self.templates.get(f"{inventory.vendor}-{inventory.model}", self.others),
             shareable=(inventory.vendor, inventory.model) not in self.unshareable,
         )
 
     def admits(self, request: DeviceRequest) -> bool:
-        """Whether GPUs of any model have a template for the request, if it must be of one.
+        """Whether the request needs no template, or some model has one for it.
 
-        If not, Koordinator refuses the pod before it looks at nodes. A cluster need not be told:
-        each of its nodes refuses the request as well.
+        If not, Koordinator refuses the pod before it looks at nodes. A `DeviceCluster` needs no
+        such check, as each of its nodes refuses the request as well.
         """
         gpus = request.need("gpu")
         if gpus is None or not gpus.shared:
             return True
-        asked = dict(gpus.amounts)
-        return asked.keys().isdisjoint(self.others.matched) or any(
-            one.amounts == gpus.amounts
+        amounts = dict(gpus.amounts)
+        return amounts.keys().isdisjoint(self.others.matched) or any(
+            template.amounts == gpus.amounts
             for model in self.templates.values()
-            for one in model.templates
+            for template in model.templates
         )
 
 
 def read_gpu_sharing(
     config_map: Mapping[str, Any] | None = None, arguments: Mapping[str, Any] | None = None
 ) -> GpuSharing:
-    """The templates of all models, and the models that are not shared.
+    """Return the sharing templates of all models, and the models that are not shared.
 
-    Templates that no request can equal are left out: those with an amount of 0, or of something
-    that is no GPU's.
+    Templates that no request can equal are left out: those with an amount of 0, or of a resource
+    that GPUs do not have.
 
-    :param config_map: the object of kind ConfigMap as plain data, "gpu-shared-resource-templates"
-        by default; ``None``: there is none. Its text is YAML, which takes PyYAML to read.
-    :param arguments: of the plugin DeviceShare, as plain data; ``None``: those by default, by which
-        requests for ``huawei.com/npu-core`` have to be of a template.
-    :raises ValueError: the text is no YAML, or something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: PyYAML is not there.
+    :param config_map: the ConfigMap object as plain data, "gpu-shared-resource-templates" by
+        default; ``None`` if there is none. PyYAML is needed to read its text.
+    :param arguments: of the plug-in DeviceShare, as plain data; by default only requests for
+        ``huawei.com/npu-core`` need a template.
+    :raises ValueError: the text is not YAML, or a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is missing.
 
     Source: Koordinator, ``gpu_shared_resource_templates_cache.go``, ``DeviceShareArgs``.
 
@@ -107,7 +108,7 @@ def read_gpu_sharing(
     >>> labels = {"node.koordinator.sh/gpu-vendor": "huawei",
     ...           "node.koordinator.sh/gpu-model": "Ascend-310P"}
     >>> node = sharing.on(read_device_record({"metadata": {"labels": labels}}))
-    >>> [one.name for one in node.templates.templates], node.shareable
+    >>> [template.name for template in node.templates.templates], node.shareable
     (['vir01'], True)
     """
     given = Field({} if arguments is None else as_mapping(arguments, "arguments"), "arguments")
@@ -115,7 +116,7 @@ def read_gpu_sharing(
     matched: tuple[str, ...] = (_NAMES[NPU_CORE],)
     if config.value is not None:
         resources = [entry.name() for entry in config["matchedResources"].entries()]
-        matched = tuple(_NAMES[one] for one in resources if one in _NAMES)
+        matched = tuple(_NAMES[resource] for resource in resources if resource in _NAMES)
     models = frozenset(
         (entry["vendor"].text(), entry["model"].text())
         for entry in given["gpuShareUnsupportedModels"].entries()
@@ -130,18 +131,18 @@ def read_gpu_sharing(
 
 
 def _yaml(text: Field) -> Field:
-    """What this string holds as YAML."""
+    """Return the YAML document in a string."""
     documents = read_yaml(text)
     return Field(documents[0] if documents else None, text.path)
 
 
 def _templates(rows: Field) -> tuple[ShareTemplate, ...]:
-    found = []
+    documents = []
     for name, row in rows.items():
         entries = dict(row.items())
         if entries.keys() <= _NAMES.keys():
             amounts = {_NAMES[key]: entries[key].quantity(0, _MOST) for key in entries}
             if amounts and all(amounts.values()):
                 with row.named():
-                    found.append(ShareTemplate(name, amounts))
-    return tuple(found)
+                    documents.append(ShareTemplate(name, amounts))
+    return tuple(documents)

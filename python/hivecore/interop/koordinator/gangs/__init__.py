@@ -1,1 +1,1 @@
-"""Koordinator's gangs: what its PodGroups and its pods say, and what is written on them."""
+"""Reads Koordinator's gangs from PodGroups and pods, and writes their annotations and status."""

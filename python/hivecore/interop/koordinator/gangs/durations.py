@@ -1,4 +1,4 @@
-"""Durations as Go writes them, such as "1h30m"."""
+"""Durations in Go's notation, such as "1h30m"."""
 
 import re
 from fractions import Fraction
@@ -20,7 +20,7 @@ _LONGEST = Fraction(2**63 - 1, 10**9)
 
 
 def read_duration(text: str) -> Fraction | None:
-    """The seconds of such a text; ``None``: it is none, or longer than Go can count.
+    """Return the seconds of a duration; ``None`` if Go could not parse or hold it.
 
     >>> read_duration("1h0.5s"), read_duration("ten")
     (Fraction(7201, 2), None)

@@ -1,4 +1,4 @@
-"""What Koordinator calls things of gangs: labels and annotations, and kinds of PodGroups.
+"""Koordinator's labels, annotations and kinds for gangs.
 
 Source: Koordinator, ``apis/extension/coscheduling.go``; scheduler-plugins,
 ``apis/scheduling/v1alpha1``.
@@ -27,16 +27,16 @@ __all__ = [
 KIND = "PodGroup"
 VERSIONS = ("scheduling.sigs.k8s.io/v1alpha1", "scheduling.x-k8s.io/v1alpha1")
 
-# Labels of pods that name their PodGroup, by the group of its API.
+# Labels by which a pod names its PodGroup, one for each API group.
 POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 X_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 _GANG = "gang.scheduling.koordinator.sh"
 
-# An annotation of pods.
+# Annotation of pods.
 GANG_NAME = f"{_GANG}/name"
 
-# Annotations of pods; those from MODE on, and TOTAL, of PodGroups as well.
+# Annotations of pods; TOTAL, MODE and those below it also of PodGroups.
 MINIMUM = f"{_GANG}/min-available"
 WAIT_TIME = f"{_GANG}/waiting-time"
 TOTAL = f"{_GANG}/total-number"
@@ -45,13 +45,13 @@ GROUPS = f"{_GANG}/groups"
 MATCH_POLICY = f"{_GANG}/match-policy"
 MATCH_POLICY_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
 
-#: The annotations of pods that define a gang, beside the topology's.
+#: Annotations of pods that define a gang, except for its topology rules.
 DEFINITION = (MINIMUM, WAIT_TIME, TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS)
 
-# Labels of pods, of an older way to say it.
+# Older labels of pods.
 LIGHT_NAME = "pod-group.scheduling.sigs.k8s.io/name"
 LIGHT_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 
-# Annotations that the scheduler writes when it binds.
+# Annotations that the scheduler writes when it binds a pod.
 BIND_GROUP = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 BIND_MEMBERS = "internal.scheduling.koordinator.sh/bind-gang-member-count"

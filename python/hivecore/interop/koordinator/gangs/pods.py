@@ -54,18 +54,18 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _MODES: dict[str, GangMode] = {"Strict": "strict", "NonStrict": "non-strict"}
 _POLICIES: dict[str, MatchPolicy] = {policy: policy for policy in get_args(MatchPolicy)}
 _WORKLOAD_REF = ("name", "podGroup", "podGroupReplicaKey")
-#: The annotations of a PodGroup that are read.
+#: Annotations of a PodGroup that are read.
 _OF_GROUP = (TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS, SPEC)
 
 
 @dataclass(frozen=True, slots=True)
 class GangPod:
-    """A pod of a gang: what `hivecore.gangs.Coscheduler.create_pod` takes.
+    """A pod of a gang, as `hivecore.gangs.Coscheduler.create_pod` takes it.
 
     :param name: the pod, "namespace/name".
     :param gang: its gang, "namespace/name".
-    :param spec: how the pod defines the gang; ``None``: it does not.
-    :param node: the node that it is bound to; "": none.
+    :param spec: the pod's definition of the gang, if it has one.
+    :param node: the node that the pod is bound to; "" if it is not bound.
     """
 
     name: str
@@ -81,31 +81,32 @@ def read_gang_pod(
     per_second: int = 1,
     strict: bool = False,
 ) -> GangPod | None:
-    """The gang that a pod belongs to, and its definition if the pod has one; ``None``: no gang.
+    """Return a pod's gang, and the gang's definition if the pod has one; ``None`` without a gang.
 
-    :param pod: the object of kind Pod as plain data.
-    :param default_wait_time: where the pod says none, in units of time.
-    :param per_second: how many of the caller's units of time are a second.
-    :param strict: whether an error takes the place of a default: for a text that cannot be read,
-        for two names of the gang, and for a definition without a name.
-    :raises ValueError: a name is missing, it names several PodGroups, or the rules of the topology
-        cannot be read; the message names the pod.
-    :raises TypeError: something is of a wrong type.
+    :param pod: the Kubernetes object as plain data.
+    :param default_wait_time: used if the pod has none, in the caller's unit of time.
+    :param per_second: the caller's units of time in a second.
+    :param strict: whether to raise an error instead of a default for a value that cannot be read,
+        for two names of one gang, and for a definition without a name.
+    :raises ValueError: a name is missing, the pod names several PodGroups, or its topology rules
+        cannot be read. The message names the pod.
+    :raises TypeError: a field has a wrong type.
 
-    The name is that of the first of these: the label of PodGroups,
-    "pod-group.scheduling.sigs.k8s.io" or "scheduling.x-k8s.io/pod-group" by the group of their API,
-    ``spec.schedulingGroup`` or ``spec.workloadRef`` of Kubernetes ("workload/group", and the key of
-    its replica), the label "pod-group.scheduling.sigs.k8s.io/name", the annotation, the labels of
-    JobSet, Kubeflow, KubeRay and LeaderWorkerSet if there is a minimum. With one of the first four
-    the object that it names defines the gang. Without a minimum that can be read there is no
-    definition. All else has defaults, and takes them where it cannot be read: as many pods in total
-    as the minimum, strict, once-satisfied, ``default_wait_time``, a group of its own. Durations are
-    rounded up.
-    Source: Koordinator, ``tryInitByPodConfig``; a negative minimum cannot be read here.
+    The first of these names the gang: the label "pod-group.scheduling.sigs.k8s.io" or
+    "scheduling.x-k8s.io/pod-group"; ``spec.schedulingGroup`` or ``spec.workloadRef`` of Kubernetes
+    ("workload/group" and the replica's key); the label "pod-group.scheduling.sigs.k8s.io/name"; the
+    annotation; the labels of JobSet, Kubeflow, KubeRay and LeaderWorkerSet if the pod has a
+    minimum. If one of the first four names it, the definition is that object's.
+
+    Without a readable minimum there is no definition. Other values that are missing or unreadable
+    take their defaults: a total equal to the minimum, strict, once-satisfied,
+    ``default_wait_time``, and a group of its own. Durations are rounded up.
+
+    Source: Koordinator, ``tryInitByPodConfig``. Unlike there, a negative minimum is unreadable.
 
     >>> from hivecore.interop.koordinator import read_gang_pod
     >>> gang = "gang.scheduling.koordinator.sh"
-    >>> found = read_gang_pod(
+    >>> pod = read_gang_pod(
     ...     {
     ...         "metadata": {
     ...             "name": "p",
@@ -114,7 +115,7 @@ def read_gang_pod(
     ...         }
     ...     }
     ... )
-    >>> found.gang, found.spec.min_members, found.spec.wait_time
+    >>> pod.gang, pod.spec.min_members, pod.spec.wait_time
     ('ai/train', 4, 600)
     """
     units = as_int(per_second, "per_second", 1, 10**9)
@@ -147,9 +148,9 @@ def read_gang_pod(
 
 
 def read_groups(annotations: Field, *, strict: bool) -> tuple[str, ...]:
-    """The gangs that the annotation ``groups`` of a pod or PodGroup names.
+    """Return the gangs that the annotation ``groups`` of a pod or PodGroup names.
 
-    :param strict: as of `read_gang_pod`.
+    :param strict: as in `read_gang_pod`.
 
     >>> read_groups(Field({"gang.scheduling.koordinator.sh/groups": '["a/ps"]'}), strict=True)
     ('a/ps',)
@@ -164,19 +165,19 @@ def read_pod_group(
     per_second: int = 1,
     strict: bool = False,
 ) -> GangSpec:
-    """The gang that a PodGroup defines.
+    """Return the gang that a PodGroup defines.
 
-    :param record: the object as plain data.
-    :param default_wait_time: where it says none, in units of time.
-    :param per_second: how many of the caller's units of time are a second.
-    :param strict: as of `read_gang_pod`.
+    :param record: the Kubernetes object as plain data.
+    :param default_wait_time: used if the object has none, in the caller's unit of time.
+    :param per_second: the caller's units of time in a second.
+    :param strict: as in `read_gang_pod`.
     :raises ValueError: the name or the minimum is missing or out of range, a key of ``spec`` is
-        unknown, or it is another API's PodGroup; the message names the object and has the path.
-    :raises TypeError: something is of a wrong type.
+        unknown, or the API version is another. The message names the object and has the path.
+    :raises TypeError: a field has a wrong type.
 
-    Its API is ``scheduling.sigs.k8s.io/v1alpha1`` or ``scheduling.x-k8s.io/v1alpha1``.
-    ``spec.scheduleTimeoutSeconds`` counts if it is above 0; ``spec.minResources`` has no effect, as
-    the pods say what they need. The rest stands in annotations, with the defaults of
+    The API is ``scheduling.sigs.k8s.io/v1alpha1`` or ``scheduling.x-k8s.io/v1alpha1``.
+    ``spec.scheduleTimeoutSeconds`` counts if it is above 0. ``spec.minResources`` has no effect, as
+    pods have their own requests. All other values are annotations with the defaults of
     `read_gang_pod`. Source: Koordinator, ``tryInitByPodGroup``.
 
     >>> from hivecore.interop.koordinator import read_pod_group
@@ -203,10 +204,10 @@ def read_pod_group(
 
 
 def bind_annotations(info: BindInfo) -> dict[str, str]:
-    """The annotations that Koordinator's scheduler writes on a pod when it binds it.
+    """Return the annotations that Koordinator's scheduler writes on a pod when it binds it.
 
-    :param info: what `hivecore.gangs.Coscheduler.bind_info` says.
-    :raises TypeError: it is no BindInfo.
+    :param info: from `hivecore.gangs.Coscheduler.bind_info`.
+    :raises TypeError: ``info`` is not a BindInfo.
 
     >>> from hivecore.gangs import BindInfo
     >>> from hivecore.interop.koordinator import bind_annotations
@@ -218,10 +219,10 @@ def bind_annotations(info: BindInfo) -> dict[str, str]:
 
 
 def pod_group_status(status: GangStatus) -> dict[str, Any]:
-    """The status of a PodGroup, for a merge patch of the object.
+    """Return a merge patch with the status of a PodGroup.
 
-    :param status: what `hivecore.gangs.Coscheduler.gang` says.
-    :raises TypeError: it is no GangStatus.
+    :param status: from `hivecore.gangs.Coscheduler.gang`.
+    :raises TypeError: ``status`` is not a GangStatus.
 
     >>> from hivecore.gangs import Coscheduler, GangSpec
     >>> from hivecore.interop.koordinator import pod_group_status
@@ -255,7 +256,7 @@ def _check_keys(metadata: Field) -> None:
 
 
 def _pod_group(labels: Field, spec: Field) -> str:
-    """The PodGroup that a pod names, whichever API it is of, or the group of a Workload."""
+    """Return the PodGroup that a pod names in any API, or the group of its Workload."""
     fields = {
         POD_GROUP: labels[POD_GROUP],
         X_POD_GROUP: labels[X_POD_GROUP],
@@ -286,7 +287,7 @@ def _check_names(labels: Field, annotations: Field, name: str) -> None:
 
 
 class _Reader:
-    """Reads texts that have a default; ``strict`` refuses what others ignore."""
+    """Reads values that have a default; with ``strict``, an unreadable value is an error."""
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
@@ -296,11 +297,11 @@ class _Reader:
             raise field.error(f"must be {needed}, not {show(field.text())}")
 
     def minimum(self, label: Field, annotation: Field) -> int | None:
-        """The first of both that is there; ``None``: neither can be read."""
+        """Return the first of the two that is set; ``None`` if it cannot be read."""
         return self.number(annotation if label.absent else label)
 
     def number(self, field: Field) -> int | None:
-        """A number of pods; ``None``: it cannot be read."""
+        """Return a number of pods; ``None`` if it cannot be read."""
         number = _integer(field.text())
         if number is not None and number >= 0:
             return number
@@ -308,7 +309,7 @@ class _Reader:
         return None
 
     def seconds(self, field: Field) -> Fraction | None:
-        """A duration above 0; ``None``: it is none."""
+        """Return a duration above 0, or ``None``."""
         seconds = read_duration(field.text())
         if seconds is not None and seconds > 0:
             return seconds
@@ -316,7 +317,7 @@ class _Reader:
         return None
 
     def spec(self, name: str, minimum: int, annotations: Field, wait_time: int) -> GangSpec:
-        """What annotations of a pod or PodGroup define."""
+        """Return the gang that the annotations of a pod or PodGroup define."""
         total = _integer(annotations[TOTAL].text())
         if total is None or total < minimum:
             self._misread(annotations[TOTAL], f"an integer from {minimum} to {_MOST}")
@@ -338,7 +339,7 @@ class _Reader:
         )
 
     def groups(self, field: Field) -> tuple[str, ...]:
-        """The names of gangs in a list of JSON; none where it is no such list."""
+        """Return the gangs in a JSON list; empty if the text is not such a list."""
         try:
             names = json.loads(field.text())
         except (ValueError, RecursionError):
@@ -352,7 +353,7 @@ class _Reader:
 
 
 def _integer(text: str) -> int | None:
-    """As Go reads an integer of 32 bits."""
+    """Parse a 32-bit integer as Go does."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)

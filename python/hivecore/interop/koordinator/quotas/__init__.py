@@ -1,1 +1,1 @@
-"""Koordinator's elastic quotas: what its objects and its pods say, and what is written on them."""
+"""Reads Koordinator's elastic quotas from its objects and pods, and writes their status."""

@@ -1,4 +1,4 @@
-"""Lists of resources, as Kubernetes writes them, and amounts, as quotas count them.
+"""Converts Kubernetes' lists of resources to the amounts of quotas and back.
 
 CPUs are counted in thousandths of a core, everything else in whole units, rounded up.
 """
@@ -14,7 +14,7 @@ from hivecore.interop.kubernetes.fields import Field
 
 __all__ = ["MOST", "in_units", "json_resources", "read_resources", "write_amount"]
 
-#: The largest amount. Koordinator's way to say "no limit" is above it, and reads as this.
+#: The largest amount. Koordinator writes "no limit" as a larger one, which is read as this.
 MOST = 2**62
 
 _CPU = "cpu"
@@ -22,10 +22,10 @@ _BYTES = ("memory", "storage", "ephemeral-storage")
 
 
 def read_resources(field: Field) -> dict[str, int]:
-    """The amounts by resource; what is above `MOST` is `MOST`.
+    """Return the amounts by resource, at most `MOST` each.
 
-    :raises ValueError: something is no quantity, or negative.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a value is negative or not a quantity.
+    :raises TypeError: a field has a wrong type.
 
     >>> read_resources(Field({"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 8}))
     {'cpu': 1500, 'memory': 1073741824, 'nvidia.com/gpu': 8}
@@ -38,12 +38,12 @@ def read_resources(field: Field) -> dict[str, int]:
 
 
 def in_units(resource: str, amount: Fraction) -> int:
-    """The amount in whole units of the resource, rounded up."""
+    """Return the amount in whole units of the resource, rounded up."""
     return ceil(amount * 1000 if resource == _CPU else amount)
 
 
 def write_amount(resource: str, amount: Amount) -> str:
-    """The quantity that reads as this.
+    """Return the amount as a Kubernetes quantity.
 
     >>> write_amount("cpu", 2000), write_amount("cpu", 1500), write_amount("memory", 1 << 30)
     ('2', '1500m', '1Gi')
@@ -61,7 +61,7 @@ def write_amount(resource: str, amount: Amount) -> str:
 
 
 def json_resources(amounts: Mapping[str, Amount]) -> str:
-    """The amounts as an annotation has them.
+    """Return the amounts as the JSON text of an annotation.
 
     >>> json_resources({"nvidia.com/gpu": 8, "cpu": 1500})
     '{"cpu":"1500m","nvidia.com/gpu":"8"}'

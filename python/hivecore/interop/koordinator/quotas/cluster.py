@@ -1,4 +1,4 @@
-"""A cluster's elastic quotas with the pods in them and the nodes below them."""
+"""A cluster's elastic quotas with its pods and nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ __all__ = ["QuotaCluster", "read_quota_cluster"]
 
 @dataclass(frozen=True, slots=True)
 class QuotaCluster:
-    """What the objects of a cluster say.
+    """The quotas, pods and nodes of a cluster.
 
-    :param quotas: as they are declared.
-    :param tree: these with the pods in them, each an owner "namespace/name".
-    :param free: the names of pods that belong to no quota, sorted.
-    :param nodes: how many nodes there are.
+    :param quotas: as declared.
+    :param tree: the quotas in use by the pods; each pod is an owner "namespace/name".
+    :param free: sorted names of pods without a quota.
+    :param nodes: the number of nodes.
     """
 
     quotas: ElasticQuotas
@@ -40,40 +40,40 @@ def read_quota_cluster(
     pods_in_parents: bool = False,
     **options: Any,
 ) -> QuotaCluster:
-    """The quotas, pods and nodes of a cluster as a tree: as a scheduler finds them at its start.
+    """Return the quotas of a cluster as a tree in which its pods run or wait.
 
-    :param objects: of the kinds ElasticQuota, Pod and Node as plain data: several, a List, or YAML
-        text. Others are not looked at.
-    :param total: what the default tree has; ``None``: what the nodes can allocate, if there are
-        any.
-    :param pods_in_parents: as of `pod_quota`.
+    :param objects: ElasticQuota, Pod and Node objects as plain data: several, a List, or YAML text.
+        Other kinds are ignored.
+    :param total: what the default tree has; by default what the nodes can allocate, if there are
+        nodes.
+    :param pods_in_parents: as in `pod_quota`.
     :param options: of `hivecore.quotas.QuotaTree`.
-    :raises ValueError: as of `read_elastic_quotas` and `quota_request_of`; a node or a pod is there
-        twice; quotas do not go together.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: it is text, and PyYAML is not there.
+    :raises ValueError: as in `read_elastic_quotas` and `quota_request_of`; a node or a pod is
+        listed twice; quotas contradict each other.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is needed to read text.
 
-    A pod that has a node runs, in the order of starting times; one that has none is pending; one
-    that has ended is nothing. Nodes that are being deleted do not count. Of the nodes only
-    resources count that a quota has a maximum of. Source: Koordinator,
+    Pods with a node run, in the order of their starting times; pods without a node are pending;
+    pods that have ended are ignored, as are nodes that are being deleted. Of the nodes, only
+    resources count for which a quota has a maximum. Source: Koordinator,
     ``pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go``.
 
     >>> from hivecore.interop.koordinator import read_quota_cluster
-    >>> found = read_quota_cluster([
+    >>> cluster = read_quota_cluster([
     ...     {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "32"}}},
     ...     {"kind": "ElasticQuota", "metadata": {"name": "lab"}, "spec": {"max": {"cpu": 40}}},
     ...     {"kind": "Pod",
     ...      "metadata": {"name": "p", "labels": {"quota.scheduling.koordinator.sh/name": "lab"}},
     ...      "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": 2}}}]}},
     ... ])
-    >>> status = found.tree.status("lab")
-    >>> found.tree.total(), status.used, status.runtime
+    >>> status = cluster.tree.status("lab")
+    >>> cluster.tree.total(), status.used, status.runtime
     ({'cpu': 32000}, {'cpu': 2000}, {'cpu': 2000})
     """
     documents = objects_of(objects, "objects")
     quotas = quotas_among(documents)
-    resources = {dimension for one in quotas.quotas for dimension, _ in one.max}
-    nodes = [one for one in documents if one["kind"].text() == "Node"]
+    resources = {dimension for quota in quotas.quotas for dimension, _ in quota.max}
+    nodes = [document for document in documents if document["kind"].text() == "Node"]
     has = _allocatable(nodes, resources)
     if total is None and nodes:
         total = has
@@ -100,16 +100,16 @@ def read_quota_cluster(
             running.append((_moment(since), request))
         else:
             pending.append(request)
-    for _, request in sorted(running, key=lambda one: one[0]):
+    for _, request in sorted(running, key=lambda pair: pair[0]):
         tree.recover(request, 1)
     tree.submit_many(pending)
     return QuotaCluster(quotas, tree, tuple(sorted(free)), len(nodes))
 
 
 def _moment(since: object) -> float:
-    """A time as a number to sort by; what is no time comes first.
+    """Return a time as a sort key; values that are not times come first.
 
-    YAML makes a time of one that is not in quotes.
+    YAML turns times without quotes into datetime objects.
     """
     if isinstance(since, str):
         try:
@@ -122,8 +122,8 @@ def _moment(since: object) -> float:
 
 
 def _allocatable(nodes: Iterable[Field], resources: set[str]) -> dict[str, int]:
-    """What the nodes have in all of these resources."""
-    found: dict[str, int] = {}
+    """Return the sum of these resources over all nodes."""
+    amounts: dict[str, int] = {}
     seen: set[str] = set()
     for node in nodes:
         with named_object(node, "Node"):
@@ -135,5 +135,5 @@ def _allocatable(nodes: Iterable[Field], resources: set[str]) -> dict[str, int]:
                 continue
             for resource, amount in read_resources(node["status"]["allocatable"]).items():
                 if resource in resources:
-                    found[resource] = found.get(resource, 0) + amount
-    return found
+                    amounts[resource] = amounts.get(resource, 0) + amount
+    return amounts

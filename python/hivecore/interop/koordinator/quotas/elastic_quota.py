@@ -1,4 +1,4 @@
-"""One ElasticQuota, as it stands alone: what it says of itself, its parent and its tree."""
+"""A single ElasticQuota object, its parent and its tree."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ _LABELS = (PARENT, IS_PARENT, IS_ROOT, TREE_ID, ALLOW_LENT, IGNORE_DEFAULT_TREE)
 _ANNOTATIONS = (SHARED_WEIGHT, TOTAL_RESOURCE, NAMESPACES)
 _GROUP = PARENT.partition("/")[0]
 
-#: Quotas outside of what is shared out.
+#: Quotas whose use does not count against the total of a tree.
 RESERVED = (SYSTEM_QUOTA, DEFAULT_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticQuota:
-    """What an object says.
+    """An ElasticQuota object.
 
-    :param quota: with the tree of its label only if it is at the top.
-    :param namespace: where the object is.
-    :param namespaces: whose pods are its own.
-    :param tree: by its label.
-    :param is_parent: whether it is for other quotas, not for pods.
-    :param total: what its tree has; ``None``: it does not say so.
-    :param carved: whether that is taken off the default tree.
+    :param quota: has the tree of the object's label only if it is at the top.
+    :param namespace: of the object.
+    :param namespaces: whose pods belong to the quota.
+    :param tree: from the label.
+    :param is_parent: whether it holds quotas instead of pods.
+    :param total: of its tree, if the object has it.
+    :param carved: whether that total is taken off the default tree.
     :param field: the object.
     """
 
@@ -61,10 +61,10 @@ class ElasticQuota:
 
 
 def read_one(field: Field) -> ElasticQuota:
-    """What an object says, held against nothing else.
+    """Read a single object, without checks against others.
 
-    :raises ValueError: something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
     """
     check_kind(field, KIND, (API_VERSION,))
     metadata = field["metadata"]
@@ -101,7 +101,7 @@ def read_one(field: Field) -> ElasticQuota:
 
 
 def _check_keys(field: Field) -> None:
-    """Refuse what is misspelt, so that it would be lost."""
+    """Refuse misspelt keys, which would otherwise have no effect."""
     field["spec"].only("max", "min")
     for place, keys in (("labels", _LABELS), ("annotations", _ANNOTATIONS)):
         names = [key.partition("/")[2] for key in keys]
@@ -115,21 +115,21 @@ def _check_keys(field: Field) -> None:
 
 
 def parent_of(field: Field) -> str:
-    """The name of the parent; "": the object is at the top."""
+    """Return the parent's name, or "" for an object at the top."""
     parent = field["metadata"]["labels"][PARENT].text()
     return "" if parent == ROOT_QUOTA else parent
 
 
 def tree_of(field: Field) -> str:
-    """The tree by the object's label."""
+    """Return the tree from the object's label."""
     return field["metadata"]["labels"][TREE_ID].text()
 
 
 def weight_of(annotation: Field, most: Mapping[str, Amount]) -> dict[str, int] | None:
-    """The weight that an annotation gives a quota with these maximums.
+    """Return the weight in an annotation of a quota with these maximums.
 
-    One that is missing, unreadable or all zero gives none, as Koordinator has it; but a negative
-    one is an error, as its webhook has it. Resources without a maximum have no weight.
+    As in Koordinator, there is no weight if the annotation is missing, unreadable or all zero; a
+    negative weight is an error, as in its webhook. Resources without a maximum have no weight.
     """
     if annotation.absent:
         return None

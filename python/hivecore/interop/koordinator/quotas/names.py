@@ -1,4 +1,4 @@
-"""What Koordinator calls things of quotas: labels, annotations, reserved quotas.
+"""Koordinator's labels, annotations and reserved names of quotas.
 
 Source: Koordinator, ``apis/extension/elastic_quota.go``.
 """
@@ -48,12 +48,12 @@ IGNORE_DEFAULT_TREE = f"{_QUOTA}/ignore-default-tree"
 QUOTA_NAME = f"{_QUOTA}/name"
 PREEMPTIBLE = f"{_QUOTA}/preemptible"
 
-# Annotations of quotas that people write.
+# Annotations of quotas, written by people.
 SHARED_WEIGHT = f"{_QUOTA}/shared-weight"
 TOTAL_RESOURCE = f"{_QUOTA}/total-resource"
 NAMESPACES = f"{_QUOTA}/namespaces"
 
-# Annotations of quotas that the scheduler writes.
+# Annotations of quotas, written by the scheduler.
 RUNTIME = f"{_QUOTA}/runtime"
 REQUEST = f"{_QUOTA}/request"
 CHILD_REQUEST = f"{_QUOTA}/child-request"

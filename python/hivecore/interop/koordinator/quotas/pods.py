@@ -1,4 +1,4 @@
-"""Which quota a pod belongs to, and what it asks of it."""
+"""Reads a pod's quota and its request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,19 +23,19 @@ __all__ = ["pod_quota", "quota_request_of"]
 def pod_quota(
     pod: Mapping[str, Any], quotas: ElasticQuotas, *, pods_in_parents: bool = False
 ) -> str | None:
-    """The quota that a pod belongs to; ``None``: none, it is free.
+    """Return the quota that a pod belongs to; ``None`` if it has none and no limit.
 
-    The first that applies: the quota that its label names, ``koordinator-default-quota`` if there
-    is none of that name; the quota called like its namespace and in it; the quota whose annotation
-    has its namespace; ``koordinator-default-quota``, if there is one.
+    The first that applies: the quota in its label (``koordinator-default-quota`` if that does not
+    exist); the quota with the name of its namespace, inside that namespace; the quota whose
+    annotation lists its namespace; ``koordinator-default-quota``.
 
-    :param pod: the object of kind Pod as plain data.
-    :param pods_in_parents: whether quotas that are parents may have pods.
+    :param pod: the Kubernetes object as plain data.
+    :param pods_in_parents: whether parents may have pods.
     :raises ValueError: the quota is a parent; the message names the pod.
-    :raises TypeError: something is of a wrong type.
+    :raises TypeError: a field has a wrong type.
 
-    Source: Koordinator, ``pkg/webhook/elasticquota/pod_check.go``. Nothing but its namespaces makes
-    pods of ``kube-system`` belong to ``koordinator-system-quota``.
+    Source: Koordinator, ``pkg/webhook/elasticquota/pod_check.go``. Pods of ``kube-system`` belong
+    to ``koordinator-system-quota`` only if its namespaces say so.
 
     >>> from hivecore.interop.koordinator import ElasticQuotas, pod_quota
     >>> from hivecore.quotas import Quota
@@ -76,22 +76,21 @@ def quota_request_of(
     min_count: int | None = None,
     pods_in_parents: bool = False,
 ) -> QuotaRequest | None:
-    """What a pod asks of its quota, or several that start together; ``None``: they have no quota.
+    """Return what a pod, or pods that start together, ask of their quota; ``None`` without a quota.
 
-    :param pods: one object of kind Pod as plain data, or several that are alike: members of one
-        owner.
-    :param name: the owner; ``None``: "namespace/name" of the one pod, or "namespace/gang" of
-        several, as their label or annotation names it.
-    :param min_count: with how many of the pods it can start; ``None``: with all.
-    :param pods_in_parents: as of `pod_quota`.
-    :raises ValueError: pods of one owner differ, or have no name in common; the quota is a parent;
-        something is out of range. The message names the pod and has the path.
-    :raises TypeError: something is of a wrong type.
+    :param pods: a Pod object as plain data, or several equal ones, which become one owner.
+    :param name: the owner; by default "namespace/name" of a single pod, or "namespace/gang" of
+        several.
+    :param min_count: the number of pods with which it can start; by default all.
+    :param pods_in_parents: as in `pod_quota`.
+    :raises ValueError: the pods differ or have no gang in common, the quota is a parent, or a value
+        is out of range. The message names the pod and has the path.
+    :raises TypeError: a field has a wrong type.
 
-    Containers add up; an init container that needs more than all of them counts for that; the
-    overhead of the pod comes on top. Sums are rounded up to whole units, thousandths of a core for
-    ``cpu``. Resources that the quota has no maximum of are left out. Source: Koordinator,
-    ``PodRequests``, ``IsPodNonPreemptible``.
+    A pod's request is the sum of its containers, or of an init container if that needs more, plus
+    the pod's overhead. Sums are rounded up to whole units (thousandths of a core for ``cpu``).
+    Resources without a maximum in the quota are left out. Source: Koordinator, ``PodRequests``,
+    ``IsPodNonPreemptible``.
 
     >>> from hivecore.interop.koordinator import ElasticQuotas, quota_request_of
     >>> from hivecore.quotas import Quota
@@ -108,9 +107,9 @@ def quota_request_of(
     allowed = as_bool(pods_in_parents, "pods_in_parents")
     alone = isinstance(pods, Mapping)
     documents = [Field(pod) for pod in pods_of(pods)]
-    facts = [_facts(one, quotas, allowed) for one in documents]
-    for document, found in zip(documents, facts, strict=True):
-        for what, value in found.items():
+    facts = [_facts(document, quotas, allowed) for document in documents]
+    for document, fact in zip(documents, facts, strict=True):
+        for what, value in fact.items():
             if value != facts[0][what]:
                 with named_object(document, "Pod"):
                     raise ValueError(f"its {what} is not that of the first pod")
@@ -133,11 +132,13 @@ def quota_request_of(
 
 
 def _facts(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> dict[str, Any]:
-    """What pods of one owner have in common, as messages name it."""
+    """Return what pods of one owner must have in common, by the words of messages."""
     with named_object(pod, "Pod"):
         name = _quota_of(pod, quotas, pods_in_parents)
         managed = dict(quotas.by_name[name].max) if name is not None else {}
-        requests = {k: in_units(k, one) for k, one in pod_requests(pod).items() if k in managed}
+        requests = {
+            k: in_units(k, amount) for k, amount in pod_requests(pod).items() if k in managed
+        }
         return {
             "quota": name,
             "request": requests,

@@ -1,4 +1,4 @@
-"""What Koordinator writes on an ElasticQuota: how the quota stands."""
+"""Writes the state of a quota on its ElasticQuota object."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ __all__ = ["elastic_quota_status", "elastic_quota_statuses"]
 
 
 def elastic_quota_status(tree: QuotaTree, name: str) -> dict[str, Any]:
-    """The part of an ElasticQuota that tells how it stands, for a merge patch of the object.
+    """Return a merge patch with the state of a quota.
 
-    Annotations have what it may use (``runtime``), what is asked for (``request``, at least the
-    minimum if it does not lend, and ``child-request``, without that), and of this what cannot be
-    preempted (``non-preemptible-request``, ``non-preemptible-used``); the status has what is used.
+    The annotations are ``runtime`` (what the quota may use), ``request`` (what its pods ask for, at
+    least the minimum if it does not lend), ``child-request`` (the same without the minimum),
+    ``non-preemptible-request`` and ``non-preemptible-used``. The status has ``used``.
 
-    :param tree: where the quota is.
+    :param tree: the tree of the quota.
     :param name: the quota.
     :raises KeyError: there is no such quota.
-    :raises TypeError: ``tree`` is no QuotaTree.
+    :raises TypeError: ``tree`` is not a QuotaTree.
 
-    The annotations ``guaranteed`` and ``allocated``, of an option of Koordinator's, are not
-    written. Cost: as of `elastic_quota_statuses`. Source: Koordinator,
+    ``guaranteed`` and ``allocated``, which an option of Koordinator adds, are not written. Cost: as
+    for `elastic_quota_statuses`. Source: Koordinator,
     ``pkg/scheduler/plugins/elasticquota/controller.go``.
 
     >>> from hivecore.interop.koordinator import elastic_quota_status
@@ -51,12 +51,12 @@ def elastic_quota_status(tree: QuotaTree, name: str) -> dict[str, Any]:
 
 
 def elastic_quota_statuses(tree: QuotaTree) -> dict[str, dict[str, Any]]:
-    """What `elastic_quota_status` gives, of all quotas by their names.
+    """Return `elastic_quota_status` of all quotas, by name.
 
-    :param tree: of any size.
-    :raises TypeError: ``tree`` is no QuotaTree.
+    :param tree: the tree of the quotas.
+    :raises TypeError: ``tree`` is not a QuotaTree.
 
-    Cost: O(owners + quotas) times the depth.
+    Cost: O(owners + quotas) times the depth of the tree.
 
     >>> from hivecore.interop.koordinator import elastic_quota_statuses
     >>> from hivecore.quotas import Quota, QuotaTree
@@ -75,10 +75,10 @@ def _check_tree(tree: object) -> None:
 
 
 def _sums(tree: QuotaTree) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
-    """By quota what is asked for without its minimum, and what cannot be preempted of that."""
+    """Return each quota's request without its minimum, and the non-preemptible part of it."""
     quotas = {name: tree.quota(name) for name in tree.quotas}
     own: dict[str, _Vector] = {
-        name: dict.fromkeys(dict(one.max), 0) for name, one in quotas.items()
+        name: dict.fromkeys(dict(quota.max), 0) for name, quota in quotas.items()
     }
     firm = {name: dict(zeros) for name, zeros in own.items()}
     for name, quota in quotas.items():

@@ -1,4 +1,4 @@
-"""An ElasticQuota object, brought up to date."""
+"""Writes a quota as an ElasticQuota object."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,19 +31,18 @@ __all__ = ["write_elastic_quota"]
 def write_elastic_quota(
     quota: Quota, record: Mapping[str, Any] | None = None, *, is_parent: bool | None = None
 ) -> dict[str, Any]:
-    """The object of a quota, brought up to date.
+    """Return the ElasticQuota object of a quota.
 
-    What reads as the quota has it stays as it is written, and so does what has no meaning here.
+    Fields of ``record`` that agree with the quota or have no meaning here stay as they are written.
 
-    :param quota: what the object should say.
-    :param record: an object of before; it is not changed. ``None``: a new one.
-    :param is_parent: whether other quotas may be below it; ``None``: as before, and not for a new
-        one. The tree of a quota that is not at the top is left to Koordinator, which takes that of
-        the parent.
-    :raises ValueError: the record cannot be read or is another quota's; or the quota cannot be
-        said: a weight that is 0 throughout means "as max" there, whether minimums scale is a switch
-        of the whole scheduler, and outside are two reserved quotas and no others.
-    :raises TypeError: something is of a wrong type.
+    :param quota: the state to write.
+    :param record: the previous object, which is not changed; ``None`` makes a new one.
+    :param is_parent: whether quotas may be below it; ``None`` keeps the record's value, false for a
+        new object. The tree is written only for a quota at the top: Koordinator copies it down.
+    :raises ValueError: the record cannot be read or is of another quota, or an object cannot
+        express the quota: a weight of 0 in all dimensions means "as max" there, scaled minimums are
+        an option of the whole scheduler, and only the two reserved quotas are outside the total.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.koordinator import write_elastic_quota
     >>> from hivecore.quotas import Quota
@@ -57,13 +56,13 @@ def write_elastic_quota(
     given = {} if record is None else as_mapping(record, "record")
     with named_object(Field(given), KIND):
         named = dict(Field(given)["metadata"].items())
-    values = {key: one.value for key, one in named.items()}
+    values = {key: field.value for key, field in named.items()}
     before = Field({**given, "metadata": {"name": quota.name, **values}})
     with named_object(before, KIND):
         old = read_one(before)
         _check(quota, old.quota)
-        made = {"apiVersion": API_VERSION, "kind": KIND, **before.value}
-        metadata = dict(made["metadata"])
+        written = {"apiVersion": API_VERSION, "kind": KIND, **before.value}
+        metadata = dict(written["metadata"])
         labels = dict(metadata.get("labels") or {})
         annotations = dict(metadata.get("annotations") or {})
         if quota.parent != old.quota.parent:
@@ -78,17 +77,17 @@ def write_elastic_quota(
         for key, value in (("labels", labels), ("annotations", annotations)):
             if value != (metadata.get(key) or {}):
                 metadata[key] = value
-        made["metadata"] = metadata
-        spec = dict(made.get("spec") or {})
+        written["metadata"] = metadata
+        spec = dict(written.get("spec") or {})
         for key, now, then in (
             ("max", quota.max, old.quota.max),
             ("min", quota.min, old.quota.min),
         ):
             if now != then:
                 _put(spec, key, _resources(dict(now), before["spec"][key]) or None)
-        if spec != (made.get("spec") or {}):
-            made["spec"] = spec
-    return made
+        if spec != (written.get("spec") or {}):
+            written["spec"] = spec
+    return written
 
 
 def _check(quota: Quota, old: Quota) -> None:
@@ -110,7 +109,7 @@ def _set_weight(quota: Quota, annotations: dict[str, Any], before: Field) -> Non
 
 
 def _put(entries: dict[str, Any], key: str, value: Any) -> None:
-    """Set, or with ``None`` leave out; what is there keeps its place."""
+    """Set a value in place, or remove the key for ``None``."""
     if value is None:
         entries.pop(key, None)
     else:
@@ -121,5 +120,5 @@ def _resources(amounts: dict[str, Amount], before: Field) -> dict[str, Any]:
     old = read_resources(before)
     kept = {name: before[name].value for name in old if old[name] == amounts.get(name)}
     new = {name: write_amount(name, amounts[name]) for name in amounts if name not in kept}
-    order = [*(name for name in old if name in amounts), *(one for one in new if one not in old)]
+    order = [*(name for name in old if name in amounts), *(name for name in new if name not in old)]
     return {name: kept[name] if name in kept else new[name] for name in order}

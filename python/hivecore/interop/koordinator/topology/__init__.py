@@ -1,1 +1,1 @@
-"""Koordinator's network topology: its layers, what gangs ask of it, and where their pods go."""
+"""Koordinator's network topology: its layers, the rules of gangs, and the nodes of their pods."""

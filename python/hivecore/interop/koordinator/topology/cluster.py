@@ -1,4 +1,4 @@
-"""ClusterNetworkTopology: which labels of nodes say where in the network they are; in and out."""
+"""Reads and writes a ClusterNetworkTopology, which names the node labels that locate a node."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,20 +22,21 @@ __all__ = ["read_network_topology", "write_network_labels", "write_network_topol
 
 
 def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> NetworkTopology:
-    """The network of a ClusterNetworkTopology and the nodes of the cluster.
+    """Return the network of a ClusterNetworkTopology and the cluster's nodes.
 
     :param topology: the object as plain data.
-    :param nodes: objects of kind Node: one, several, a List, or YAML text.
-    :raises ValueError: layers are no chain down to ``NodeTopologyLayer``, one is there twice, or
-        nodes are. The message has the path.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: it is text, and PyYAML is not there.
+    :param nodes: Node objects: one, several, a List, or YAML text.
+    :raises ValueError: the layers are not a chain down to ``NodeTopologyLayer``, or a layer or a
+        node is listed twice. The message has the path.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is needed to read text.
 
-    Of several label keys of a layer the first that a node has counts. A node without a label of the
-    layer right above nodes is alone there. One without a label of a wider layer has a domain of its
-    own there, together with those of its next narrower one, where Koordinator leaves it out; and
-    equal names in different domains are different domains, where Koordinator makes them one.
-    Cost: O(nodes x layers). Source: Koordinator, ``frameworkext/networktopology/tree.go``.
+    If a layer has several label keys, the first that the node has counts. A node without a label
+    for the layer directly above nodes is alone in a domain. A node without a label for a wider
+    layer shares a domain there with the other nodes of its next narrower domain. (Koordinator
+    leaves such nodes out.) Equal names in different parent domains are different domains, where
+    Koordinator merges them. Cost: O(nodes x layers). Source: Koordinator,
+    ``frameworkext/networktopology/tree.go``.
 
     >>> from hivecore.interop.koordinator import read_network_topology
     >>> layers = [
@@ -61,7 +62,7 @@ def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> Networ
 
 
 def _layers(spec: Field) -> dict[str, list[str]]:
-    """The label keys of each layer, from wide to narrow, without nodes."""
+    """Return the label keys of each layer above nodes, from wide to narrow."""
     entries: dict[str, Field] = {}
     for entry in spec.entries():
         layer = entry["topologyLayer"].name()
@@ -71,7 +72,7 @@ def _layers(spec: Field) -> dict[str, list[str]]:
         entries[layer] = entry
     if NODE_LAYER not in entries:
         raise spec.error(f"there is no layer {NODE_LAYER!r}")
-    found: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     at = NODE_LAYER
     while True:
         parent = entries[at]["parentTopologyLayer"]
@@ -80,26 +81,26 @@ def _layers(spec: Field) -> dict[str, list[str]]:
             break
         if at not in entries:
             raise parent.error(f"there is no layer {show(at)}")
-        if at in found or at == NODE_LAYER:
+        if at in keys or at == NODE_LAYER:
             raise parent.error(f"{show(at)} is above itself")
-        found[at] = [key.name() for key in entries[at]["labelKey"].entries()]
-        if not found[at]:
+        keys[at] = [key.name() for key in entries[at]["labelKey"].entries()]
+        if not keys[at]:
             raise entries[at]["labelKey"].error("is missing")
     for layer, entry in entries.items():
-        if layer not in found and layer != NODE_LAYER:
+        if layer not in keys and layer != NODE_LAYER:
             raise entry["topologyLayer"].error(f"{show(layer)} is not above {NODE_LAYER!r}")
-    return dict(reversed(found.items()))
+    return dict(reversed(keys.items()))
 
 
 def write_network_topology(
     network: NetworkTopology, keys: Mapping[str, str], *, name: str = DEFAULT_NAME
 ) -> dict[str, Any]:
-    """The ClusterNetworkTopology of a network; `write_network_labels` are the labels it needs.
+    """Return the ClusterNetworkTopology of a network; `write_network_labels` has the nodes' labels.
 
-    :param keys: by layer the key of the label that nodes have for it; all of them different.
-    :param name: of the object; Koordinator's scheduler reads the one called "default".
-    :raises ValueError: a layer has no key, or that of another.
-    :raises TypeError: an argument is of a wrong type.
+    :param keys: the node label of each layer, all different.
+    :param name: of the object; Koordinator's scheduler only reads "default".
+    :raises ValueError: a layer has no key, or two have the same.
+    :raises TypeError: an argument has a wrong type.
 
     >>> from hivecore.interop.koordinator import write_network_topology
     >>> from hivecore.topology import NetworkTopology
@@ -126,16 +127,16 @@ def write_network_topology(
 def write_network_labels(
     network: NetworkTopology, keys: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """By node the labels that say where it is, for `write_network_topology`.
+    """Return the labels of each node that `write_network_topology` refers to.
 
-    :param keys: as there.
-    :raises ValueError: a layer has no key, or that of another; a name is no label's value; or two
-        domains have all names in common, one of them for a missing label.
-    :raises TypeError: an argument is of a wrong type.
+    :param keys: as in `write_network_topology`.
+    :raises ValueError: a layer has no key, or two have the same; a name is not a valid label value;
+        or two domains would get the same labels.
+    :raises TypeError: an argument has a wrong type.
 
-    Koordinator takes domains of one name for one domain: of those the name is written with the
-    names of what they are in. A domain that stands for a missing label has one here, because
-    Koordinator leaves out nodes that miss it. Cost: O(nodes x layers).
+    Koordinator merges domains of the same name, so such a name is written with the names of its
+    parents. A domain that stands for a missing label gets one, because Koordinator leaves out nodes
+    without it. Cost: O(nodes x layers).
 
     >>> from hivecore.interop.koordinator import write_network_labels
     >>> from hivecore.topology import NetworkTopology
@@ -146,14 +147,14 @@ def write_network_labels(
     """
     checked = _keys(network, keys)
     paths = paths_of(network)
-    found: dict[str, dict[str, str]] = {node: {} for node in paths}
+    labels: dict[str, dict[str, str]] = {node: {} for node in paths}
     for end, (layer, key) in enumerate(checked.items(), 1):
         names = distinct_names(dict.fromkeys(path[:end] for path in paths.values()))
         for path, text in names.items():
             checked_label(text, f"{layer} {'/'.join(path)}:")
         for node, path in paths.items():
-            found[node][key] = names[path[:end]]
-    return found
+            labels[node][key] = names[path[:end]]
+    return labels
 
 
 def _keys(network: Any, keys: object) -> dict[str, str]:
@@ -164,7 +165,7 @@ def _keys(network: Any, keys: object) -> dict[str, str]:
             raise ValueError(f"keys: layer {layer!r} has none")
         if layer in (CLUSTER_LAYER, NODE_LAYER):
             raise ValueError(f"network: the layer {layer!r} is built in")
-    found = {layer: as_name(given[layer], f"keys[{layer!r}]") for layer in network.layers}
-    if len(set(found.values())) < len(found):
+    chosen = {layer: as_name(given[layer], f"keys[{layer!r}]") for layer in network.layers}
+    if len(set(chosen.values())) < len(chosen):
         raise ValueError("keys: two layers have the same one")
-    return found
+    return chosen

@@ -1,4 +1,4 @@
-"""What a gang asks of the network, by its annotation, and which of its pods goes where."""
+"""Reads a gang's rules for the network, and maps its pods to nodes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,20 +25,20 @@ _Said = TypeVar("_Said", str, GatherRules)
 
 @dataclass(frozen=True, slots=True)
 class TopologyGang:
-    """A gang as a request, and its pods.
+    """A gang as a request, with its pods.
 
     :param request: for `NetworkTopology.schedule`.
-    :param pods: their names, "namespace/name", by rank.
+    :param pods: their "namespace/name", ordered by rank.
     """
 
     request: TopologyRequest
     pods: tuple[str, ...]
 
     def nodes(self, decision: TopologyDecision) -> dict[str, str]:
-        """By pod the node that it goes to; nothing if the decision is not to bind.
+        """Return the node of each pod; empty unless the decision is to bind.
 
-        :raises ValueError: the decision is another gang's.
-        :raises TypeError: ``decision`` is none.
+        :raises ValueError: the decision is of another gang.
+        :raises TypeError: ``decision`` is not a TopologyDecision.
         """
         as_instance(decision, "decision", TopologyDecision)
         if decision.request != self.request:
@@ -56,26 +56,26 @@ def read_topology_gang(
     amounts: Mapping[str, int] | None = None,
     others: Objects = (),
 ) -> TopologyGang:
-    """What a gang asks of the network.
+    """Return a gang's request for the network.
 
-    :param gang: the PodGroup, or the pod, that has the annotation
-        ``gang.scheduling.koordinator.sh/network-topology-spec``; without it that of the pods
-        counts, and without any nothing is asked for. The name of the object is that of the request.
-    :param pods: all pods of the gang that are to be placed, taken to be alike.
-    :param network: whose layers the annotation names.
-    :param amounts: what a pod takes of a node; ``None``: a slot.
-    :param others: pods of the cluster. The gang wants to be near to those that run and have the
+    :param gang: the PodGroup or pod that has the annotation
+        ``gang.scheduling.koordinator.sh/network-topology-spec``; otherwise the pods' annotation
+        counts. Without one there are no rules. The object's name is the request's.
+    :param pods: all pods of the gang to place, taken to be alike.
+    :param network: has the layers in the annotation.
+    :param amounts: what a pod takes of a node; by default a slot.
+    :param others: pods of the cluster. The gang is placed near to those that run and match the
         selector of its pods.
-    :raises ValueError: a layer is not in the network or there twice, a strategy is none of
-        MustGather and PreferGather, a multiple is negative, a key is unknown; there is no pod, or a
-        pod has other rules or another selector than its gang. The message has the path.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: it is text, and PyYAML is not there.
+    :raises ValueError: a layer is unknown or listed twice, a strategy is not MustGather or
+        PreferGather, a multiple is negative, a key is unknown, there is no pod, or a pod's rules or
+        selector differ from the gang's. The message has the path.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is needed to read text.
 
-    The narrowest layer with MustGather is ``must``, the narrowest with PreferGather ``prefer``,
-    which is of no use if it is wider. Pods are in the order of their annotation
-    ``network-topology-index``, then those without one by name, with numbers in it as numbers.
-    Source: Koordinator, ``apis/extension/network_topology.go``.
+    The narrowest layer with MustGather becomes ``must``, the narrowest with PreferGather
+    ``prefer``, which has no effect if it is wider. Pods are ordered by their annotation
+    ``network-topology-index``; pods without it follow by name, with numbers in names compared as
+    numbers. Source: Koordinator, ``apis/extension/network_topology.go``.
 
     >>> from hivecore.interop.koordinator import read_topology_gang
     >>> from hivecore.topology import NetworkTopology
@@ -84,8 +84,8 @@ def read_topology_gang(
     >>> spec = {"gang.scheduling.koordinator.sh/network-topology-spec": rules}
     >>> gang = {"metadata": {"name": "train", "annotations": spec}}
     >>> pods = [{"metadata": {"name": f"train-{i}"}} for i in (10, 9)]
-    >>> found = read_topology_gang(gang, pods, network)
-    >>> found.request.name, found.request.must, found.pods
+    >>> train = read_topology_gang(gang, pods, network)
+    >>> train.request.name, train.request.must, train.pods
     ('default/train', 'rack', ('default/train-9', 'default/train-10'))
     """
     as_instance(network, "network", NetworkTopology)
@@ -111,7 +111,7 @@ def read_topology_gang(
 
 
 def _same(field: Field, own: _Said, others: _Said) -> _Said:
-    """What a pod says, or what the gang and the pods before it said."""
+    """Return the pod's value, or that of the gang and the pods before it; refuse a difference."""
     if field.absent:
         return others
     if any(others) and own != others:
@@ -120,25 +120,27 @@ def _same(field: Field, own: _Said, others: _Said) -> _Said:
 
 
 def _ranked(pods: Objects) -> dict[str, Field]:
-    """By name the pods, by rank."""
-    found = {}
+    """Return the pods by name, ordered by rank."""
+    fields = {}
     for field in objects_of(pods, "pods"):
         with named_object(field, "Pod"):
             name = owner_name(field)
-            if name in found:
+            if name in fields:
                 raise field["metadata"]["name"].error("there are two pods of this name")
             index = field["metadata"]["annotations"][POD_INDEX]
             rank = _MOST if index.absent else index.integer_text(0, _MOST - 1)
-            found[name] = (rank, natural_order(name), name), field
-    return {name: field for name, (_, field) in sorted(found.items(), key=lambda one: one[1][0])}
+            fields[name] = (rank, natural_order(name), name), field
+    return {
+        name: field for name, (_, field) in sorted(fields.items(), key=lambda entry: entry[1][0])
+    }
 
 
 def _near(others: Objects, selector: str, network: NetworkTopology) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     known = set(network.nodes)
     for field in objects_of(others, "others"):
         with named_object(field, "Pod"):
             same = field["metadata"]["annotations"][SELECTOR].text() == selector
             if same and node_of(field) in known and not has_ended(field):
-                found[node_of(field)] += 1
-    return dict(found)
+                counts[node_of(field)] += 1
+    return dict(counts)

@@ -1,4 +1,4 @@
-"""What Koordinator calls things of networks: layers, annotations.
+"""Koordinator's names of network layers and annotations.
 
 Source: Koordinator, ``apis/extension/network_topology.go``,
 ``apis/scheduling/v1alpha1/cluster_network_topology_types.go``.
@@ -21,11 +21,11 @@ KIND = "ClusterNetworkTopology"
 #: The only object that Koordinator's scheduler reads.
 DEFAULT_NAME = "default"
 
-# Layers that are built in: all of the cluster, and its nodes.
+# Built-in layers: the whole cluster, and its nodes.
 CLUSTER_LAYER = "ClusterTopologyLayer"
 NODE_LAYER = "NodeTopologyLayer"
 
-# Annotations: of a gang what it asks for; of a pod its index, and which pods it is to be near.
+# Annotations: a gang's rules; a pod's index; a selector of pods to be near to.
 SPEC = "gang.scheduling.koordinator.sh/network-topology-spec"
 POD_INDEX = "gang.scheduling.koordinator.sh/network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"

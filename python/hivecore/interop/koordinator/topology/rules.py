@@ -1,7 +1,7 @@
-"""The annotation with what a gang asks of the network, read once for gangs, PodGroups and jobs.
+"""Reads the annotation with a gang's rules for the network, for gangs, PodGroups and jobs.
 
-A rule names a layer. Which of two layers is narrower only the network says, so rules are read
-without it, as far as that goes, and become wishes where the network is known.
+Only the network knows which of two layers is narrower. So rules are first read without it, and
+become ``must`` and ``prefer`` once it is known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ _STRATEGIES = {"MustGather": "must", "PreferGather": "prefer"}
 
 
 class GatherRules(NamedTuple):
-    """Rules of a gang by layer; "node" is the layer of the nodes, the whole cluster is left out.
+    """A gang's rules by layer; "node" is the layer of nodes. The whole cluster is left out.
 
     :param must: layers with the strategy MustGather.
     :param prefer: layers with the strategy PreferGather.
-    :param multiple: by layer, each domain in use gets a multiple of so many pods.
+    :param multiple: layer -> each of its domains in use gets a multiple of so many pods.
     """
 
     must: tuple[str, ...]
@@ -34,12 +34,12 @@ NO_RULES = GatherRules((), (), ())
 
 
 def read_rules(annotation: Field, layers: Sequence[str] | None = None) -> GatherRules:
-    """The rules in ``gang.scheduling.koordinator.sh/network-topology-spec``.
+    """Return the rules in ``gang.scheduling.koordinator.sh/network-topology-spec``.
 
-    :param layers: of the network, from wide to narrow; ``None``: they are not known.
-    :raises ValueError: a layer is not in the network or there twice, a strategy is none of
-        MustGather and PreferGather, a multiple is negative, or a key is unknown.
-    :raises TypeError: something is of a wrong type.
+    :param layers: of the network, from wide to narrow, if they are known.
+    :raises ValueError: a layer is unknown or listed twice, a strategy is not MustGather or
+        PreferGather, a multiple is negative, or a key is unknown.
+    :raises TypeError: a field has a wrong type.
 
     >>> rules = '{"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]}'
     >>> read_rules(Field(rules)).must
@@ -76,14 +76,14 @@ def read_rules(annotation: Field, layers: Sequence[str] | None = None) -> Gather
 
 
 def wishes_of(rules: GatherRules, layers: Sequence[str] | None) -> Mapping[str, Any]:
-    """The rules as ``must``, ``prefer`` and ``multiple`` of a request or a job.
+    """Return the rules as ``must``, ``prefer`` and ``multiple`` of a request or a job.
 
-    :param layers: of the network, from wide to narrow; ``None``: they are not known.
-    :raises ValueError: a layer is not in the network; or it depends on the network which of two
+    :param layers: of the network, from wide to narrow, if they are known.
+    :raises ValueError: a layer is not in the network, or only the network could say which of two
         layers is narrower.
 
-    The narrowest layer with MustGather is ``must``, the narrowest with PreferGather ``prefer``,
-    which is of no use if it is wider.
+    The narrowest layer with MustGather becomes ``must``, the narrowest with PreferGather
+    ``prefer``, which has no effect if it is wider.
 
     >>> wishes_of(GatherRules(("spine", "rack"), (), ()), ["spine", "rack"])["must"]
     'rack'
